@@ -1,0 +1,89 @@
+//! Where each kind of item lives. Each kind is one partition to query, never a scan.
+
+use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+/// The primary key of an item: `itemId` and `timestamp` (seed 000).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemKey {
+    /// The partition.
+    pub item_id: String,
+    /// The place within the partition; compared as text.
+    pub timestamp: String,
+}
+
+impl ItemKey {
+    /// A key of the given parts.
+    #[must_use]
+    pub fn new(item_id: impl Into<String>, timestamp: impl Into<String>) -> Self {
+        Self { item_id: item_id.into(), timestamp: timestamp.into() }
+    }
+
+    /// A message.
+    #[must_use]
+    pub fn message(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(messages(team, channel), ts.as_str())
+    }
+
+    /// A version of a message that was replaced; `edit_time` is the version's `edited.ts`, or `ts` for the first.
+    #[must_use]
+    pub fn revision(team: &TeamId, channel: &ChannelId, ts: &Ts, edit_time: &Ts) -> Self {
+        Self::new(revisions(team, channel, ts), edit_time.as_str())
+    }
+
+    /// A person.
+    #[must_use]
+    pub fn user(team: &TeamId, user: &UserId) -> Self {
+        Self::new(users(team), user.as_str())
+    }
+
+    /// The mark of a channel that was public at some time.
+    #[must_use]
+    pub fn public_mark(team: &TeamId, channel: &ChannelId) -> Self {
+        Self::new(format!("meta#{team}#public"), channel.as_str())
+    }
+
+    /// A custom emoji.
+    #[must_use]
+    pub fn emoji(team: &TeamId, name: &str) -> Self {
+        Self::new(format!("meta#{team}#emoji"), name)
+    }
+
+    /// A workspace that has sent something.
+    #[must_use]
+    pub fn team(team: &TeamId) -> Self {
+        Self::new(TEAMS, team.as_str())
+    }
+}
+
+/// The partition that lists the workspaces.
+pub const TEAMS: &str = "meta#teams";
+
+/// The partition of a channel's messages.
+#[must_use]
+pub fn messages(team: &TeamId, channel: &ChannelId) -> String {
+    format!("message#{team}#{channel}")
+}
+
+/// The partition of a message's replaced versions.
+#[must_use]
+pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
+    format!("revision#{team}#{channel}#{ts}")
+}
+
+/// The partition of a workspace's people.
+#[must_use]
+pub fn users(team: &TeamId) -> String {
+    format!("user#{team}")
+}
+
+/// The partition of a workspace's gaps.
+#[must_use]
+pub fn gaps(team: &TeamId) -> String {
+    format!("gap#{team}")
+}
+
+/// The value of `parent` on every message of a thread, its root included.
+#[must_use]
+pub fn thread_parent(team: &TeamId, thread_ts: &Ts) -> String {
+    format!("thread#{team}#{thread_ts}")
+}

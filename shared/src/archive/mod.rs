@@ -1,0 +1,141 @@
+//! The archive port: one table of items, written register by register.
+//!
+//! Shapes and kinds of items are in [`key`]; what a write may do is in [`update`].
+
+pub mod item;
+pub mod key;
+pub mod update;
+
+use async_trait::async_trait;
+
+pub use item::{Attributes, Item};
+pub use key::ItemKey;
+pub use update::{Guard, Update, WriteOutcome};
+
+/// An item must fit DynamoDB's 400 KB on every backend, but for its bulk, which a backend may keep elsewhere; a single
+/// event cannot exceed the queue's 1 MiB, so neither can what is made of it.
+pub const MAX_ITEM_BYTES: usize = 4 * 1024 * 1024;
+
+/// What the archive could not do.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The backend did not answer in time or failed. Nothing is known about the write; doing it again is safe.
+    #[error("the archive is unavailable: {0}")]
+    Unavailable(String),
+    /// The item would exceed [`MAX_ITEM_BYTES`]. Trying again cannot help.
+    #[error("the item would have {bytes} bytes, more than {MAX_ITEM_BYTES}")]
+    TooLarge {
+        /// What the item would have taken.
+        bytes: usize,
+    },
+}
+
+/// Which items a [`Archive::query`] visits, in the order of `timestamp`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Partition {
+    /// All items of one `itemId`.
+    Item(String),
+    /// All items of one `parent`: the sparse index over threads. A reader checks that the channel is the one it asked
+    /// for, since a parent names only a workspace and a timestamp.
+    Parent(String),
+}
+
+/// One page of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// Which items.
+    pub partition: Partition,
+    /// Only items after this one.
+    pub after: Option<ItemKey>,
+    /// Newest first instead of oldest first.
+    pub descending: bool,
+    /// At most this many; a backend may return fewer and a `next`.
+    pub limit: usize,
+}
+
+impl Query {
+    /// The first page, oldest first, of all items of one `itemId`.
+    #[must_use]
+    pub fn partition(item_id: impl Into<String>) -> Self {
+        Self { partition: Partition::Item(item_id.into()), after: None, descending: false, limit: 1000 }
+    }
+
+    /// The first page, oldest first, of all items of one `parent`.
+    #[must_use]
+    pub fn parent(parent: impl Into<String>) -> Self {
+        Self { partition: Partition::Parent(parent.into()), after: None, descending: false, limit: 1000 }
+    }
+}
+
+/// What a query found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Page {
+    /// Items in the order asked for.
+    pub items: Vec<Item>,
+    /// Where the next page starts, if there is one.
+    pub next: Option<ItemKey>,
+}
+
+/// A table of items. Every method may be repeated without harm.
+#[async_trait]
+pub trait Archive: Send + Sync + 'static {
+    /// Applies one update atomically and durably: see [`Update::apply`] for the rule every backend follows.
+    async fn write(&self, update: Update) -> Result<WriteOutcome, ArchiveError>;
+
+    /// The item as of every write that was answered before this call.
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError>;
+
+    /// One page of items. `Partition::Parent` may lag behind writes on some backends.
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError>;
+
+    /// Removes an item if it is still exactly `expected`; says whether it did. An item that is gone already is not
+    /// an error and answers `false`.
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError>;
+
+    /// Whether a write could be accepted now.
+    async fn ready(&self) -> Result<(), ArchiveError>;
+}
+
+/// Applies an update, and where its guard failed, brings the set-if-absent attributes the item still lacks in a second
+/// one: a register that lost must not take the others down with it.
+///
+/// # Errors
+/// As [`Archive::write`].
+pub async fn write(archive: &dyn Archive, update: Update) -> Result<WriteOutcome, ArchiveError> {
+    let fallback = (!update.set_if_absent.is_empty())
+        .then(|| Update { set_if_absent: update.set_if_absent.clone(), ..Update::new(update.key.clone()) });
+    let outcome = archive.write(update).await?;
+    if let (WriteOutcome::Rejected(stored), Some(fallback)) = (&outcome, fallback) {
+        settle_absent(archive, fallback, stored).await?;
+    }
+    Ok(outcome)
+}
+
+/// Writes those set-if-absent attributes of `update` that `stored` lacks.
+///
+/// # Errors
+/// As [`Archive::write`].
+pub async fn settle_absent(archive: &dyn Archive, update: Update, stored: &Item) -> Result<(), ArchiveError> {
+    let missing: Attributes =
+        update.set_if_absent.into_iter().filter(|(name, _)| !stored.attributes.contains_key(name)).collect();
+    if missing.is_empty() || stored.is_erased() {
+        return Ok(());
+    }
+    archive.write(Update { set_if_absent: missing, ..Update::new(update.key) }).await.map(drop)
+}
+
+/// Every item of a query, page by page. For readers that show everything.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn query_all(archive: &dyn Archive, mut query: Query) -> Result<Vec<Item>, ArchiveError> {
+    let mut items = Vec::new();
+    loop {
+        let page = archive.query(&query).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(items),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The only door to the environment: every setting, its flag, its variable and its default.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use crate::slack::signature::{InvalidSecrets, SigningSecrets};
+
+/// The variable that holds the app's signing secret, or two of them separated by a comma while rotating. It has no
+/// flag: a command line is visible to everyone on the machine.
+pub const SIGNING_SECRET: &str = "SLACK_SIGNING_SECRET";
+
+/// Where the archive is kept.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DataArgs {
+    /// Folder that holds the archive and the queue
+    #[arg(long, env = "ANNALIST_DATA", value_name = "DIR", default_value = "annalist-data")]
+    pub data: PathBuf,
+}
+
+/// Where requests are served.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ListenArgs {
+    /// Address for Slack's requests, /healthz and /readyz
+    #[arg(long, env = "ANNALIST_LISTEN", value_name = "ADDR", default_value_t = DEFAULT_LISTEN)]
+    pub listen: SocketAddr,
+}
+
+/// Slack's path and port in Bolt's documentation, so that an existing tunnel or proxy keeps working.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3000));
+
+/// Where metrics are served when nothing is set: loopback only, never on the public listener.
+pub const DEFAULT_METRICS_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3001));
+
+/// Where metrics are served.
+#[derive(Debug, Clone, clap::Args)]
+pub struct MetricsArgs {
+    /// Address for Prometheus metrics (GET /metrics)
+    #[arg(long, env = "ANNALIST_METRICS_LISTEN", value_name = "ADDR")]
+    pub metrics_listen: Option<SocketAddr>,
+}
+
+/// A setting that stops the program from starting, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no signing secret.
+    #[error(
+        "{SIGNING_SECRET} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
+         the app first from the manifest that `annalist manifest` prints"
+    )]
+    NoSigningSecret,
+    /// The signing secret cannot be used.
+    #[error(
+        "{SIGNING_SECRET} cannot be used: {0}; give one secret, or the old and the new one separated by a comma"
+    )]
+    SigningSecret(#[from] InvalidSecrets),
+}
+
+/// The signing secrets from the environment.
+///
+/// # Errors
+/// [`ConfigError`] when there is none or it cannot be used.
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+pub fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
+    let list = std::env::var(SIGNING_SECRET).map_err(|_| ConfigError::NoSigningSecret)?;
+    if list.trim().is_empty() {
+        return Err(ConfigError::NoSigningSecret);
+    }
+    Ok(SigningSecrets::parse(&SecretString::from(list))?)
+}
+
+/// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …).
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+pub fn log_filter() -> String {
+    std::env::var("ANNALIST_LOG").unwrap_or_else(|_| "info".to_owned())
+}

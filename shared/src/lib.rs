@@ -1,0 +1,17 @@
+//! The language every part of Annalist speaks.
+//!
+//! * [`slack`]: what Slack sends: ids, the signature, the envelope, the events.
+//! * [`rules`]: pure functions from events to archive updates, and from items to what readers see.
+//! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
+//! * [`embedded`]: both ports on one SQLite file.
+//! * [`clock`], [`config`], [`telemetry`]: the only doors to time, environment and the log.
+
+pub mod archive;
+pub mod clock;
+pub mod config;
+#[cfg(feature = "embedded")]
+pub mod embedded;
+pub mod queue;
+pub mod rules;
+pub mod slack;
+pub mod telemetry;

@@ -1,0 +1,105 @@
+//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::MAX_MESSAGE_BYTES;
+use crate::clock::TimestampMs;
+
+/// The version this build writes. A job of a higher version waits for a newer worker instead of being guessed at.
+pub const VERSION: u32 = 1;
+
+const EVENT_HEAD: &str = "{\"v\":1,\"event\":";
+const EVENT_TAIL: &str = "}";
+
+/// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the origin that a replay adds.
+pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
+
+/// A decoded job.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Job<'a> {
+    /// The payload's version.
+    pub v: u32,
+    /// Set on a job that was replayed from quarantine: what it was when it first failed, so that failing again finds
+    /// the same quarantine row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// An event envelope as Slack sent it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<&'a RawValue>,
+}
+
+/// Where a replayed job came from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Origin {
+    /// When it was first sent, in milliseconds since the Unix epoch.
+    pub sent_at_ms: i64,
+    /// The message id it had then.
+    pub message_id: String,
+}
+
+impl Origin {
+    /// When the job was first sent.
+    #[must_use]
+    pub fn sent_at(&self) -> TimestampMs {
+        TimestampMs(self.sent_at_ms)
+    }
+}
+
+/// A body that is not a job this build understands.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// Not a job at all: trying again cannot help.
+    #[error("the message is not a job: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Written by a newer version: a newer worker will understand it.
+    #[error("the job has version {0}, this worker understands {VERSION}: upgrade it")]
+    Newer(u32),
+}
+
+/// Encodes an event. `envelope` must be JSON; it is carried as it is.
+#[must_use]
+pub fn encode_event(envelope: &str) -> String {
+    let mut body = String::with_capacity(EVENT_HEAD.len() + envelope.len() + EVENT_TAIL.len());
+    body.push_str(EVENT_HEAD);
+    body.push_str(envelope);
+    body.push_str(EVENT_TAIL);
+    body
+}
+
+impl<'a> Job<'a> {
+    /// Decodes a message's body.
+    ///
+    /// # Errors
+    /// [`JobError`], whose variants say whether trying again can help.
+    pub fn decode(body: &'a str) -> Result<Self, JobError> {
+        let job: Self = serde_json::from_str(body)?;
+        if job.v > VERSION { Err(JobError::Newer(job.v)) } else { Ok(job) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_travels_byte_for_byte() {
+        let envelope = "{ \"event\" : {\"a\":1.0e2,\"é\":\"\\u00e9\"},\n \"z\":null }";
+        let body = encode_event(envelope);
+        assert_eq!(Job::decode(&body).unwrap().event.unwrap().get(), envelope);
+    }
+
+    #[test]
+    fn the_largest_event_fits_a_message() {
+        let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
+        let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
+        let job = Job { v: VERSION, origin: Some(origin), event: Some(&event) };
+        assert!(serde_json::to_string(&job).unwrap().len() <= MAX_MESSAGE_BYTES);
+    }
+
+    #[test]
+    fn a_newer_job_is_told_from_a_broken_one() {
+        assert!(matches!(Job::decode("{\"v\":2,\"wonder\":{}}"), Err(JobError::Newer(2))));
+        assert!(matches!(Job::decode("{\"event\":{}}"), Err(JobError::Malformed(_))));
+    }
+}

@@ -1,0 +1,213 @@
+//! From an envelope to the queues it goes to: a pure function over the topology.
+
+use std::borrow::Cow;
+
+use super::job::encode_event;
+use super::{DedupId, GroupId, Outgoing, QueueName};
+use crate::slack::envelope::Envelope;
+use crate::slack::event::EventHeader;
+use crate::slack::ids::{ChannelId, TeamId, UserId};
+
+/// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
+pub const INVALID_GROUP: &str = "invalid";
+
+/// Where an envelope goes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To these queues, all of them before the answer 200.
+    Queues(Vec<Outgoing>),
+    /// Nowhere: a direct message is never stored.
+    DirectMessage,
+}
+
+/// Who can see a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Everyone in the workspace.
+    Public,
+    /// A private channel.
+    Private,
+    /// A direct message, a group of them, or an app's own page.
+    Direct,
+    /// The event does not say.
+    Untyped,
+}
+
+impl Audience {
+    /// What the event says about its conversation. The id's first letter decides only for `D…`.
+    #[must_use]
+    pub fn of(event: &EventHeader<'_>) -> Self {
+        match event.channel_type.as_deref() {
+            Some("im" | "mpim" | "app_home") => Self::Direct,
+            Some("channel") => Self::Public,
+            Some("group") => Self::Private,
+            Some(_) | None if event.channel().is_some_and(|channel| channel.starts_with('D')) => Self::Direct,
+            Some(_) | None => Self::Untyped,
+        }
+    }
+}
+
+/// Routes an envelope; `body` is the request body it was read from.
+#[must_use]
+pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
+    let event = envelope.event.map(EventHeader::read).unwrap_or_default();
+    if Audience::of(&event) == Audience::Direct {
+        return Route::DirectMessage;
+    }
+    let kind = match envelope.kind.as_deref() {
+        Some("event_callback") => event.kind.as_deref().unwrap_or_default(),
+        Some(other) => other,
+        None => "",
+    };
+    let Some(team) = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok()) else {
+        return Route::Queues(vec![outgoing(
+            QueueName::Events,
+            GroupId::of(&[INVALID_GROUP]),
+            envelope,
+            body,
+            "",
+        )]);
+    };
+    let events_group = || events_group(&team, &event);
+    let send = |queue, group, kind| outgoing(queue, group, envelope, body, kind);
+    Route::Queues(match destination(kind) {
+        Destination::Events => vec![send(QueueName::Events, events_group(), "")],
+        Destination::Channels => vec![send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind)],
+        // The message-writer carries the public mark over in the old channel's group; the row is the indexer's.
+        Destination::Both => vec![
+            send(QueueName::Events, events_group(), ""),
+            send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind),
+        ],
+    })
+}
+
+enum Destination {
+    Events,
+    Channels,
+    Both,
+}
+
+/// Events that change a channel's row, and what becomes a gap, are serial per workspace; all else is an event.
+fn destination(kind: &str) -> Destination {
+    match kind {
+        "channel_id_changed" => Destination::Both,
+        "app_rate_limited" | "tokens_revoked" | "app_uninstalled" => Destination::Channels,
+        "channel_created"
+        | "channel_rename"
+        | "channel_archive"
+        | "channel_unarchive"
+        | "channel_deleted"
+        | "channel_left"
+        | "channel_shared"
+        | "channel_unshared"
+        | "channel_history_changed"
+        | "group_rename"
+        | "group_archive"
+        | "group_unarchive"
+        | "group_deleted"
+        | "group_left"
+        | "group_history_changed" => Destination::Channels,
+        _ => Destination::Events,
+    }
+}
+
+fn events_group(team: &TeamId, event: &EventHeader<'_>) -> GroupId {
+    let valid_or_invalid = |valid: bool, id: Cow<'_, str>| {
+        if valid { GroupId::of(&[team.as_str(), &id]) } else { GroupId::of(&[INVALID_GROUP]) }
+    };
+    if let Some(channel) = event.channel() {
+        return valid_or_invalid(ChannelId::parse(&channel).is_ok(), channel);
+    }
+    match event.user() {
+        Some(user) => valid_or_invalid(UserId::parse(&user).is_ok(), user),
+        None => GroupId::of(&[team.as_str()]),
+    }
+}
+
+fn outgoing(queue: QueueName, group: GroupId, envelope: &Envelope<'_>, body: &str, kind: &str) -> Outgoing {
+    let dedup = match (envelope.event_id.as_deref(), envelope.team_id.as_deref()) {
+        (Some(event_id), team) => {
+            DedupId::of(&[team.unwrap_or_default().as_bytes(), event_id.as_bytes(), kind.as_bytes()])
+        }
+        (None, _) => DedupId::of(&[body.as_bytes(), kind.as_bytes()]),
+    };
+    Outgoing { queue, group, dedup, body: encode_event(body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(body: &str) -> Vec<(String, String)> {
+        match route(&Envelope::peek(body.as_bytes()).unwrap(), body) {
+            Route::Queues(sends) => {
+                sends.into_iter().map(|send| (send.queue.to_string(), send.group.to_string())).collect()
+            }
+            Route::DirectMessage => vec![("direct".into(), String::new())],
+        }
+    }
+
+    fn event(event: &str) -> Vec<(String, String)> {
+        routed(&format!(r#"{{"type":"event_callback","team_id":"T1","event_id":"Ev1","event":{event}}}"#))
+    }
+
+    #[test]
+    fn each_event_goes_to_the_group_it_is_serial_with() {
+        for (json, queue, group) in [
+            (r#"{"type":"message","channel":"C1","channel_type":"channel"}"#, "events", "T1#C1"),
+            (r#"{"type":"reaction_added","item":{"channel":"C1"},"user":"U1"}"#, "events", "T1#C1"),
+            (r#"{"type":"user_change","user":{"id":"U1"}}"#, "events", "T1#U1"),
+            (r#"{"type":"emoji_changed"}"#, "events", "T1"),
+            (r#"{"type":"something_new"}"#, "events", "T1"),
+            (r#"{"type":"channel_rename","channel":{"id":"C1"}}"#, "channels", "T1"),
+            (r#"{"type":"message","channel":"c#1","channel_type":"channel"}"#, "events", "invalid"),
+            (r#"{"type":"user_change","user":{"id":"u"}}"#, "events", "invalid"),
+        ] {
+            assert_eq!(event(json), [(queue.into(), group.into())], "{json}");
+        }
+    }
+
+    #[test]
+    fn a_changed_id_goes_to_both_workers() {
+        let json = r#"{"type":"channel_id_changed","old_channel_id":"G1","new_channel_id":"C1"}"#;
+        assert_eq!(event(json), [("events".into(), "T1#G1".into()), ("channels".into(), "T1".into())]);
+    }
+
+    #[test]
+    fn direct_messages_go_nowhere() {
+        for json in [
+            r#"{"type":"message","channel":"D1"}"#,
+            r#"{"type":"message","channel":"C1","channel_type":"im"}"#,
+            r#"{"type":"message","channel":"G1","channel_type":"mpim"}"#,
+            r#"{"type":"reaction_added","item":{"type":"message","channel":"D1"}}"#,
+        ] {
+            assert_eq!(event(json), [("direct".into(), String::new())], "{json}");
+        }
+    }
+
+    #[test]
+    fn a_rate_limited_minute_goes_to_channels() {
+        let body = r#"{"type":"app_rate_limited","team_id":"T1","minute_rate_limited":1}"#;
+        assert_eq!(routed(body), [("channels".into(), "T1".into())]);
+    }
+
+    #[test]
+    fn a_team_that_is_no_id_is_invalid_and_never_part_of_a_group() {
+        for body in [r#"{"type":"event_callback","team_id":"t#"}"#, "{}"] {
+            assert_eq!(routed(body), [("events".into(), "invalid".into())]);
+        }
+    }
+
+    #[test]
+    fn the_same_event_has_one_dedup_id_and_others_differ() {
+        let dedup = |body: &str| match route(&Envelope::peek(body.as_bytes()).unwrap(), body) {
+            Route::Queues(sends) => sends[0].dedup,
+            Route::DirectMessage => panic!("not routed"),
+        };
+        let first = dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#);
+        assert_eq!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#));
+        assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev2"}"#));
+        assert_ne!(first, dedup(r#"{"team_id":"T2","event_id":"Ev1"}"#));
+        assert_ne!(dedup(r#"{"team_id":"T1"}"#), dedup(r#"{"team_id":"T1","x":1}"#));
+    }
+}

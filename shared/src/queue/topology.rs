@@ -1,0 +1,137 @@
+//! The one table of everything that is set up: queues, their groups, delays, leases and consumers.
+//!
+//! Routing and the embedded backend read it, and the README's table is tested against it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The queues of the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QueueName {
+    /// Slack's events.
+    Events,
+    /// What changes a channel's row, and gaps.
+    Channels,
+    /// Files to be downloaded.
+    Files,
+    /// Days to be counted again.
+    Stats,
+    /// Questions to the responder.
+    Questions,
+    /// Answers to be posted.
+    Replies,
+    /// Messages from Slack's history.
+    Backfill,
+}
+
+/// One row of the topology.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueSpec {
+    /// Which queue.
+    pub name: QueueName,
+    /// Its name on every backend, behind the prefix.
+    pub label: &'static str,
+    /// What a message group is.
+    pub group: &'static str,
+    /// What the deduplication id is made of.
+    pub dedup: &'static str,
+    /// How long every message is held back. SQS FIFO has no delay per message.
+    pub delay: Duration,
+    /// How long a received message stays invisible. A worker renews it every third of this.
+    pub visibility_timeout: Duration,
+    /// After so many receives a message becomes a dead letter. It counts every receive, also those of a message that
+    /// only waited behind another, so it is a far backstop: poison is found by the runtime long before.
+    pub max_receive_count: u32,
+    /// The worker that empties it. Without one the queue is kept, shown, and ignored by `idle`.
+    pub consumer: Option<&'static str>,
+}
+
+/// Everything on a queue is kept this long: SQS's maximum.
+pub const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
+
+const fn spec(name: QueueName, label: &'static str, group: &'static str, dedup: &'static str) -> QueueSpec {
+    QueueSpec {
+        name,
+        label,
+        group,
+        dedup,
+        delay: Duration::ZERO,
+        visibility_timeout: Duration::from_secs(30),
+        max_receive_count: 1000,
+        consumer: None,
+    }
+}
+
+/// The topology, in the order of the flow.
+pub const QUEUES: [QueueSpec; 7] = [
+    QueueSpec {
+        consumer: Some("message-writer"),
+        ..spec(
+            QueueName::Events,
+            "events",
+            "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
+            "team, event_id; without one the body",
+        )
+    },
+    spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind"),
+    spec(QueueName::Files, "files", "`team#file`", "kind, channel, ts, file, version"),
+    QueueSpec {
+        // Longer than the bucket of the deduplication id, so that the last change of a bucket is counted.
+        delay: Duration::from_secs(90),
+        ..spec(QueueName::Stats, "stats", "`team#channel#day`", "channel, day, minute")
+    },
+    spec(QueueName::Questions, "questions", "`team#channel`", "question"),
+    spec(QueueName::Replies, "replies", "`channel`", "question, part"),
+    spec(QueueName::Backfill, "backfill", "`team#channel`", "channel, ts, version"),
+];
+
+impl QueueName {
+    /// This queue's row of the topology.
+    #[must_use]
+    pub fn spec(self) -> &'static QueueSpec {
+        // The table lists the queues in the order of the enum; a test holds both together.
+        &QUEUES[self as usize]
+    }
+
+    /// The queue of this label.
+    #[must_use]
+    pub fn from_label(label: &str) -> Option<Self> {
+        QUEUES.iter().find(|spec| spec.label == label).map(|spec| spec.name)
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.spec().label)
+    }
+}
+
+/// The topology as the README shows it.
+#[must_use]
+pub fn markdown_table() -> String {
+    let mut table = String::from(
+        "| queue | message group | deduplication id | delay | worker |\n|---|---|---|---|---|\n",
+    );
+    for spec in &QUEUES {
+        let delay = if spec.delay.is_zero() { String::new() } else { format!("{} s", spec.delay.as_secs()) };
+        let consumer = spec.consumer.map_or_else(String::new, |worker| format!("`{worker}`"));
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {delay} | {consumer} |\n",
+            spec.label, spec.group, spec.dedup
+        ));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_finds_its_own_row() {
+        for spec in &QUEUES {
+            assert_eq!(spec.name.spec().name, spec.name);
+            assert_eq!(QueueName::from_label(spec.label), Some(spec.name));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The outer object of a request from Slack, peeked at without copying or parsing what is inside.
+//!
+//! <https://docs.slack.dev/apis/events-api/#events-JSON>
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What ingest and the workers need of the envelope. Absent, null and unknown fields are all fine.
+#[derive(Debug, Deserialize)]
+pub struct Envelope<'a> {
+    /// `event_callback`, `url_verification`, `app_rate_limited`, `ssl_check` or something new.
+    #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
+    pub kind: Option<Cow<'a, str>>,
+    /// The workspace the event belongs to.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub team_id: Option<Cow<'a, str>>,
+    /// Identifies this event among the app's deliveries; the same on Slack's retries.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub event_id: Option<Cow<'a, str>>,
+    /// Seconds since the Unix epoch at which Slack dispatched the event.
+    #[serde(borrow, default)]
+    pub event_time: Option<&'a RawValue>,
+    /// What to echo for `url_verification`.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub challenge: Option<Cow<'a, str>>,
+    /// The event itself.
+    #[serde(borrow, default)]
+    pub event: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads the envelope of a body. The whole body is checked to be one JSON object in UTF-8.
+    ///
+    /// # Errors
+    /// The JSON error, which names a position and never the content.
+    pub fn peek(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+        // Fields that are skipped are not checked for UTF-8 by the parser, and a queue takes nothing else.
+        let text =
+            std::str::from_utf8(body).map_err(|_| serde::de::Error::custom("the body is not UTF-8"))?;
+        serde_json::from_str(text)
+    }
+
+    /// `event_time`, where it is a plain number of seconds.
+    #[must_use]
+    pub fn event_time_s(&self) -> Option<i64> {
+        self.event_time?.get().parse().ok()
+    }
+}
+
+/// Reads a string as it stands in the input where it has no escapes; anything that is no string is none.
+pub(crate) fn text_or_none<'de, D>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(text(raw))
+}
+
+/// The string in a raw value, borrowed where it has no escapes.
+#[must_use]
+pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let json = raw.get();
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        serde_json::from_str(json).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_an_unexpected_type_are_absent_not_fatal() {
+        let envelope =
+            Envelope::peek(br#"{"type":7,"team_id":null,"event_id":{},"event_time":"x","event":[1]}"#)
+                .unwrap();
+        assert!(envelope.kind.is_none() && envelope.team_id.is_none() && envelope.event_id.is_none());
+        assert_eq!(envelope.event_time_s(), None);
+        assert_eq!(envelope.event.map(RawValue::get), Some("[1]"));
+    }
+
+    #[test]
+    fn escapes_are_decoded_and_plain_text_is_borrowed() {
+        let envelope = Envelope::peek(br#"{"type":"a\u0062","team_id":"T1"}"#).unwrap();
+        assert_eq!(envelope.kind.as_deref(), Some("ab"));
+        assert!(matches!(envelope.team_id, Some(Cow::Borrowed("T1"))));
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_an_error() {
+        for body in [&b""[..], b"[]", b"\"x\"", b"{", b"{} {}", b"{\"a\":\"\xff\"}", b"null"] {
+            assert!(Envelope::peek(body).is_err(), "{body:?}");
+        }
+    }
+}

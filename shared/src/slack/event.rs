@@ -1,0 +1,218 @@
+//! The inner `event` object, read tolerantly: a field that is missing or of another type is absent, never fatal.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::envelope::{text, text_or_none};
+use super::ids::Ts;
+
+/// What every event may carry: enough to route it and to judge its audience.
+#[derive(Debug, Default, Deserialize)]
+pub struct EventHeader<'a> {
+    /// The event's name, such as `message` or `reaction_added`.
+    #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
+    pub kind: Option<Cow<'a, str>>,
+    /// The kind of message, such as `message_changed`.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub subtype: Option<Cow<'a, str>>,
+    /// `channel`, `group`, `im`, `mpim` or `app_home`; absent on reactions and in old payloads.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub channel_type: Option<Cow<'a, str>>,
+    /// Slack's clock for this event.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub event_ts: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    channel: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    channel_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    user: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user_id: Option<Cow<'a, str>>,
+    /// What a reaction is on.
+    #[serde(borrow, default)]
+    item: Option<&'a RawValue>,
+    /// `channel_id_changed` names its channel only here.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub old_channel_id: Option<Cow<'a, str>>,
+    /// The id the channel has from now on.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub new_channel_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct WithId<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+}
+
+/// What a reaction points at.
+#[derive(Debug, Deserialize)]
+pub struct ReactionItem<'a> {
+    /// `message`, `file` or `file_comment`.
+    #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
+    pub kind: Option<Cow<'a, str>>,
+    /// The message's channel.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub channel: Option<Cow<'a, str>>,
+    /// The message's timestamp.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub ts: Option<Cow<'a, str>>,
+}
+
+impl<'a> EventHeader<'a> {
+    /// Reads an event's header. What is not an object has no fields.
+    #[must_use]
+    pub fn read(event: &'a RawValue) -> Self {
+        serde_json::from_str(event.get()).unwrap_or_default()
+    }
+
+    /// The channel the event is about, wherever this kind of event names it.
+    #[must_use]
+    pub fn channel(&self) -> Option<Cow<'a, str>> {
+        self.channel
+            .and_then(text_or_id)
+            .or_else(|| self.channel_id.clone())
+            .or_else(|| self.item().and_then(|item| item.channel))
+            .or_else(|| self.old_channel_id.clone())
+    }
+
+    /// The person the event is about.
+    #[must_use]
+    pub fn user(&self) -> Option<Cow<'a, str>> {
+        self.user.and_then(text_or_id).or_else(|| self.user_id.clone())
+    }
+
+    /// The user object, where the event carries one instead of an id.
+    #[must_use]
+    pub fn user_object(&self) -> Option<&'a RawValue> {
+        self.user.filter(|raw| raw.get().starts_with('{'))
+    }
+
+    /// What a reaction is on.
+    #[must_use]
+    pub fn item(&self) -> Option<ReactionItem<'a>> {
+        self.item.and_then(|raw| serde_json::from_str(raw.get()).ok())
+    }
+
+    /// Slack's clock for this event, where it has one of the right shape.
+    #[must_use]
+    pub fn clock(&self) -> Option<Ts> {
+        self.event_ts.as_deref().and_then(|ts| Ts::parse(ts).ok())
+    }
+}
+
+/// An id that stands alone or inside an object.
+fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
+    text(raw).or_else(|| serde_json::from_str::<WithId<'_>>(raw.get()).ok().and_then(|object| object.id))
+}
+
+/// The fields of a message event beside the message itself.
+#[derive(Debug, Default, Deserialize)]
+pub struct MessageEvent<'a> {
+    /// The message as it is now (`message_changed`, `message_replied`).
+    #[serde(borrow, default)]
+    pub message: Option<&'a RawValue>,
+    /// The message as it was (`message_changed`, `message_deleted`).
+    #[serde(borrow, default)]
+    pub previous_message: Option<&'a RawValue>,
+    /// Which message went (`message_deleted`).
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub deleted_ts: Option<Cow<'a, str>>,
+}
+
+/// A message object: the event itself, or the `message` inside a change, or a row of history.
+#[derive(Debug, Default, Deserialize)]
+pub struct MessageObject<'a> {
+    /// What kind of message, where it is not a plain one.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub subtype: Option<Cow<'a, str>>,
+    /// The message's identity in its channel.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub ts: Option<Cow<'a, str>>,
+    /// The root's timestamp, on messages of a thread.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub thread_ts: Option<Cow<'a, str>>,
+    /// The text in Slack's mrkdwn.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub text: Option<Cow<'a, str>>,
+    /// The author; absent on bot messages.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub user: Option<Cow<'a, str>>,
+    /// The bot that wrote it.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub bot_id: Option<Cow<'a, str>>,
+    /// The name a bot gave itself.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub username: Option<Cow<'a, str>>,
+    /// Block Kit blocks.
+    #[serde(borrow, default)]
+    pub blocks: Option<&'a RawValue>,
+    /// File objects.
+    #[serde(borrow, default)]
+    pub files: Option<&'a RawValue>,
+    /// The single file object of old payloads.
+    #[serde(borrow, default)]
+    pub file: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    edited: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Edited<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    ts: Option<Cow<'a, str>>,
+}
+
+impl MessageObject<'_> {
+    /// When a person last edited it. Unfurls and reply counts do not set this.
+    #[must_use]
+    pub fn edited_ts(&self) -> Option<Ts> {
+        let edited: Edited<'_> = serde_json::from_str(self.edited?.get()).ok()?;
+        edited.ts.and_then(|ts| Ts::parse(&ts).ok())
+    }
+
+    /// Whether this only says that a message was here.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.subtype.as_deref() == Some("tombstone")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn the_channel_is_found_wherever_slack_puts_it() {
+        for json in [
+            r#"{"channel":"C1"}"#,
+            r#"{"channel":{"id":"C1","name":"x"}}"#,
+            r#"{"channel_id":"C1"}"#,
+            r#"{"item":{"type":"message","channel":"C1","ts":"1.000000"}}"#,
+            r#"{"old_channel_id":"C1","new_channel_id":"C2"}"#,
+        ] {
+            assert_eq!(EventHeader::read(&raw(json)).channel().as_deref(), Some("C1"), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_user_is_found_as_id_or_object() {
+        for json in [r#"{"user":"U1"}"#, r#"{"user":{"id":"U1"}}"#, r#"{"user_id":"U1"}"#] {
+            assert_eq!(EventHeader::read(&raw(json)).user().as_deref(), Some("U1"), "{json}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_no_object_has_no_fields() {
+        for json in ["[]", "7", "null", "\"message\""] {
+            assert!(EventHeader::read(&raw(json)).kind.is_none(), "{json}");
+        }
+    }
+}

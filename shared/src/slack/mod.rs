@@ -1,0 +1,6 @@
+//! What Slack sends: ids, the request signature, the envelope and the events, read tolerantly.
+
+pub mod envelope;
+pub mod event;
+pub mod ids;
+pub mod signature;

@@ -1,0 +1,106 @@
+//! Every metric, in one table. A name that is not in the table is not exported; `docs/metrics.md` is tested against it.
+
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+
+/// How a metric behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// The exported name.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// Its labels.
+    pub labels: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+macro_rules! metrics_table {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal, $kind:ident, $labels:literal, $help:literal;)*) => {
+        $(#[doc = $help] pub const $constant: &str = $name;)*
+
+        /// The table.
+        pub const METRICS: &[Metric] = &[
+            $(Metric { name: $name, kind: Kind::$kind, labels: $labels, help: $help },)*
+        ];
+    };
+}
+
+metrics_table! {
+    INGEST_REQUESTS = "annalist_ingest_requests_total", Counter, "outcome",
+        "Requests from Slack by what became of them.";
+    INGEST_REFUSED = "annalist_ingest_refused_total", Counter, "reason",
+        "Requests whose signature was refused, by reason.";
+    INGEST_RETRIES = "annalist_ingest_retries_total", Counter, "reason",
+        "Deliveries that Slack marked as retries, by Slack's reason.";
+    INGEST_SECONDS = "annalist_ingest_seconds", Histogram, "",
+        "Time from a complete request to its answer, in seconds.";
+    QUEUE_DUPLICATES = "annalist_queue_duplicates_total", Counter, "queue",
+        "Sends whose deduplication id was already known.";
+    QUEUE_WAITING = "annalist_queue_waiting", Gauge, "queue",
+        "Messages that wait to be received, the delayed ones included.";
+    QUEUE_IN_FLIGHT = "annalist_queue_in_flight", Gauge, "queue",
+        "Messages that are received and not acked, or backing off.";
+    QUEUE_OLDEST_AGE = "annalist_queue_oldest_age_seconds", Gauge, "queue",
+        "Age of the oldest message.";
+    QUEUE_DEAD = "annalist_queue_dead", Gauge, "queue",
+        "Messages on the dead-letter queue.";
+    WORKER_JOBS = "annalist_worker_jobs_total", Counter, "worker, outcome",
+        "Jobs by outcome: done, retry, quarantined, lease_lost, panicked.";
+    WORKER_RECEIVES = "annalist_worker_receive_count", Histogram, "worker",
+        "How often a job had been received when it was handled.";
+    WORKER_BATCH_SECONDS = "annalist_worker_batch_seconds", Histogram, "worker",
+        "Time a received batch took, in seconds.";
+    WORKER_BLOCKED_GROUPS = "annalist_worker_blocked_groups", Gauge, "worker",
+        "Message groups whose head is backing off after a failure in this process.";
+    WORKER_HEARTBEAT_FAILURES = "annalist_worker_heartbeat_failures_total", Counter, "worker",
+        "Leases that could not be renewed.";
+    EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",
+        "Events that are not stored by design: private channels never seen in public, direct messages.";
+    EVENTS_UNKNOWN = "annalist_events_unknown_total", Counter, "",
+        "Events of a type this version does not store.";
+    ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
+        "Events that changed nothing because the archive already had them or something newer.";
+}
+
+/// Starts collecting metrics. The handle renders them in Prometheus' text format.
+///
+/// # Errors
+/// Where a recorder is already installed.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = PrometheusBuilder::new().install_recorder()?;
+    for metric in METRICS {
+        match metric.kind {
+            Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
+    Ok(handle)
+}
+
+/// The table as the documentation shows it.
+#[must_use]
+pub fn markdown_table() -> String {
+    let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
+    for metric in METRICS {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        table.push_str(&format!("| `{}` | {kind} | {} | {} |\n", metric.name, metric.labels, metric.help));
+    }
+    table
+}
