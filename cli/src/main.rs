@@ -1,1 +1,207 @@
-fn main() {}
+//! `annalist`: everything people type.
+//!
+//! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
+//! * [`read`] shows the archive and cannot change it; [`operate`] shows and mends what is on its way there.
+//! * [`manifest`] prints what Slack needs to know.
+
+mod composition;
+mod demo;
+#[cfg(test)]
+mod fixture;
+mod manifest;
+mod operate;
+mod plain;
+mod read;
+mod up;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use shared::clock::SystemClock;
+use shared::config::backend::Backend;
+use shared::config::{ConfigError, DataArgs};
+use tokio::runtime::{Builder, Runtime};
+
+use operate::quarantine::QuarantineCommand;
+use operate::status::StatusArgs;
+use read::{ChannelArgs, MessageArgs, ReadArgs};
+
+/// The caller used the command wrongly.
+const USAGE: u8 = 2;
+
+/// Keeps a Slack workspace's history for the people who own it
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = "New here? `annalist demo` shows everything on a made-up workspace.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Receive events from Slack and keep them
+    #[command(after_help = "The signing secret comes from the environment:\n  \
+        SLACK_SIGNING_SECRET=… annalist up --data /var/lib/annalist")]
+    Up(up::UpArgs),
+    /// Try it on a made-up workspace; needs no Slack
+    Demo(demo::DemoArgs),
+    /// Show a channel's messages
+    #[command(after_help = "Example: annalist messages C0123ABCD --limit 20")]
+    Messages(ChannelArgs),
+    /// Show a thread: its root, then the replies
+    #[command(after_help = "Any message of the thread names it: annalist thread C0123ABCD 1620000000.000200")]
+    Thread(MessageArgs),
+    /// Show what a message said before each edit
+    #[command(after_help = "Example: annalist revisions C0123ABCD 1620000000.000200")]
+    Revisions(MessageArgs),
+    /// Show the people of the workspace
+    Users(ReadArgs),
+    /// Show the queues and what needs attention
+    Status(StatusArgs),
+    /// Look at jobs that could not be stored; send them again or drop them
+    #[command(subcommand)]
+    Quarantine(QuarantineCommand),
+    /// Print the Slack app manifest
+    #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
+        Example: annalist manifest --url https://slack.example.com/slack/events")]
+    Manifest(manifest::ManifestArgs),
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "annalist".into());
+    let command = match Cli::try_parse_from(std::iter::once(program.clone()).chain(arguments)) {
+        Ok(cli) => cli.command,
+        Err(error) => return refused(&error),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = run(command, program, &mut out).and_then(|()| Ok(out.flush()?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Result<()> {
+    match command {
+        Command::Up(args) => up::run(&args, out),
+        Command::Demo(args) => demo::run(&args, &program, out),
+        Command::Messages(args) => on_archive(&args.read.data, async |backend| {
+            Ok(read::messages(&*backend.archive, &args, out).await?)
+        }),
+        Command::Thread(args) => {
+            on_archive(
+                &args.read.data,
+                async |backend| Ok(read::thread(&*backend.archive, &args, out).await?),
+            )
+        }
+        Command::Revisions(args) => on_archive(&args.read.data, async |backend| {
+            Ok(read::revisions(&*backend.archive, &args, out).await?)
+        }),
+        Command::Users(args) => {
+            on_archive(&args.data, async |backend| Ok(read::users(&*backend.archive, &args, out).await?))
+        }
+        Command::Status(args) => {
+            on_archive(&args.data, async |backend| operate::status::print(backend, &args, out).await)
+        }
+        Command::Quarantine(command) => on_archive(command.data(), async |backend| {
+            operate::quarantine::run(backend, &SystemClock, &command, out).await
+        }),
+        Command::Manifest(args) => manifest::print(&args, out),
+    }
+}
+
+/// Opens an existing archive, does something with it, and closes it again.
+fn on_archive(data: &DataArgs, work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    runtime(&mut Builder::new_current_thread())?.block_on(async {
+        let backend = Backend::open_existing(data, SystemClock::shared())?;
+        let result = work(&backend).await;
+        backend.close().await;
+        result
+    })
+}
+
+fn runtime(builder: &mut Builder) -> io::Result<Runtime> {
+    builder.enable_all().build()
+}
+
+/// What clap says about the arguments: help as it is, a mistake on one line.
+fn refused(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        // Nobody is left to be told that there is nobody to be told.
+        drop(error.print());
+        return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+    }
+    say(&usage_line(&error.render().to_string()));
+    ExitCode::from(USAGE)
+}
+
+/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
+fn usage_line(rendered: &str) -> String {
+    let parts: Vec<String> = rendered
+        .trim_start_matches("error: ")
+        .split("\n\n")
+        .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    parts.join("; ")
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // `annalist messages … | head` has seen enough.
+    let nobody_reads = error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    });
+    if nobody_reads {
+        return ExitCode::SUCCESS;
+    }
+    say(&format!("{error:#}"));
+    if error.is::<ConfigError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// One line on standard error.
+fn say(text: &str) {
+    // There is nowhere else to complain.
+    drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_mistake_is_one_line_that_says_how_it_is_done() {
+        for (arguments, expected) in [
+            (&["messages"][..], "<CHANNEL>"),
+            (&["mesages", "C1"], "messages"),
+            (&["thread", "C1", "nonsense"], "does not have Slack's shape"),
+            (&["messages", "C1", "--limit", "0"], "--limit"),
+            (&["messages", "C1", "--limit", "many"], "--limit"),
+            (&["users", "--team", "t#1"], "team id"),
+            (&["up", "--listen", "here"], "--listen"),
+            (&["quarantine", "replay"], "--all"),
+            (&["manifest", "--url", "example.com"], "https://"),
+        ] {
+            let error = Cli::try_parse_from(std::iter::once(&"annalist").chain(arguments)).unwrap_err();
+            let line = usage_line(&error.render().to_string());
+            assert!(line.contains(expected) && !line.contains('\n'), "{arguments:?}: {line}");
+            assert_eq!(error.exit_code(), i32::from(USAGE));
+        }
+    }
+}

@@ -1,1 +1,52 @@
-//! placeholder
+//! Takes Slack's events in: verifies the signature, routes, puts the event on the queue, and only then answers 200.
+//!
+//! * [`router`] is all of it as an [`axum::Router`], which knows nothing of listeners.
+//! * [`serve`] serves a router on a TCP listener.
+
+mod answer;
+mod body;
+mod counters;
+mod events;
+mod health;
+mod limits;
+mod seldom;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use shared::clock::SharedClock;
+use shared::queue::Queue;
+use shared::slack::signature::SigningSecrets;
+
+pub use limits::Limits;
+pub use server::serve;
+
+/// What ingest works with.
+#[derive(Clone)]
+pub struct Ingest {
+    /// Where events are kept before they are acknowledged.
+    pub queue: Arc<dyn Queue>,
+    /// What a request must be signed with.
+    pub secrets: SigningSecrets,
+    /// Tells how old a signature is.
+    pub clock: SharedClock,
+    /// Bounds on what a request may take.
+    pub limits: Limits,
+}
+
+/// Slack's path in Bolt's documentation, so that an existing request URL keeps working.
+pub const EVENTS_PATH: &str = "/slack/events";
+
+/// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder before: the counters are
+/// registered here, once.
+pub fn router(ingest: Ingest) -> Router {
+    Router::new()
+        .route(EVENTS_PATH, post(events::receive))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .with_state(Arc::new(events::Endpoint::new(ingest)))
+}

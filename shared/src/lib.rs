@@ -4,7 +4,7 @@
 //! * [`rules`]: pure functions from events to archive updates, and from items to what readers see.
 //! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
 //! * [`embedded`]: both ports on one SQLite file.
-//! * [`clock`], [`config`], [`telemetry`]: the only doors to time, environment and the log.
+//! * [`clock`], [`config`], [`telemetry`], [`shutdown`]: the only doors to time, environment, log and signals.
 
 pub mod archive;
 pub mod clock;
@@ -13,5 +13,6 @@ pub mod config;
 pub mod embedded;
 pub mod queue;
 pub mod rules;
+pub mod shutdown;
 pub mod slack;
 pub mod telemetry;

@@ -1,1 +1,14 @@
-fn main() {}
+//! One binary of integration tests, so that they link once.
+#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+
+mod architecture;
+mod commands;
+mod conformance;
+mod convergence;
+mod crash;
+mod deliveries;
+mod docs;
+mod message_writer;
+mod processes;
+mod queue_model;
+mod runtime;

@@ -1,1 +1,8 @@
-//! placeholder
+//! What the tests share: the harness that drives real processes, made-up events, in-memory and faulty ports, and the
+//! conformance suites every backend runs.
+
+pub mod conformance;
+pub mod corpus;
+pub mod faults;
+pub mod harness;
+pub mod memory;

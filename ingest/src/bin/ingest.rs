@@ -1,1 +1,79 @@
-fn main() {}
+//! Ingest as a process of its own, for a fleet.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use clap::Parser;
+use ingest::{Ingest, Limits, router, serve};
+use shared::clock::{SharedClock, SystemClock};
+use shared::config::backend::Backend;
+use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
+use shared::slack::signature::SigningSecrets;
+use shared::telemetry::{self, listener::serve_metrics};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// Takes Slack's events in and puts them on the durable queue
+#[derive(Parser)]
+#[command(name = "ingest", version)]
+struct Command {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
+}
+
+#[tokio::main]
+#[expect(clippy::print_stderr, reason = "the last word of a binary")]
+async fn main() -> ExitCode {
+    let command = Command::parse();
+    let secrets = match config::signing_secrets() {
+        Ok(secrets) => secrets,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    telemetry::init_log(&config::log_filter());
+    match run(command, secrets).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
+    let shutdown = shared::shutdown::on_signal().context("cannot listen to signals")?;
+    // Both addresses first: what is in use already shows before anything is written.
+    let events = bind(command.listen.listen, "--listen").await?;
+    let metrics =
+        bind(command.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN), "--metrics-listen").await?;
+    let (address, metrics_address) = (events.local_addr()?, metrics.local_addr()?);
+    let handle = telemetry::metrics::install()?;
+    let clock: SharedClock = SystemClock::shared();
+    let backend = Backend::open(&command.data, Arc::clone(&clock))?;
+    let router =
+        router(Ingest { queue: Arc::clone(&backend.queue), secrets, clock, limits: Limits::default() });
+    let scrapes = tokio::spawn(serve_metrics(metrics, handle, ends(shutdown.clone())));
+    tracing::info!(%address, %metrics_address, data = %command.data.data.display(), "listening");
+    serve(events, router, ends(shutdown)).await;
+    backend.close().await;
+    scrapes.await.context("the metrics listener failed")
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| anyhow!("cannot listen on {address}: {error}; choose another address with {flag}"))
+}
+
+async fn ends(mut shutdown: watch::Receiver<bool>) {
+    // A sender that is gone cannot ask for a shutdown any more; it never is while the process runs.
+    let _: Result<_, _> = shutdown.wait_for(|draining| *draining).await;
+}

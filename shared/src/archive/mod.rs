@@ -80,7 +80,7 @@ pub struct Page {
 #[async_trait]
 pub trait Archive: Send + Sync + 'static {
     /// Applies one update atomically and durably: see [`Update::apply`] for the rule every backend follows.
-    async fn write(&self, update: Update) -> Result<WriteOutcome, ArchiveError>;
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError>;
 
     /// The item as of every write that was answered before this call.
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError>;
@@ -101,12 +101,10 @@ pub trait Archive: Send + Sync + 'static {
 ///
 /// # Errors
 /// As [`Archive::write`].
-pub async fn write(archive: &dyn Archive, update: Update) -> Result<WriteOutcome, ArchiveError> {
-    let fallback = (!update.set_if_absent.is_empty())
-        .then(|| Update { set_if_absent: update.set_if_absent.clone(), ..Update::new(update.key.clone()) });
+pub async fn write(archive: &dyn Archive, update: &Update) -> Result<WriteOutcome, ArchiveError> {
     let outcome = archive.write(update).await?;
-    if let (WriteOutcome::Rejected(stored), Some(fallback)) = (&outcome, fallback) {
-        settle_absent(archive, fallback, stored).await?;
+    if let WriteOutcome::Rejected(stored) = &outcome {
+        settle_absent(archive, update, stored).await?;
     }
     Ok(outcome)
 }
@@ -115,13 +113,18 @@ pub async fn write(archive: &dyn Archive, update: Update) -> Result<WriteOutcome
 ///
 /// # Errors
 /// As [`Archive::write`].
-pub async fn settle_absent(archive: &dyn Archive, update: Update, stored: &Item) -> Result<(), ArchiveError> {
-    let missing: Attributes =
-        update.set_if_absent.into_iter().filter(|(name, _)| !stored.attributes.contains_key(name)).collect();
-    if missing.is_empty() || stored.is_erased() {
+pub async fn settle_absent(
+    archive: &dyn Archive,
+    update: &Update,
+    stored: &Item,
+) -> Result<(), ArchiveError> {
+    let lacks = |name: &str| !stored.attributes.contains_key(name);
+    let missing = update.set_if_absent.iter().filter(|(name, _)| lacks(name));
+    let set_if_absent: Attributes = missing.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if set_if_absent.is_empty() || stored.is_erased() {
         return Ok(());
     }
-    archive.write(Update { set_if_absent: missing, ..Update::new(update.key) }).await.map(drop)
+    archive.write(&Update { set_if_absent, ..Update::new(update.key.clone()) }).await.map(drop)
 }
 
 /// Every item of a query, page by page. For readers that show everything.

@@ -1,5 +1,7 @@
 //! One write to the archive: one register with its guard, plus attributes that are set only where absent.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::item::{Attributes, ERASED, Item};
@@ -73,6 +75,24 @@ impl Update {
         }
     }
 
+    /// The attributes of the item this update would make where there is none, in no particular order; `None` where its
+    /// guard needs something stored. What [`Update::apply`] says of nothing, without a copy.
+    #[must_use]
+    pub fn fresh(&self) -> Option<Vec<(&str, Cow<'_, Value>)>> {
+        if !self.guard.holds(&Attributes::new()) {
+            return None;
+        }
+        let register = self.guard.writes();
+        let is_register = |name: &str| register.is_some_and(|(register, _)| register == name);
+        let set = self.set.iter().filter(|(name, _)| !is_register(name));
+        let absent =
+            self.set_if_absent.iter().filter(|(name, _)| !is_register(name) && !self.set.contains_key(*name));
+        let mut attributes: Vec<(&str, Cow<'_, Value>)> =
+            set.chain(absent).map(|(name, value)| (name.as_str(), Cow::Borrowed(value))).collect();
+        attributes.extend(register.map(|(register, version)| (register, Cow::Owned(version.into()))));
+        Some(attributes)
+    }
+
     /// The rule every backend follows, as a function on attributes: the attributes after the update, or `None` where
     /// its guard fails. `stored` is `None` for an item that does not exist.
     #[must_use]
@@ -125,6 +145,37 @@ impl Guard {
             Self::Greater { register, version }
             | Self::Less { register, version }
             | Self::Unchanged { register, version, .. } => Some((register, version)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fresh_is_what_applies_to_nothing() {
+        let object = |names: &[&str]| -> Attributes {
+            names.iter().map(|name| ((*name).to_owned(), Value::from(*name))).collect()
+        };
+        let register = |guard: fn(String, String) -> Guard| guard("v".into(), "1".into());
+        for guard in [
+            Guard::Always,
+            register(|register, version| Guard::Greater { register, version }),
+            register(|register, version| Guard::Less { register, version }),
+            register(|register, version| Guard::Unchanged { register, expected: None, version }),
+            register(|register, version| Guard::Unchanged { register, expected: Some("0".into()), version }),
+        ] {
+            let update = Update {
+                guard,
+                set: object(&["a", "v"]),
+                set_if_absent: object(&["a", "b", "v"]),
+                ..Update::new(ItemKey::new("i", "t"))
+            };
+            let fresh = update.fresh().map(|attributes| -> Attributes {
+                attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect()
+            });
+            assert_eq!(fresh, update.apply(None), "{:?}", update.guard);
         }
     }
 }

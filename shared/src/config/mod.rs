@@ -1,5 +1,8 @@
 //! The only door to the environment: every setting, its flag, its variable and its default.
 
+#[cfg(feature = "embedded")]
+pub mod backend;
+
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 

@@ -1,1 +1,114 @@
-//! placeholder
+//! Both ports on one SQLite file, `annalist.db` in the data folder.
+//!
+//! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
+//! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
+//! [`presence`] tells them of each other.
+
+mod archive;
+mod connection;
+mod presence;
+mod queue;
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::archive::Archive;
+use crate::clock::SharedClock;
+use crate::queue::Queue;
+
+use archive::EmbeddedArchive;
+use presence::Presence;
+use queue::EmbeddedQueue;
+use reader::Readers;
+use writer::Writer;
+
+/// The database's name within the data folder.
+pub const DATABASE_FILE: &str = "annalist.db";
+
+/// Why a data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder holds no archive.
+    #[error("{0} holds no archive: name the folder that `annalist up` uses with --data")]
+    Missing(PathBuf),
+    /// The folder cannot be made or read.
+    #[error("cannot use the data folder {path}: {source}")]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A newer version wrote it.
+    #[error("{0} was written by a newer version of annalist: upgrade this one")]
+    Newer(PathBuf),
+    /// SQLite's reason.
+    #[error("cannot open {path}: {source}")]
+    Database {
+        /// Which file.
+        path: PathBuf,
+        /// SQLite's reason.
+        source: rusqlite::Error,
+    },
+}
+
+/// An open data folder. Cloning shares it; it closes with the last clone and port.
+#[derive(Clone)]
+pub struct Database {
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+    queue: Arc<EmbeddedQueue>,
+    archive: Arc<EmbeddedArchive>,
+}
+
+impl Database {
+    /// Opens a data folder, making it where it does not exist yet.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do next.
+    pub fn open(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
+        connection::create_private_folder(data).map_err(folder_error)?;
+        let file = data.join(DATABASE_FILE);
+        let writing = connection::open_for_writing(&file)?;
+        let presence = Presence::join(&data.join("processes")).map_err(folder_error)?;
+        let owner = presence.id();
+        let writer = Arc::new(Writer::start(writing, presence, Arc::clone(&clock)).map_err(folder_error)?);
+        let readers = Arc::new(Readers::new(file));
+        let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
+        let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
+        Ok(Self { writer, readers, queue, archive })
+    }
+
+    /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
+    ///
+    /// # Errors
+    /// [`OpenError::Missing`] where there is none, else as [`Database::open`].
+    pub fn open_existing(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        if data.join(DATABASE_FILE).is_file() {
+            Self::open(data, clock)
+        } else {
+            Err(OpenError::Missing(data.into()))
+        }
+    }
+
+    /// The queue in this folder.
+    #[must_use]
+    pub fn queue(&self) -> Arc<dyn Queue> {
+        Arc::clone(&self.queue) as Arc<dyn Queue>
+    }
+
+    /// The archive in this folder.
+    #[must_use]
+    pub fn archive(&self) -> Arc<dyn Archive> {
+        Arc::clone(&self.archive) as Arc<dyn Archive>
+    }
+
+    /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.
+    pub async fn close(&self) {
+        self.writer.close().await;
+        self.readers.close();
+    }
+}

@@ -10,7 +10,9 @@ pub mod job;
 pub mod route;
 pub mod topology;
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -61,7 +63,7 @@ impl fmt::Display for QueueRef {
 
 /// A message group: what must be serial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct GroupId(Box<str>);
+pub struct GroupId(Arc<str>);
 
 impl GroupId {
     /// Joins parts with `#`. Parts are Slack ids, days or fixed words, so the result stays within SQS's 128 characters
@@ -81,6 +83,12 @@ impl GroupId {
 impl From<String> for GroupId {
     fn from(name: String) -> Self {
         Self(name.into())
+    }
+}
+
+impl Borrow<str> for GroupId {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -1,1 +1,152 @@
-//! placeholder
+//! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
+
+pub mod directory;
+pub mod message;
+pub mod project;
+pub mod reaction;
+pub mod version;
+
+use serde_json::value::RawValue;
+
+use crate::archive::Update;
+use crate::slack::envelope::Envelope;
+use crate::slack::event::EventHeader;
+use crate::slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
+
+use self::message::Content;
+
+/// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// A field the event cannot do without is missing.
+    #[error("the {event} event has no usable {field}")]
+    Missing {
+        /// Which kind of event.
+        event: &'static str,
+        /// Which field.
+        field: &'static str,
+    },
+    /// An id does not have Slack's shape.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// A name that cannot be a key.
+    #[error("the {0} is empty or longer than {MAX_NAME_BYTES} bytes")]
+    Name(&'static str),
+}
+
+/// Names of emoji become parts of keys and attribute names; Slack's own limit is 100 characters.
+pub const MAX_NAME_BYTES: usize = 400;
+
+/// One change to the archive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A version of a message: it may win, or become a revision.
+    Content(Box<Content>),
+    /// Any other register: one update.
+    Register(Update),
+}
+
+/// What an event is about, once its ids are known to be valid.
+pub struct Event<'a> {
+    /// The workspace.
+    pub team: TeamId,
+    /// The fields every event has.
+    pub header: EventHeader<'a>,
+    /// The event itself.
+    pub raw: &'a RawValue,
+    event_time_s: Option<i64>,
+}
+
+/// Which rule an event follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A message, or a change to one.
+    Message,
+    /// A reaction to a message.
+    Reaction,
+    /// A person as they are now.
+    User,
+    /// Custom emoji.
+    Emoji,
+    /// A channel continues under another id.
+    ChannelIdChanged,
+    /// Nothing that is stored by this version.
+    Unknown,
+}
+
+impl<'a> Event<'a> {
+    /// Reads the event in an envelope.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the workspace is missing or malformed, or there is no event.
+    pub fn read(envelope: &Envelope<'a>) -> Result<Self, Malformed> {
+        let missing = |field| Malformed::Missing { event: "Slack", field };
+        let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
+        let raw = envelope.event.ok_or(missing("event"))?;
+        Ok(Self { team, header: EventHeader::read(raw), raw, event_time_s: envelope.event_time_s() })
+    }
+
+    /// Which rule the event follows.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.header.kind.as_deref() {
+            Some("message") => Kind::Message,
+            Some("reaction_added" | "reaction_removed") if self.is_about_a_message() => Kind::Reaction,
+            Some("user_change" | "team_join") => Kind::User,
+            Some("emoji_changed") => Kind::Emoji,
+            Some("channel_id_changed") => Kind::ChannelIdChanged,
+            Some(_) | None => Kind::Unknown,
+        }
+    }
+
+    /// Reactions to files are not stored.
+    fn is_about_a_message(&self) -> bool {
+        self.header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"))
+    }
+
+    /// The channel the event is about.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it is missing or malformed.
+    pub fn channel(&self) -> Result<ChannelId, Malformed> {
+        let channel =
+            self.header.channel().ok_or(Malformed::Missing { event: "channel", field: "channel" })?;
+        Ok(ChannelId::parse(&channel)?)
+    }
+
+    /// Slack's clock for this event: `event_ts`, or the second of `event_time`, or the beginning of time.
+    #[must_use]
+    pub fn clock(&self) -> Ts {
+        let from_envelope = || Ts::parse(&format!("{}.000000", self.event_time_s?)).ok();
+        self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)
+    }
+
+    /// What the event changes. Nothing for a kind that is not stored.
+    ///
+    /// # Errors
+    /// [`Malformed`] where a field that becomes part of a key is missing or malformed.
+    pub fn changes(&self) -> Result<Vec<Change>, Malformed> {
+        match self.kind() {
+            Kind::Message => message::changes(self),
+            Kind::Reaction => reaction::changes(self),
+            Kind::User => directory::user_changes(self),
+            Kind::Emoji => directory::emoji_changes(self),
+            Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
+        }
+    }
+
+    /// The person the event is about.
+    fn user(&self, event: &'static str) -> Result<UserId, Malformed> {
+        let user = self.header.user().ok_or(Malformed::Missing { event, field: "user" })?;
+        Ok(UserId::parse(&user)?)
+    }
+}
+
+/// A name that becomes part of a key or an attribute name.
+fn checked_name<'n>(name: &'n str, what: &'static str) -> Result<&'n str, Malformed> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
+        Err(Malformed::Name(what))
+    } else {
+        Ok(name)
+    }
+}

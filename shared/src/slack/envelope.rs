@@ -39,6 +39,10 @@ impl<'a> Envelope<'a> {
         // Fields that are skipped are not checked for UTF-8 by the parser, and a queue takes nothing else.
         let text =
             std::str::from_utf8(body).map_err(|_| serde::de::Error::custom("the body is not UTF-8"))?;
+        // A derived reader would take an array for a struct, field by field.
+        if !text.trim_ascii_start().starts_with('{') {
+            return Err(serde::de::Error::custom("the body is not a JSON object"));
+        }
         serde_json::from_str(text)
     }
 
@@ -56,6 +60,16 @@ where
 {
     let raw = <&'de RawValue>::deserialize(deserializer)?;
     Ok(text(raw))
+}
+
+/// The object in a raw value; what is no object, or has a field of another type, has no fields.
+#[must_use]
+pub fn object<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> T {
+    if raw.get().starts_with('{') {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    } else {
+        T::default()
+    }
 }
 
 /// The string in a raw value, borrowed where it has no escapes.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::{text, text_or_none};
+use super::envelope::{object, text, text_or_none};
 use super::ids::Ts;
 
 /// What every event may carry: enough to route it and to judge its audience.
@@ -42,14 +42,14 @@ pub struct EventHeader<'a> {
     pub new_channel_id: Option<Cow<'a, str>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct WithId<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     id: Option<Cow<'a, str>>,
 }
 
 /// What a reaction points at.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct ReactionItem<'a> {
     /// `message`, `file` or `file_comment`.
     #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
@@ -66,7 +66,7 @@ impl<'a> EventHeader<'a> {
     /// Reads an event's header. What is not an object has no fields.
     #[must_use]
     pub fn read(event: &'a RawValue) -> Self {
-        serde_json::from_str(event.get()).unwrap_or_default()
+        object(event)
     }
 
     /// The channel the event is about, wherever this kind of event names it.
@@ -94,7 +94,7 @@ impl<'a> EventHeader<'a> {
     /// What a reaction is on.
     #[must_use]
     pub fn item(&self) -> Option<ReactionItem<'a>> {
-        self.item.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        self.item.map(object)
     }
 
     /// Slack's clock for this event, where it has one of the right shape.
@@ -106,7 +106,7 @@ impl<'a> EventHeader<'a> {
 
 /// An id that stands alone or inside an object.
 fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
-    text(raw).or_else(|| serde_json::from_str::<WithId<'_>>(raw.get()).ok().and_then(|object| object.id))
+    text(raw).or_else(|| object::<WithId<'_>>(raw).id)
 }
 
 /// The fields of a message event beside the message itself.
@@ -160,7 +160,7 @@ pub struct MessageObject<'a> {
     edited: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Edited<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     ts: Option<Cow<'a, str>>,
@@ -170,8 +170,7 @@ impl MessageObject<'_> {
     /// When a person last edited it. Unfurls and reply counts do not set this.
     #[must_use]
     pub fn edited_ts(&self) -> Option<Ts> {
-        let edited: Edited<'_> = serde_json::from_str(self.edited?.get()).ok()?;
-        edited.ts.and_then(|ts| Ts::parse(&ts).ok())
+        object::<Edited<'_>>(self.edited?).ts.and_then(|ts| Ts::parse(&ts).ok())
     }
 
     /// Whether this only says that a message was here.
@@ -211,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_no_object_has_no_fields() {
-        for json in ["[]", "7", "null", "\"message\""] {
+        for json in ["[]", "[\"message\"]", "7", "null", "\"message\""] {
             assert!(EventHeader::read(&raw(json)).kind.is_none(), "{json}");
         }
     }

@@ -1,5 +1,6 @@
 //! Logs and metrics.
 
+pub mod listener;
 pub mod metrics;
 
 use std::io::IsTerminal;

@@ -1,1 +1,25 @@
-fn main() {}
+//! message-writer as a process of its own, for a fleet.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use workers::message_writer::MessageWriter;
+use workers::process::{self, WorkerArgs};
+
+/// Turns Slack's events on the queue into rows of the archive
+#[derive(Parser)]
+#[command(version)]
+struct Command {
+    #[command(flatten)]
+    worker: WorkerArgs,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let command = Command::parse();
+    shared::telemetry::init_log(&shared::config::log_filter());
+    let writer =
+        process::run(command.worker, |ports| Arc::new(MessageWriter::new(Arc::clone(&ports.archive)))).await;
+    process::exit_code(writer)
+}

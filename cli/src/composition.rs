@@ -1,0 +1,82 @@
+//! Ingest and every worker in one process: what `up` runs, and `demo` beside a made-up Slack.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ingest::Ingest;
+use shared::clock::SharedClock;
+use shared::config::backend::Backend;
+use shared::slack::signature::SigningSecrets;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use workers::runtime::{self, Ports, Settings};
+
+/// Everything that runs.
+pub(crate) struct Composition {
+    /// Where events are taken.
+    pub(crate) address: SocketAddr,
+    accepting: watch::Sender<bool>,
+    ingest: JoinHandle<()>,
+    working: watch::Sender<bool>,
+    workers: JoinSet<()>,
+}
+
+impl Composition {
+    /// Starts everything on an open backend.
+    pub(crate) fn start(
+        backend: &Backend,
+        listener: TcpListener,
+        secrets: SigningSecrets,
+        clock: &SharedClock,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let (accepting, no_more_requests) = watch::channel(false);
+        let router = ingest::router(Ingest {
+            queue: Arc::clone(&backend.queue),
+            secrets,
+            clock: Arc::clone(clock),
+            limits: ingest::Limits::default(),
+        });
+        let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
+
+        let (working, no_more_jobs) = watch::channel(false);
+        let ports = Ports {
+            queue: Arc::clone(&backend.queue),
+            archive: Arc::clone(&backend.archive),
+            clock: Arc::clone(clock),
+        };
+        let mut workers = JoinSet::new();
+        for worker in workers::registry(&ports) {
+            workers.spawn(runtime::run(worker, ports.clone(), Settings::default(), no_more_jobs.clone()));
+        }
+        Ok(Self { address, accepting, ingest, working, workers })
+    }
+
+    /// Resolves when a part ends that should have gone on: nothing good comes of running without it.
+    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+        let ended = tokio::select! {
+            ended = &mut self.ingest => ended,
+            Some(ended) = self.workers.join_next() => ended,
+        };
+        let why = ended.err().filter(JoinError::is_panic).map_or("ended by itself", |_| "crashed");
+        anyhow::anyhow!("a part of annalist {why}: the log says more; start it again")
+    }
+
+    /// Stops accepting, answers what was accepted, then lets the workers finish what they hold.
+    pub(crate) async fn drain(mut self) {
+        self.accepting.send_replace(true);
+        if !self.ingest.is_finished() {
+            drop(self.ingest.await);
+        }
+        self.working.send_replace(true);
+        while self.workers.join_next().await.is_some() {}
+    }
+}
+
+/// Resolves when the value becomes true, or can no longer.
+pub(crate) async fn turned(mut value: watch::Receiver<bool>) {
+    // An error means that nobody is left who could turn it.
+    drop(value.wait_for(|turned| *turned).await);
+}

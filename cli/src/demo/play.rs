@@ -1,0 +1,120 @@
+//! Plays Slack: signed requests over TCP, side by side, each one answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use shared::clock::SharedClock;
+use shared::slack::signature::SigningSecrets;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::workspace::{self, Kind};
+
+/// Slack gives up on an answer after this long. <https://docs.slack.dev/apis/events-api/#retries>
+const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How it went.
+#[derive(Debug, Default)]
+pub(super) struct Acks {
+    pub(super) count: usize,
+    pub(super) slowest: Duration,
+    pub(super) took: Duration,
+}
+
+/// Who plays, and to whom.
+#[derive(Clone)]
+pub(super) struct Slack {
+    pub(super) ingest: SocketAddr,
+    pub(super) secrets: SigningSecrets,
+    /// What a stranger would sign with.
+    pub(super) forged: SigningSecrets,
+    pub(super) clock: SharedClock,
+}
+
+impl Slack {
+    /// Sends the requests in order, over so many connections at once, and checks each answer.
+    pub(super) async fn play(
+        &self,
+        requests: Vec<workspace::Request>,
+        connections: usize,
+    ) -> anyhow::Result<Acks> {
+        let began = Instant::now();
+        let requests = Arc::new(requests);
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut senders = JoinSet::new();
+        for _ in 0..connections {
+            let (slack, requests, next) = (self.clone(), Arc::clone(&requests), Arc::clone(&next));
+            senders.spawn(async move {
+                let mut connection = connect(slack.ingest).await?;
+                let mut acks = Acks::default();
+                while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let sent = Instant::now();
+                    timeout(SLACK_TIMEOUT, slack.send(&mut connection, request))
+                        .await
+                        .context("ingest did not answer in time")??;
+                    acks.count += 1;
+                    acks.slowest = acks.slowest.max(sent.elapsed());
+                }
+                anyhow::Ok(acks)
+            });
+        }
+        let mut total = Acks::default();
+        while let Some(acks) = senders.join_next().await {
+            let acks = acks??;
+            total.count += acks.count;
+            total.slowest = total.slowest.max(acks.slowest);
+        }
+        total.took = began.elapsed();
+        Ok(total)
+    }
+
+    async fn send(
+        &self,
+        connection: &mut SendRequest<Full<Bytes>>,
+        request: &workspace::Request,
+    ) -> anyhow::Result<()> {
+        let (secrets, expected) = match request.kind {
+            Kind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),
+            Kind::Event | Kind::Retry | Kind::Twin | Kind::Private | Kind::Poison => {
+                (&self.secrets, StatusCode::OK)
+            }
+        };
+        let timestamp_s = self.clock.now().seconds();
+        let mut http = Request::post(ingest::EVENTS_PATH)
+            .header("host", self.ingest.to_string())
+            .header("content-type", "application/json")
+            .header("x-slack-request-timestamp", timestamp_s)
+            .header("x-slack-signature", secrets.sign(timestamp_s, request.body.as_bytes()));
+        if request.kind == Kind::Retry {
+            http = http.header("x-slack-retry-num", "1").header("x-slack-retry-reason", "http_timeout");
+        }
+        let http = http.body(Full::new(Bytes::from(request.body.clone())))?;
+        connection.ready().await?;
+        let answer = connection.send_request(http).await?;
+        let status = answer.status();
+        // The connection is free for the next request once the answer was read.
+        answer.into_body().collect().await?;
+        if status != expected {
+            bail!("ingest answered {status} where {expected} was due");
+        }
+        Ok(())
+    }
+}
+
+async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with its sender; what goes wrong on it, the sender is told.
+    tokio::spawn(connection);
+    Ok(sender)
+}

@@ -1,0 +1,181 @@
+//! `annalist manifest`: the Slack app, as Slack's own description of one.
+//!
+//! <https://docs.slack.dev/reference/app-manifest>
+
+use std::io::{self, IsTerminal, Write};
+
+use hyper::Uri;
+use ingest::EVENTS_PATH;
+use serde_json::{Value, json};
+
+/// What stands in the manifest until the host is known.
+const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
+
+/// `annalist manifest`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ManifestArgs {
+    /// Where Slack reaches `annalist up`, such as https://slack.example.com/slack/events
+    #[arg(long, value_name = "URL", value_parser = request_url)]
+    pub(crate) url: Option<String>,
+}
+
+/// What the app may see. Direct messages are not among it.
+const BOT_SCOPES: [&str; 10] = [
+    "channels:history",
+    "channels:join",
+    "channels:read",
+    "emoji:read",
+    "files:read",
+    "groups:history",
+    "groups:read",
+    "reactions:read",
+    "team:read",
+    "users:read",
+];
+
+/// What Slack sends, and the scope it asks for.
+const BOT_EVENTS: [(&str, Option<&str>); 35] = [
+    ("app_uninstalled", None),
+    ("channel_archive", Some("channels:read")),
+    ("channel_created", Some("channels:read")),
+    ("channel_deleted", Some("channels:read")),
+    ("channel_history_changed", Some("channels:history")),
+    ("channel_id_changed", Some("channels:read")),
+    ("channel_left", Some("channels:read")),
+    ("channel_rename", Some("channels:read")),
+    ("channel_shared", Some("channels:read")),
+    ("channel_unarchive", Some("channels:read")),
+    ("channel_unshared", Some("channels:read")),
+    ("emoji_changed", Some("emoji:read")),
+    ("file_change", Some("files:read")),
+    ("file_created", Some("files:read")),
+    ("file_deleted", Some("files:read")),
+    ("file_public", Some("files:read")),
+    ("file_shared", Some("files:read")),
+    ("file_unshared", Some("files:read")),
+    ("group_archive", Some("groups:read")),
+    ("group_deleted", Some("groups:read")),
+    ("group_history_changed", Some("groups:history")),
+    ("group_left", Some("groups:read")),
+    ("group_rename", Some("groups:read")),
+    ("group_unarchive", Some("groups:read")),
+    ("member_joined_channel", Some("channels:read")),
+    ("member_left_channel", Some("channels:read")),
+    ("message.channels", Some("channels:history")),
+    ("message.groups", Some("groups:history")),
+    ("reaction_added", Some("reactions:read")),
+    ("reaction_removed", Some("reactions:read")),
+    ("team_domain_change", Some("team:read")),
+    ("team_join", Some("users:read")),
+    ("team_rename", Some("team:read")),
+    ("tokens_revoked", None),
+    ("user_change", Some("users:read")),
+];
+
+/// Prints the manifest.
+pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let manifest = manifest(args.url.as_deref().unwrap_or(PLACEHOLDER));
+    writeln!(out, "{}", serde_json::to_string_pretty(&manifest)?)?;
+    out.flush()?;
+    let mut err = io::stderr();
+    if args.url.is_none() {
+        writeln!(err, "Replace YOUR-HOST, or give the address with --url.")?;
+    }
+    if io::stdout().is_terminal() {
+        writeln!(err, "Paste it at https://api.slack.com/apps: Create New App, From a manifest.")?;
+    }
+    Ok(())
+}
+
+fn manifest(request_url: &str) -> Value {
+    json!({
+        "_metadata": { "major_version": 1, "minor_version": 1 },
+        "display_information": {
+            "name": "Annalist",
+            "description": "Keeps this workspace's history",
+            "background_color": "#2f3e46",
+            "long_description": "Annalist keeps the messages of the public channels it is a member of, with their \
+                threads, edits, deletions and reactions, on a machine of the people who own this workspace. Private \
+                channels that never were public and direct messages are not kept. Ask whoever installed it where the \
+                archive is and who can read it.",
+        },
+        "features": { "bot_user": { "display_name": "Annalist", "always_online": false } },
+        "oauth_config": { "scopes": { "bot": BOT_SCOPES } },
+        "settings": {
+            "event_subscriptions": {
+                "request_url": request_url,
+                "bot_events": BOT_EVENTS.map(|(event, _)| event).as_slice(),
+            },
+            "org_deploy_enabled": false,
+            "socket_mode_enabled": false,
+            "token_rotation_enabled": false,
+        },
+    })
+}
+
+/// Checks an absolute URL. One without a path is taken for the host alone.
+fn request_url(text: &str) -> Result<String, String> {
+    let mistake = "give the whole address, such as https://slack.example.com/slack/events";
+    let url: Uri = text.parse().map_err(|_| mistake.to_owned())?;
+    let web = matches!(url.scheme_str(), Some("https" | "http"));
+    let host = url.host().filter(|host| !host.is_empty());
+    let (true, Some(_), Some(authority)) = (web, host, url.authority()) else {
+        return Err(mistake.to_owned());
+    };
+    if authority.as_str().contains('@') {
+        return Err("Slack sends no user name or password: leave them out".to_owned());
+    }
+    match url.path() {
+        "" | "/" if url.query().is_none() => Ok(format!("{}{EVENTS_PATH}", text.trim_end_matches('/'))),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scopes_cover_the_events_and_reach_no_direct_messages() {
+        for (event, scope) in BOT_EVENTS {
+            assert!(scope.is_none_or(|scope| BOT_SCOPES.contains(&scope)), "{event} needs {scope:?}");
+        }
+        for scope in BOT_SCOPES {
+            assert!(!scope.starts_with("im:") && !scope.starts_with("mpim:"), "{scope}");
+        }
+        assert!(BOT_EVENTS.is_sorted() && BOT_SCOPES.is_sorted());
+    }
+
+    #[test]
+    fn slacks_limits_are_kept() {
+        let manifest = manifest(PLACEHOLDER);
+        let length = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap().chars().count();
+        assert!(length("/display_information/name") <= 35);
+        assert!(length("/display_information/description") <= 140);
+        assert!((175..4000).contains(&length("/display_information/long_description")));
+        assert_eq!(manifest["settings"]["event_subscriptions"]["request_url"], PLACEHOLDER);
+    }
+
+    #[test]
+    fn the_request_url_is_absolute_and_a_host_alone_gets_the_path() {
+        for (text, expected) in [
+            ("https://a.example/slack/events", "https://a.example/slack/events"),
+            ("https://a.example", "https://a.example/slack/events"),
+            ("https://a.example:8443/", "https://a.example:8443/slack/events"),
+            ("http://127.0.0.1:3000/other", "http://127.0.0.1:3000/other"),
+        ] {
+            assert_eq!(request_url(text).as_deref(), Ok(expected));
+        }
+        for text in [
+            "",
+            "a.example",
+            "/slack/events",
+            "ftp://a.example/x",
+            "https://",
+            "https://a b/",
+            "https://u:p@a/",
+        ] {
+            assert!(request_url(text).is_err(), "{text}");
+        }
+    }
+}

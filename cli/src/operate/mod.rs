@@ -1,0 +1,4 @@
+//! What people look at and mend while the archive runs.
+
+pub(crate) mod quarantine;
+pub(crate) mod status;

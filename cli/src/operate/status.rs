@@ -1,0 +1,243 @@
+//! `annalist status`: how much is on its way, and what needs a person.
+
+use std::io::Write;
+
+use serde::Serialize;
+use shared::archive::{Archive, ArchiveError, Query, key};
+use shared::config::DataArgs;
+use shared::config::backend::Backend;
+use shared::queue::topology::{QUEUES, QueueSpec};
+use shared::queue::{Queue, QueueRef};
+use workers::quarantine;
+
+use crate::plain;
+
+/// `annalist status`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Everything `status --json` has, under the same names.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Status {
+    queues: Vec<QueueStatus>,
+    /// Jobs put aside for a person.
+    pub(crate) quarantined: u64,
+    gaps: u64,
+    /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
+    pub(crate) idle: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct QueueStatus {
+    name: &'static str,
+    waiting: u64,
+    in_flight: u64,
+    oldest_age_s: Option<u64>,
+    dead: u64,
+    #[serde(skip)]
+    worker: Option<&'static str>,
+}
+
+/// Prints the status of everything.
+pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let status = read(&*backend.queue, &*backend.archive).await?;
+    if args.json {
+        plain::json_line(out, &status)?
+    } else {
+        table(&status, out)?
+    }
+    Ok(())
+}
+
+/// Reads the status of everything.
+pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Result<Status> {
+    // In the order of the flow: what moves on meanwhile is counted twice rather than not at all.
+    let mut queues = Vec::with_capacity(QUEUES.len());
+    for spec in &QUEUES {
+        queues.push(queue_status(queue, spec).await?);
+    }
+    let idle = queues
+        .iter()
+        .filter(|queue| queue.worker.is_some())
+        .all(|queue| queue.waiting + queue.in_flight == 0);
+    Ok(Status {
+        queues,
+        quarantined: quarantine::count(archive).await?,
+        gaps: count_gaps(archive).await?,
+        idle,
+    })
+}
+
+async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<QueueStatus> {
+    let depth = queue.depth(spec.name.into()).await?;
+    let dead = queue.depth(QueueRef::dead_letters(spec.name)).await?;
+    Ok(QueueStatus {
+        name: spec.label,
+        waiting: depth.waiting + depth.delayed,
+        in_flight: depth.in_flight,
+        oldest_age_s: depth.oldest_age_s,
+        dead: dead.waiting + dead.delayed + dead.in_flight,
+        worker: spec.consumer,
+    })
+}
+
+async fn count_gaps(archive: &dyn Archive) -> Result<u64, ArchiveError> {
+    let mut gaps = 0;
+    for team in shared::archive::query_all(archive, Query::partition(key::TEAMS)).await? {
+        let mut query = Query::partition(format!("gap#{}", team.key.timestamp));
+        loop {
+            let page = archive.query(&query).await?;
+            gaps += u64::try_from(page.items.len()).unwrap_or_default();
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(gaps)
+}
+
+fn table(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{:<10}{:>9}{:>11}{:>9}{:>6}  worker", "queue", "waiting", "in flight", "oldest", "dead")?;
+    for queue in &status.queues {
+        let oldest = match queue.oldest_age_s {
+            Some(_) if queue.waiting + queue.in_flight == 0 => "-".to_owned(),
+            Some(age_s) => age(age_s),
+            None => "?".to_owned(),
+        };
+        let QueueStatus { name, waiting, in_flight, dead, worker, .. } = queue;
+        let worker = worker.unwrap_or("none yet");
+        writeln!(out, "{name:<10}{waiting:>9}{in_flight:>11}{oldest:>9}{dead:>6}  {worker}")?;
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "idle         {}",
+        if status.idle { "yes: everything that came in is stored" } else { "no" }
+    )?;
+    writeln!(out, "quarantined  {}", status.quarantined)?;
+    writeln!(out, "gaps         {}", status.gaps)?;
+    for advice in advice(status) {
+        writeln!(out, "\n{advice}")?;
+    }
+    Ok(())
+}
+
+fn advice(status: &Status) -> Vec<String> {
+    let mut advice = Vec::new();
+    if status.quarantined > 0 {
+        let jobs = if status.quarantined == 1 { "1 job" } else { &format!("{} jobs", status.quarantined) };
+        advice.push(format!("{jobs} could not be stored: `annalist quarantine list` says why."));
+    }
+    if status.queues.iter().any(|queue| queue.dead > 0) {
+        advice.push(
+            "Dead letters move to quarantine by themselves while `annalist up` runs; where they stay, its log says why."
+                .to_owned(),
+        );
+    }
+    let kept: Vec<&str> = status
+        .queues
+        .iter()
+        .filter(|queue| queue.worker.is_none() && queue.waiting + queue.in_flight > 0)
+        .map(|queue| queue.name)
+        .collect();
+    if !kept.is_empty() {
+        advice.push(format!(
+            "Kept for workers that this version does not have yet, and no reason to worry: {}.",
+            kept.join(", ")
+        ));
+    }
+    advice
+}
+
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::queue::{DedupId, GroupId, Outgoing, QueueName};
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    async fn send(fixture: &Fixture, queue: QueueName) {
+        let message = Outgoing {
+            queue,
+            group: GroupId::of(&["T1"]),
+            dedup: DedupId::of(&[queue.spec().label.as_bytes()]),
+            body: "{}".into(),
+        };
+        fixture.ports.queue.send(vec![message]).await.remove(0).unwrap();
+    }
+
+    async fn status(fixture: &Fixture) -> Status {
+        read(&*fixture.backend.queue, fixture.archive()).await.unwrap()
+    }
+
+    fn text(status: &Status) -> String {
+        let mut out = Vec::new();
+        table(status, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[tokio::test]
+    async fn json_is_one_object_of_the_documented_shape() {
+        let fixture = Fixture::open();
+        let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill"];
+        let queues: Vec<_> = names
+            .iter()
+            .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))
+            .collect();
+        let expected = json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true });
+        assert_eq!(serde_json::to_value(status(&fixture).await).unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_worker_is_not_idle_and_what_has_none_is() {
+        let fixture = Fixture::open();
+        send(&fixture, QueueName::Channels).await;
+        send(&fixture, QueueName::Stats).await;
+        let kept = status(&fixture).await;
+        assert!(kept.idle);
+        // The queue's delay holds it back, which is waiting all the same.
+        assert_eq!(kept.queues.iter().map(|queue| queue.waiting).sum::<u64>(), 2);
+        assert!(
+            text(&kept).contains("not have yet, and no reason to worry: channels, stats."),
+            "{}",
+            text(&kept)
+        );
+
+        send(&fixture, QueueName::Events).await;
+        assert!(!status(&fixture).await.idle);
+    }
+
+    #[test]
+    fn people_are_told_what_to_do_next() {
+        let dead = QueueStatus {
+            name: "events",
+            waiting: 1,
+            in_flight: 0,
+            oldest_age_s: Some(180),
+            dead: 2,
+            worker: Some("message-writer"),
+        };
+        let status = Status { queues: vec![dead], quarantined: 3, gaps: 0, idle: false };
+        let text = text(&status);
+        for expected in ["3 jobs could not be stored", "annalist quarantine list", "Dead letters", "3 min"] {
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}

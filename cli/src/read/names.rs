@@ -1,0 +1,62 @@
+//! What people are called, looked up as they turn up.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use shared::archive::{Archive, ArchiveError, ItemKey};
+use shared::slack::ids::{TeamId, UserId};
+
+use super::mrkdwn;
+use crate::plain;
+
+/// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
+const MAX_KNOWN: usize = 10_000;
+
+/// The people of one workspace.
+pub(super) struct Names<'a> {
+    archive: &'a dyn Archive,
+    team: TeamId,
+    known: HashMap<String, String>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
+        Self { archive, team, known: HashMap::new() }
+    }
+
+    /// Looks up whoever wrote or is mentioned in these messages.
+    pub(super) async fn learn(&mut self, messages: &[Value]) -> Result<(), ArchiveError> {
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
+        for message in messages {
+            let mentioned = message["text"].as_str().into_iter().flat_map(mrkdwn::mentioned);
+            for id in message["user"].as_str().into_iter().chain(mentioned) {
+                if self.known.len() < MAX_KNOWN && !self.known.contains_key(id) {
+                    let name = self.look_up(id).await?;
+                    self.known.insert(id.to_owned(), name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_up(&self, id: &str) -> Result<String, ArchiveError> {
+        let Ok(user) = UserId::parse(id) else { return Ok(plain::line(id)) };
+        let row = self.archive.get(&ItemKey::user(&self.team, &user)).await?;
+        let name = row.as_ref().and_then(|row| {
+            ["display_name", "real_name", "name"].into_iter().find_map(|attribute| row.text(attribute))
+        });
+        Ok(plain::line(name.unwrap_or(id)))
+    }
+
+    /// What this person is called: their id where nothing else is known.
+    pub(super) fn of<'n>(&'n self, id: &'n str) -> &'n str {
+        self.known.get(id).map_or(id, String::as_str)
+    }
+
+    /// Whether a name is known.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.known.get(id).is_some_and(|name| name != id)
+    }
+}

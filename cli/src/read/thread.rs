@@ -1,0 +1,110 @@
+//! `annalist thread`: a root and its replies.
+
+use std::io::Write;
+
+use shared::archive::key::thread_parent;
+use shared::archive::{Archive, Item, ItemKey, Query};
+use shared::rules::project;
+use shared::slack::ids::Ts;
+
+use super::printer::Printer;
+use super::render::Layout;
+use super::rows::{Rows, row};
+use super::{MessageArgs, ReadError, channel};
+
+/// Prints a thread, root first. The index on `parent` has every reply and most roots; the root is read by its key, so
+/// that one that never learned of its replies is there too.
+pub(crate) async fn thread(
+    archive: &dyn Archive,
+    args: &MessageArgs,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let place = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
+    let key = |ts: &Ts| ItemKey::message(&place.team, &place.channel, ts);
+    let asked = row(archive, &key(&args.ts)).await?;
+    // Any message of a thread names it.
+    let thread_ts = asked.as_ref().and_then(|message| Ts::parse(message["thread_ts"].as_str()?).ok());
+    let root_ts = thread_ts.unwrap_or_else(|| args.ts.clone());
+    let mut root = if root_ts == args.ts { asked } else { row(archive, &key(&root_ts)).await? };
+
+    let (partition, root_key) = (place.messages(), key(&root_ts));
+    let is_reply = |item: &Item| item.key.item_id == partition && item.key != root_key;
+    let query = Query::parent(thread_parent(&place.team, &root_ts));
+    let mut replies =
+        Rows::all(archive, query, |item| is_reply(item).then(|| project::message(item)).flatten());
+    if let Some(limit) = args.read.limit {
+        let found = replies.keep_newest(limit.get()).await?;
+        root = root.filter(|_| found < limit.get());
+    }
+
+    let mut printer = Printer::new(archive, place.team.clone(), &args.read, out);
+    printer.print(root.as_slice(), |_| Layout::default()).await?;
+    while let Some(page) = replies.next().await? {
+        printer.print(&page, |_| Layout { indent: 4, ..Layout::default() }).await?;
+    }
+    match printer.printed() {
+        0 => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
+        1 if root.is_some() && args.read.limit.is_none() => {
+            printer.remark("It has no replies in this archive.")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+
+    async fn seen(fixture: &Fixture, args: &MessageArgs) -> Vec<String> {
+        let mut out = Vec::new();
+        thread(fixture.archive(), args, &mut out).await.unwrap();
+        let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
+        String::from_utf8(out).unwrap().lines().map(ts).collect()
+    }
+
+    #[tokio::test]
+    async fn a_root_that_never_learned_of_its_replies_is_there_and_a_reply_finds_its_thread() {
+        let fixture = Fixture::open();
+        fixture.post("T1", "C1", "1.000000", "root").await;
+        fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
+        fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
+        fixture.reply("T1", "C2", "2.500000", "1.000000", "of another channel's thread").await;
+        for ts in ["1.000000", "2.000000", "3.000000"] {
+            assert_eq!(seen(&fixture, &message_args("C1", ts)).await, ["1.000000", "2.000000", "3.000000"]);
+        }
+        // The root of this one was never seen.
+        assert_eq!(seen(&fixture, &message_args("C2", "1.000000")).await, ["2.500000"]);
+    }
+
+    #[tokio::test]
+    async fn a_limit_keeps_the_newest() {
+        let fixture = Fixture::open();
+        fixture.post("T1", "C1", "1.000000", "root").await;
+        fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
+        fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
+        for (limit, expected) in [
+            (1, &["3.000000"][..]),
+            (2, &["2.000000", "3.000000"]),
+            (3, &["1.000000", "2.000000", "3.000000"]),
+        ] {
+            let mut args = message_args("C1", "1.000000");
+            args.read.limit = NonZeroUsize::new(limit);
+            assert_eq!(seen(&fixture, &args).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unknown_thread_is_an_error_and_prints_nothing() {
+        let fixture = Fixture::open();
+        fixture.post("T1", "C1", "1.000000", "root").await;
+        let mut out = Vec::new();
+        let error = thread(fixture.archive(), &message_args("C1", "9.000000"), &mut out).await.unwrap_err();
+        assert!(matches!(error, ReadError::UnknownMessage { .. }), "{error}");
+        assert!(out.is_empty());
+    }
+}

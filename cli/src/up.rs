@@ -1,0 +1,107 @@
+//! `annalist up`: everything in one process, until a signal.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::bail;
+use shared::clock::{SharedClock, SystemClock};
+use shared::config::backend::Backend;
+use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
+use shared::slack::signature::SigningSecrets;
+use shared::telemetry;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+use crate::composition::{Composition, turned};
+
+/// `annalist up`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let secrets = config::signing_secrets()?;
+    telemetry::init_log(&config::log_filter());
+    crate::runtime(&mut Builder::new_multi_thread())?.block_on(serve(args, secrets, out))
+}
+
+async fn serve(args: &UpArgs, secrets: SigningSecrets, out: &mut dyn Write) -> anyhow::Result<()> {
+    let shutdown = shared::shutdown::on_signal()?;
+    let clock: SharedClock = SystemClock::shared();
+    // Before the data folder is made: what fails here leaves nothing behind.
+    let listener = listen(args.listen.listen).await?;
+    let metrics = metrics_listener(args.metrics.metrics_listen).await?;
+    let backend = Backend::open(&args.data, Arc::clone(&clock))?;
+    if let Some(listener) = metrics {
+        serve_metrics(listener, shutdown.clone())?;
+    }
+    let mut composition = Composition::start(&backend, listener, secrets, &clock)?;
+    let address = composition.address;
+    tracing::info!(%address, data = %args.data.data.display(), "listening");
+    if io::stdout().is_terminal() {
+        banner(out, address, &args.data)?;
+    }
+    let broken = tokio::select! {
+        () = turned(shutdown) => None,
+        broken = composition.broken() => Some(broken),
+    };
+    composition.drain().await;
+    backend.close().await;
+    broken.map_or(Ok(()), Err)
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            bail!("{address} is in use: stop what listens there, or choose another address with --listen")
+        }
+        Err(error) => bail!("cannot listen on {address}: {error}; choose another address with --listen"),
+    }
+}
+
+/// Metrics were asked for on this address, or are a courtesy on the default one.
+async fn metrics_listener(asked: Option<SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
+    let address = asked.unwrap_or(DEFAULT_METRICS_LISTEN);
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if asked.is_some() => {
+            bail!("cannot serve metrics on {address}: {error}; choose another address with --metrics-listen")
+        }
+        Err(error) => {
+            tracing::warn!(%address, %error, "no metrics are served; --metrics-listen chooses another address");
+            Ok(None)
+        }
+    }
+}
+
+fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let address = listener.local_addr()?;
+    let handle = telemetry::metrics::install()?;
+    tokio::spawn(telemetry::listener::serve_metrics(listener, handle, turned(shutdown)));
+    tracing::info!(%address, "metrics listening");
+    Ok(())
+}
+
+fn banner(out: &mut dyn Write, address: SocketAddr, data: &DataArgs) -> io::Result<()> {
+    let data = data.data.display();
+    writeln!(
+        out,
+        "\nAnnalist takes Slack's events at http://{address}/slack/events and keeps them in {data}.\n\n  \
+         1. Make that address reachable over https: a tunnel, or a proxy with a certificate.\n  \
+         2. Enter https://YOUR-HOST/slack/events as the Request URL of your app's Event Subscriptions.\n     \
+         No app yet? `annalist manifest --url https://YOUR-HOST/slack/events` describes it.\n  \
+         3. Invite the app to the channels to be kept: /invite @Annalist\n\n\
+         In another terminal: `annalist status --data {data}`. Ctrl-C ends, after finishing what has begun.\n"
+    )?;
+    out.flush()
+}

@@ -1,0 +1,175 @@
+//! What becomes of a request, and how each outcome is answered: one table.
+
+use axum::body::Body;
+use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+
+/// Tells Slack not to deliver this event again.
+/// <https://docs.slack.dev/apis/events-api/#errors>
+const NO_RETRY: HeaderName = HeaderName::from_static("x-slack-no-retry");
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// On the queue.
+    Stored,
+    /// On the queue; Slack held events back during a minute.
+    RateLimited,
+    /// A direct message: never stored.
+    DirectMessage,
+    /// The challenge was echoed.
+    Challenge,
+    /// Slack checked the certificate.
+    SslCheck,
+    /// Not signed by Slack.
+    Refused,
+    /// Signed, and not an event.
+    Malformed,
+    /// The body is larger than a job can be.
+    TooLarge,
+    /// The body took too long to arrive.
+    BodyTimeout,
+    /// The body ended before it was complete.
+    BodyBroken,
+    /// The queue failed.
+    QueueFailed,
+    /// The queue took too long.
+    QueueSlow,
+    /// Too many events are worked on already.
+    Shed,
+}
+
+/// Whether it helps when Slack delivers the event again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    Helps,
+    CannotHelp,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Stored,
+        Self::RateLimited,
+        Self::DirectMessage,
+        Self::Challenge,
+        Self::SslCheck,
+        Self::Refused,
+        Self::Malformed,
+        Self::TooLarge,
+        Self::BodyTimeout,
+        Self::BodyBroken,
+        Self::QueueFailed,
+        Self::QueueSlow,
+        Self::Shed,
+    ];
+
+    /// Status, whether a retry helps, and one line for whoever tries it by hand.
+    fn row(self) -> (StatusCode, Retry, &'static str) {
+        match self {
+            Self::Stored | Self::RateLimited | Self::DirectMessage | Self::Challenge | Self::SslCheck => {
+                (StatusCode::OK, Retry::Helps, "")
+            }
+            Self::Refused => {
+                (StatusCode::UNAUTHORIZED, Retry::CannotHelp, "the request is not signed by Slack\n")
+            }
+            Self::Malformed => {
+                (StatusCode::BAD_REQUEST, Retry::CannotHelp, "the body is not an event envelope\n")
+            }
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Retry::CannotHelp, "the body is too large\n"),
+            Self::BodyTimeout => {
+                (StatusCode::REQUEST_TIMEOUT, Retry::Helps, "the body took too long to arrive\n")
+            }
+            Self::BodyBroken => (StatusCode::BAD_REQUEST, Retry::Helps, "the body is incomplete\n"),
+            Self::QueueFailed | Self::QueueSlow => {
+                (StatusCode::SERVICE_UNAVAILABLE, Retry::Helps, "the event could not be kept\n")
+            }
+            Self::Shed => (StatusCode::SERVICE_UNAVAILABLE, Retry::Helps, "too many events at once\n"),
+        }
+    }
+
+    /// A label for metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::RateLimited => "rate_limited",
+            Self::DirectMessage => "direct_message",
+            Self::Challenge => "challenge",
+            Self::SslCheck => "ssl_check",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyBroken => "body_broken",
+            Self::QueueFailed => "queue_failed",
+            Self::QueueSlow => "queue_slow",
+            Self::Shed => "shed",
+        }
+    }
+}
+
+/// An outcome, and what is echoed.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    challenge: Option<String>,
+}
+
+impl Answer {
+    /// Echoes a challenge.
+    pub(crate) fn challenge(challenge: String) -> Self {
+        Self { outcome: Outcome::Challenge, challenge: Some(challenge) }
+    }
+
+    /// The answer as it is sent.
+    pub(crate) fn into_response(self) -> Response {
+        let (status, retry, line) = self.outcome.row();
+        let body = match self.challenge {
+            Some(challenge) => Body::from(challenge),
+            None if line.is_empty() => return Response::new(Body::empty()),
+            None => Body::from(line),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if retry == Retry::CannotHelp {
+            headers.insert(NO_RETRY, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, challenge: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_finds_its_own_counter() {
+        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, index, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn only_successes_answer_without_a_line() {
+        for outcome in Outcome::ALL {
+            let (status, _, line) = outcome.row();
+            assert_eq!(status.is_success(), line.is_empty(), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn slack_is_never_told_to_give_up_when_the_failure_is_ours() {
+        for outcome in Outcome::ALL {
+            let (status, retry, _) = outcome.row();
+            assert!(!status.is_server_error() || retry == Retry::Helps, "{outcome:?}");
+        }
+    }
+}

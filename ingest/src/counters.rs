@@ -1,0 +1,78 @@
+//! The metrics of ingest, registered once: on the way of an event they are plain atomic additions.
+
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, counter, histogram};
+use shared::slack::signature::Refused;
+use shared::telemetry::metrics::{
+    EVENTS_DROPPED, INGEST_REFUSED, INGEST_REQUESTS, INGEST_RETRIES, INGEST_SECONDS,
+};
+
+use crate::answer::Outcome;
+
+/// Why Slack says it delivers again. What it says beyond these is counted as [`OTHER_REASON`], since a label must not
+/// come from outside.
+/// <https://docs.slack.dev/apis/events-api/#retries>
+const RETRY_REASONS: [&str; 6] =
+    ["http_timeout", "too_many_redirects", "connection_failed", "ssl_error", "http_error", "unknown_error"];
+
+/// A reason that Slack does not document.
+const OTHER_REASON: &str = "other";
+
+const REFUSALS: [Refused; 5] = [
+    Refused::MissingHeader,
+    Refused::MalformedTimestamp,
+    Refused::Stale,
+    Refused::MalformedSignature,
+    Refused::Mismatch,
+];
+
+pub(crate) struct Counters {
+    requests: [Counter; Outcome::ALL.len()],
+    refused: [Counter; REFUSALS.len()],
+    retries: [Counter; RETRY_REASONS.len()],
+    other_retries: Counter,
+    direct_messages: Counter,
+    seconds: Histogram,
+}
+
+impl Counters {
+    pub(crate) fn register() -> Self {
+        Self {
+            requests: Outcome::ALL.map(|outcome| counter!(INGEST_REQUESTS, "outcome" => outcome.label())),
+            refused: REFUSALS.map(|refused| counter!(INGEST_REFUSED, "reason" => refused.label())),
+            retries: RETRY_REASONS.map(|reason| counter!(INGEST_RETRIES, "reason" => reason)),
+            other_retries: counter!(INGEST_RETRIES, "reason" => OTHER_REASON),
+            direct_messages: counter!(EVENTS_DROPPED, "reason" => "direct_message"),
+            seconds: histogram!(INGEST_SECONDS),
+        }
+    }
+
+    /// Counts what became of a request.
+    pub(crate) fn outcome(&self, outcome: Outcome) {
+        self.requests[outcome as usize].increment(1);
+        if outcome == Outcome::DirectMessage {
+            self.direct_messages.increment(1);
+        }
+    }
+
+    /// Counts a refused signature.
+    pub(crate) fn refused(&self, refused: Refused) {
+        if let Some(index) = REFUSALS.iter().position(|known| *known == refused) {
+            self.refused[index].increment(1);
+        }
+    }
+
+    /// Counts a delivery that Slack marked as a retry.
+    pub(crate) fn retry(&self, reason: &str) {
+        match RETRY_REASONS.iter().position(|known| *known == reason) {
+            Some(index) => self.retries[index].increment(1),
+            None => self.other_retries.increment(1),
+        }
+    }
+
+    /// Records how long a complete request waited for its answer.
+    pub(crate) fn answered_after(&self, elapsed: Duration) {
+        self.seconds.record(elapsed.as_secs_f64());
+    }
+}

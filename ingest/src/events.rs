@@ -1,0 +1,210 @@
+//! `POST /slack/events`: from the raw request to the answer.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::HeaderMap;
+use serde_json::value::RawValue;
+use shared::queue::job::MAX_EVENT_BYTES;
+use shared::queue::route::{Route, route};
+use shared::queue::{Outgoing, QueueError};
+use shared::slack::envelope::Envelope;
+use shared::slack::ids::TeamId;
+use shared::slack::signature::Refused;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::Ingest;
+use crate::answer::{Answer, Outcome};
+use crate::body::{self, Unread};
+use crate::counters::Counters;
+use crate::seldom::Seldom;
+
+const TIMESTAMP: &str = "x-slack-request-timestamp";
+const SIGNATURE: &str = "x-slack-signature";
+const RETRY_NUM: &str = "x-slack-retry-num";
+const RETRY_REASON: &str = "x-slack-retry-reason";
+
+/// What all requests share.
+pub(crate) struct Endpoint {
+    pub(crate) ingest: Ingest,
+    pub(crate) not_ready: Seldom,
+    in_flight: Semaphore,
+    counters: Counters,
+    refused: Seldom,
+    malformed: Seldom,
+    failed: Seldom,
+    shed: Seldom,
+}
+
+impl Endpoint {
+    pub(crate) fn new(ingest: Ingest) -> Self {
+        Self {
+            in_flight: Semaphore::new(ingest.limits.in_flight.min(Semaphore::MAX_PERMITS)),
+            ingest,
+            counters: Counters::register(),
+            not_ready: Seldom::new(),
+            refused: Seldom::new(),
+            malformed: Seldom::new(),
+            failed: Seldom::new(),
+            shed: Seldom::new(),
+        }
+    }
+
+    fn answer(&self, answer: Answer) -> Response {
+        self.counters.outcome(answer.outcome);
+        answer.into_response()
+    }
+}
+
+pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+    // First of all, so that what is shed costs nothing.
+    let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
+        if let Some(left_out) = endpoint.shed.pass(endpoint.ingest.clock.now()) {
+            tracing::warn!(
+                in_flight = endpoint.ingest.limits.in_flight,
+                left_out,
+                "shed an event: too many at once"
+            );
+        }
+        return endpoint.answer(Outcome::Shed.into());
+    };
+    let (head, body) = request.into_parts();
+    let body = match body::read(body, MAX_EVENT_BYTES, endpoint.ingest.limits.body).await {
+        Ok(body) => body,
+        Err(unread) => return endpoint.answer(unreadable(unread).into()),
+    };
+    let complete = Instant::now();
+    let answer = endpoint.decide(&head.headers, body).await;
+    endpoint.counters.answered_after(complete.elapsed());
+    endpoint.answer(answer)
+}
+
+fn unreadable(unread: Unread) -> Outcome {
+    match unread {
+        Unread::TooLarge(rest) => {
+            tokio::spawn(body::discard(rest));
+            Outcome::TooLarge
+        }
+        Unread::TimedOut => Outcome::BodyTimeout,
+        Unread::Broken => Outcome::BodyBroken,
+    }
+}
+
+impl Endpoint {
+    async fn decide(&self, headers: &HeaderMap, body: Bytes) -> Answer {
+        if let Err(refused) = self.verify(headers, &body) {
+            self.counters.refused(refused);
+            if let Some(left_out) = self.refused.pass(self.ingest.clock.now()) {
+                tracing::warn!(reason = %refused, left_out, "refused a request that is not signed by Slack");
+            }
+            return Outcome::Refused.into();
+        }
+        if headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON) {
+            self.counters.retry(single(headers, RETRY_REASON).unwrap_or_default());
+        }
+        if is_ssl_check_form(&body) {
+            return Outcome::SslCheck.into();
+        }
+        let sends = match self.route(&body) {
+            Ok(sends) => sends,
+            Err(answer) => return answer,
+        };
+        // The job is a copy of its own; the body's buffer goes back while the queue works.
+        drop(body);
+        match self.enqueue(sends.messages).await {
+            Ok(()) => sends.outcome.into(),
+            Err(outcome) => outcome.into(),
+        }
+    }
+
+    fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+        let now_s = self.ingest.clock.now().seconds();
+        self.ingest.secrets.verify(single(headers, TIMESTAMP), single(headers, SIGNATURE), body, now_s)
+    }
+
+    /// What a signed body is to be put on the queue as, or the answer where nothing is.
+    fn route(&self, body: &[u8]) -> Result<Sends, Answer> {
+        let malformed = |error: &dyn std::fmt::Display| {
+            if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {
+                tracing::warn!(%error, left_out, "a signed body is not an event envelope");
+            }
+            Answer::from(Outcome::Malformed)
+        };
+        let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
+        let envelope = Envelope::peek(body).map_err(|error| malformed(&error))?;
+        let outcome = match envelope.kind.as_deref() {
+            Some("url_verification") => {
+                let challenge = envelope.challenge.ok_or_else(|| malformed(&"it has no challenge"))?;
+                return Err(Answer::challenge(challenge.into_owned()));
+            }
+            Some("ssl_check") => return Err(Outcome::SslCheck.into()),
+            Some("app_rate_limited") => {
+                warn_of_rate_limit(&envelope, text);
+                Outcome::RateLimited
+            }
+            Some(_) | None => Outcome::Stored,
+        };
+        match route(&envelope, text) {
+            Route::Queues(messages) => Ok(Sends { messages, outcome }),
+            Route::DirectMessage => Err(Outcome::DirectMessage.into()),
+        }
+    }
+
+    async fn enqueue(&self, messages: Vec<Outgoing>) -> Result<(), Outcome> {
+        let entries = messages.len();
+        let failed = match timeout(self.ingest.limits.enqueue, self.ingest.queue.send(messages)).await {
+            Ok(results) if results.len() == entries => results.into_iter().filter_map(Result::err).collect(),
+            Ok(_) => vec![QueueError::Unavailable("it did not answer for every message".to_owned())],
+            Err(_) => {
+                self.warn_of_failure(&"the queue did not answer in time");
+                return Err(Outcome::QueueSlow);
+            }
+        };
+        let Some(first) = failed.first() else { return Ok(()) };
+        self.warn_of_failure(first);
+        // A retry helps as soon as one entry could be kept by it.
+        let too_large = |error: &QueueError| matches!(error, QueueError::TooLarge { .. });
+        Err(if failed.iter().all(too_large) { Outcome::TooLarge } else { Outcome::QueueFailed })
+    }
+
+    fn warn_of_failure(&self, error: &dyn std::fmt::Display) {
+        if let Some(left_out) = self.failed.pass(self.ingest.clock.now()) {
+            tracing::error!(%error, left_out, "an event could not be kept; Slack was asked to deliver it again");
+        }
+    }
+}
+
+struct Sends {
+    messages: Vec<Outgoing>,
+    /// What became of the request once they are durable.
+    outcome: Outcome,
+}
+
+/// A header that must be there once. A second value, or one that is no text, makes it malformed and not missing.
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() { Some("") } else { Some(value.to_str().unwrap_or_default()) }
+}
+
+/// Slack checks the certificate of a request URL with a form.
+fn is_ssl_check_form(body: &[u8]) -> bool {
+    !body.starts_with(b"{") && body.split(|byte| *byte == b'&').any(|field| field == b"ssl_check=1")
+}
+
+fn warn_of_rate_limit(envelope: &Envelope<'_>, text: &str) {
+    let team = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok());
+    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+    let minute: Option<i64> = fields.get("minute_rate_limited").and_then(|minute| minute.get().parse().ok());
+    tracing::warn!(
+        team = team.as_ref().map(TeamId::as_str),
+        minute,
+        "Slack held events back during a minute: more than its hourly limit"
+    );
+}

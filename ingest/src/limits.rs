@@ -1,0 +1,33 @@
+//! Bounds on what a request may take.
+
+use std::time::Duration;
+
+/// Bounds on what a request may take. Slack waits 3 s in all before it counts a delivery as failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// So many events are worked on at once; further ones are shed with 503. Each may hold its body and the job made
+    /// of it.
+    pub in_flight: usize,
+    /// A body that is not complete by then is given up.
+    pub body: Duration,
+    /// How long the queue may take to make an event durable.
+    pub enqueue: Duration,
+    /// How long the queue may take to say that it is ready.
+    pub ready: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // A group commit of this many events is as fast as it gets. More would only take memory: 256 MiB where
+            // every one of them is a hostile body of the largest size.
+            in_flight: 256,
+            // Beyond this Slack no longer listens.
+            body: Duration::from_secs(3),
+            // Our 503 must leave before Slack hangs up, so that its retry says `http_error` and what we counted is
+            // what it saw. The 0.5 s up to 2.5 s are for a busy machine, and those up to 3 s for the way back.
+            enqueue: Duration::from_secs(2),
+            ready: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Requests that nobody honest sends.
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper::header::HeaderValue;
+use shared::queue::job::MAX_EVENT_BYTES;
+
+use super::*;
+
+/// A body whose length is not known before it ends.
+fn chunked(chunks: Vec<Bytes>) -> Body {
+    let frames = chunks.into_iter().map(|chunk| Ok::<_, std::io::Error>(Frame::data(chunk)));
+    Body::new(StreamBody::new(stream::iter(frames)))
+}
+
+fn signed_chunks(chunks: Vec<Bytes>) -> Request<Body> {
+    let mut request = signed(chunks.concat());
+    *request.body_mut() = chunked(chunks);
+    request
+}
+
+#[tokio::test]
+async fn nothing_unsigned_is_parsed_or_kept() {
+    let bench = Bench::new(Behaviour::Keep);
+    let challenge = r#"{"type":"url_verification","challenge":"c"}"#;
+    for body in [MESSAGE, challenge, "{", "", "ssl_check=1"] {
+        let unsigned_request = unsigned(body).request();
+        let mut forged = signed(body);
+        forged.headers_mut().insert("x-slack-signature", format!("v0={}", "0".repeat(64)).parse().unwrap());
+        let mut stale = signed(body);
+        let late = (NOW_S - 301).to_string();
+        stale.headers_mut().insert("x-slack-request-timestamp", late.parse().unwrap());
+        for request in [unsigned_request, forged, stale] {
+            let answer = bench.send(request).await;
+            assert_eq!(answer.verdict(), (401, true), "{body}");
+            assert!(!answer.body.contains("v0="));
+        }
+    }
+    assert!(bench.queue.kept().is_empty());
+}
+
+#[tokio::test]
+async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
+    let bench = Bench::new(Behaviour::Keep);
+    for (sent_s, verdict) in
+        [(NOW_S - 301, (401, true)), (NOW_S + 301, (401, true)), (NOW_S - 299, (200, false))]
+    {
+        let request = unsigned(MESSAGE)
+            .header("x-slack-request-timestamp", sent_s)
+            .header("x-slack-signature", secrets("current").sign(sent_s, MESSAGE.as_bytes()))
+            .request();
+        assert_eq!(bench.send(request).await.verdict(), verdict, "{sent_s}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_headers_are_refused() {
+    let bench = Bench::new(Behaviour::Keep);
+    let values: [&[u8]; 7] =
+        [b"", b"\xff\xfe", "é".as_bytes(), b"99999999999999999999", b"-1", b"v0=", &[b'9'; 8000]];
+    for name in ["x-slack-request-timestamp", "x-slack-signature"] {
+        for value in values {
+            let mut request = signed(MESSAGE);
+            request.headers_mut().insert(name, HeaderValue::from_bytes(value).unwrap());
+            assert_eq!(bench.send(request).await.verdict(), (401, true), "{name}: {value:?}");
+        }
+        let mut request = signed(MESSAGE);
+        request.headers_mut().remove(name);
+        assert_eq!(bench.send(request).await.verdict(), (401, true), "{name} is missing");
+    }
+    assert!(bench.queue.kept().is_empty());
+}
+
+#[tokio::test]
+async fn a_signature_header_that_comes_twice_is_refused() {
+    let bench = Bench::new(Behaviour::Keep);
+    for name in ["x-slack-request-timestamp", "x-slack-signature"] {
+        let mut request = signed(MESSAGE);
+        let again = request.headers()[name].clone();
+        request.headers_mut().append(name, again);
+        assert_eq!(bench.send(request).await.verdict(), (401, true), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_retry_headers_do_not_stop_an_event() {
+    let bench = Bench::new(Behaviour::Keep);
+    let mut request = signed(MESSAGE);
+    request.headers_mut().insert("x-slack-retry-num", HeaderValue::from_bytes(b"\xff").unwrap());
+    request.headers_mut().insert("x-slack-retry-reason", HeaderValue::from_bytes(b"\xff").unwrap());
+    assert_eq!(bench.send(request).await.verdict(), (200, false));
+}
+
+#[tokio::test]
+async fn signed_bodies_that_are_no_envelope_are_malformed() {
+    let bench = Bench::new(Behaviour::Keep);
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b" ",
+        b"null",
+        b"[]",
+        b"{",
+        b"{} {}",
+        &MESSAGE.as_bytes()[..MESSAGE.len() - 1],
+        b"{\"text\":\"\xff\"}",
+        b"\xef\xbb\xbf{}",
+    ];
+    for body in bodies {
+        assert_eq!(bench.post(body).await.verdict(), (400, true), "{:?}", String::from_utf8_lossy(body));
+    }
+    assert!(bench.queue.kept().is_empty());
+}
+
+#[tokio::test]
+async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
+    let bench = Bench::new(Behaviour::Keep);
+    let brackets = 900_000;
+    for broken in [
+        "[".repeat(brackets),
+        format!("{{\"event\":{}", "[".repeat(brackets)),
+        format!("{{\"x\":{}", "{\"x\":".repeat(brackets / 5)),
+        format!("{{\"type\":{}", "[".repeat(brackets)),
+    ] {
+        assert_eq!(bench.post(broken).await.verdict(), (400, true));
+    }
+    assert!(bench.queue.kept().is_empty());
+    let nested = format!("{}{}", "[".repeat(brackets / 2), "]".repeat(brackets / 2));
+    let objects = format!("{}1{}", "{\"id\":".repeat(brackets / 6), "}".repeat(brackets / 6));
+    for whole in [
+        format!("{{\"team_id\":\"T1\",\"event\":{nested}}}"),
+        format!("{{\"team_id\":\"T1\",\"unknown\":{nested}}}"),
+        format!("{{\"team_id\":{nested},\"type\":{nested}}}")
+            .replace(&nested, &nested[brackets / 4..brackets * 3 / 4]),
+        format!("{{\"team_id\":\"T1\",\"event\":{{\"channel\":{objects}}}}}"),
+        format!("{{\"team_id\":\"T1\",\"event\":{{\"item\":{objects}}}}}"),
+        format!("{{\"team_id\":\"T1\",\"event\":{{\"user\":{nested}}}}}"),
+    ] {
+        assert_eq!(bench.post(whole).await.verdict(), (200, false));
+    }
+    assert_eq!(bench.queue.kept().len(), 6);
+}
+
+/// An event of exactly this size.
+fn event_of(bytes: usize) -> String {
+    let text_at = MESSAGE.find("hi").unwrap();
+    format!("{}{}{}", &MESSAGE[..text_at], "x".repeat(bytes - MESSAGE.len()), &MESSAGE[text_at..])
+}
+
+#[tokio::test]
+async fn the_largest_event_is_kept_and_one_byte_more_is_refused() {
+    let bench = Bench::new(Behaviour::Keep);
+    assert_eq!(bench.post(event_of(MAX_EVENT_BYTES)).await.verdict(), (200, false));
+    assert_eq!(bench.post(event_of(MAX_EVENT_BYTES + 1)).await.verdict(), (413, true));
+    assert_eq!(bench.queue.kept().len(), 1);
+}
+
+#[tokio::test]
+async fn the_size_is_bounded_without_a_declared_length_too() {
+    let bench = Bench::new(Behaviour::Keep);
+    let chunks =
+        |bytes: usize| event_of(bytes).into_bytes().chunks(4096).map(Bytes::copy_from_slice).collect();
+    assert_eq!(bench.send(signed_chunks(chunks(MAX_EVENT_BYTES))).await.verdict(), (200, false));
+    assert_eq!(bench.send(signed_chunks(chunks(MAX_EVENT_BYTES + 1))).await.verdict(), (413, true));
+    let one_chunk = vec![Bytes::from(event_of(MAX_EVENT_BYTES + 1))];
+    assert_eq!(bench.send(signed_chunks(one_chunk)).await.verdict(), (413, true));
+    assert_eq!(bench.queue.kept().len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_refused_at_the_bound() {
+    let bench = Bench::new(Behaviour::Keep);
+    let endless =
+        stream::repeat_with(|| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 4096]))));
+    let mut request = signed(MESSAGE);
+    *request.body_mut() = Body::new(StreamBody::new(endless));
+    assert_eq!(bench.send(request).await.verdict(), (413, true));
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_put_together_in_order() {
+    let bench = Bench::new(Behaviour::Keep);
+    let pieces = MESSAGE.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
+    assert_eq!(bench.send(signed_chunks(pieces)).await.verdict(), (200, false));
+    assert!(bench.queue.kept()[0].body.contains(MESSAGE));
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_may_be_delivered_again() {
+    let bench = Bench::new(Behaviour::Keep);
+    let frames = stream::iter([
+        Ok(Frame::data(Bytes::from_static(MESSAGE.as_bytes()))),
+        Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
+    ]);
+    let mut request = signed(MESSAGE);
+    *request.body_mut() = Body::new(StreamBody::new(frames));
+    assert_eq!(bench.send(request).await.verdict(), (400, false));
+    assert!(bench.queue.kept().is_empty());
+}
+
+#[tokio::test]
+async fn an_error_shows_nothing_of_the_body_or_the_signature() {
+    let bench = Bench::new(Behaviour::Fail);
+    let signature = secrets("current").sign(NOW_S, MESSAGE.as_bytes());
+    for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE).request()] {
+        let answer = bench.send(request).await;
+        for secret in ["hi", "U1", "disk", &signature[3..]] {
+            assert!(!answer.body.contains(secret), "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A queue that is slow, failing or full, and too many events at once.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tokio::time::Instant;
+
+use super::*;
+
+const TWO_QUEUES: &str = r#"{"type":"event_callback","team_id":"T1","event_id":"Ev1",
+    "event":{"type":"channel_id_changed","old_channel_id":"G1","new_channel_id":"C1"}}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_hangs_is_answered_503_within_two_and_a_half_seconds() {
+    let bench = Bench::new(Behaviour::Hang);
+    let sent = Instant::now();
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (503, false));
+    assert!(sent.elapsed() <= Duration::from_millis(2500), "{:?}", sent.elapsed());
+}
+
+#[tokio::test]
+async fn a_failing_queue_is_answered_503_so_that_slack_retries() {
+    for behaviour in [Behaviour::Fail, Behaviour::Shortchange] {
+        let bench = Bench::new(behaviour);
+        assert_eq!(bench.post(MESSAGE).await.verdict(), (503, false));
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_only_one_of_its_queues_kept_is_not_acknowledged() {
+    let bench = Bench::new(Behaviour::FailAfterFirst);
+    assert_eq!(bench.post(TWO_QUEUES).await.verdict(), (503, false));
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
+}
+
+#[tokio::test]
+async fn what_the_queue_finds_too_large_is_not_asked_for_again() {
+    let bench = Bench::new(Behaviour::TooLarge);
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (413, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_given_up() {
+    let bench = Bench::new(Behaviour::Keep);
+    let first = stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"{")))]);
+    let stalled = futures_util::StreamExt::chain(first, stream::pending());
+    let mut request = signed(MESSAGE);
+    *request.body_mut() = Body::new(StreamBody::new(stalled));
+    let sent = Instant::now();
+    assert_eq!(bench.send(request).await.verdict(), (408, false));
+    assert!(sent.elapsed() <= Duration::from_millis(3010), "{:?}", sent.elapsed());
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_before_the_queue_has_it() {
+    let bench = Bench::new(Behaviour::KeepWhenLet);
+    let answer = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
+    bench.queue.arrived.acquire().await.unwrap().forget();
+    // The runtime has one thread: whoever could run has run after this.
+    tokio::task::yield_now().await;
+    assert!(!answer.is_finished());
+    assert!(bench.queue.kept().is_empty());
+    bench.queue.gate.add_permits(1);
+    assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
+    assert_eq!(bench.queue.kept().len(), 1);
+}
+
+#[tokio::test]
+async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
+    let limits = Limits { in_flight: 2, ..Limits::default() };
+    let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
+    let held: Vec<_> = (0..2).map(|_| tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)))).collect();
+    bench.queue.arrived.acquire_many(2).await.unwrap().forget();
+    for request in [signed(MESSAGE), unsigned(MESSAGE).request()] {
+        assert_eq!(bench.send(request).await.verdict(), (503, false));
+    }
+    bench.queue.gate.add_permits(3);
+    for answer in held {
+        assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
+    assert_eq!(bench.queue.kept().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_makes_room_for_another() {
+    let limits = Limits { in_flight: 1, ..Limits::default() };
+    let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
+    let abandoned = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
+    bench.queue.arrived.acquire().await.unwrap().forget();
+    abandoned.abort();
+    assert!(abandoned.await.unwrap_err().is_cancelled());
+    bench.queue.gate.add_permits(1);
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
+}

@@ -1,0 +1,153 @@
+//! The router behind the real server on a real socket.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use shared::queue::job::MAX_EVENT_BYTES;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+use crate::serve;
+
+struct Served {
+    bench: Bench,
+    address: SocketAddr,
+    shutdown: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+async fn served(behaviour: Behaviour) -> Served {
+    let bench = Bench::new(behaviour);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (shutdown, asked) = oneshot::channel();
+    let serving = tokio::spawn(serve(listener, bench.router.clone(), async move { asked.await.unwrap() }));
+    Served { bench, address, shutdown, serving }
+}
+
+/// A signed request's head, which needs a framing header and an empty line to be complete.
+fn head(body: &[u8]) -> String {
+    let signature = secrets("current").sign(NOW_S, body);
+    format!(
+        "POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\nx-slack-request-timestamp: {NOW_S}\r\nx-slack-signature: {signature}\r\n"
+    )
+}
+
+fn whole(body: &str) -> Vec<u8> {
+    format!("{}content-length: {}\r\n\r\n{body}", head(body.as_bytes()), body.len()).into_bytes()
+}
+
+/// Reads the head of an answer without a body.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        read.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(read).unwrap()
+}
+
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    rest
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_events() {
+    let served = served(Behaviour::Keep).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    for _ in 0..3 {
+        stream.write_all(&whole(MESSAGE)).await.unwrap();
+        assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
+    }
+    assert_eq!(served.bench.queue.kept().len(), 3);
+}
+
+#[tokio::test]
+async fn a_chunked_body_is_accepted() {
+    let served = served(Behaviour::Keep).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let (first, second) = MESSAGE.split_at(100);
+    let mut request = format!("{}transfer-encoding: chunked\r\n\r\n", head(MESSAGE.as_bytes()));
+    for chunk in [first, second, ""] {
+        request.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+    }
+    stream.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
+    assert!(served.bench.queue.kept()[0].body.contains(MESSAGE));
+}
+
+#[tokio::test]
+async fn who_sends_too_much_still_sees_the_answer() {
+    let served = served(Behaviour::Keep).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(&whole(&"x".repeat(4 * MAX_EVENT_BYTES))).await.unwrap();
+    let answer = answer(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("x-slack-no-retry: 1\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_length_that_is_too_large_is_answered_before_the_body() {
+    let served = served(Behaviour::Keep).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let request = format!("{}content-length: {}\r\n\r\n", head(b""), u64::MAX - 2);
+    stream.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 413 "));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let served = served(Behaviour::Keep).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let request = format!("{}x-more: {}\r\n\r\n", head(b""), "y".repeat(20 * 1024));
+    stream.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 431 "));
+}
+
+// Time is paused: it moves on by itself whenever everything waits, so a client that sends nothing more is cut at once.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_finish_its_head_is_cut() {
+    let served = served(Behaviour::Keep).await;
+    let mut slow = TcpStream::connect(served.address).await.unwrap();
+    slow.write_all(b"POST /slack/events HTTP/1.1\r\nhost: x\r\nx-sl").await.unwrap();
+    let began = Instant::now();
+    let answer = rest(&mut slow).await;
+    assert!(!answer.contains("200"), "{answer}");
+    assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_what_has_begun_and_takes_nothing_new() {
+    let served = served(Behaviour::KeepWhenLet).await;
+    let mut idle = TcpStream::connect(served.address).await.unwrap();
+    let mut busy = TcpStream::connect(served.address).await.unwrap();
+    busy.write_all(&whole(MESSAGE)).await.unwrap();
+    served.bench.queue.arrived.acquire().await.unwrap().forget();
+    served.shutdown.send(()).unwrap();
+    // An idle connection is closed at once, which shows that the shutdown has begun.
+    assert_eq!(rest(&mut idle).await, "");
+    assert!(TcpStream::connect(served.address).await.is_err());
+    assert!(!served.serving.is_finished());
+    served.bench.queue.gate.add_permits(1);
+    let answer = rest(&mut busy).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("connection: close\r\n"), "{answer}");
+    served.serving.await.unwrap();
+    assert_eq!(served.bench.queue.kept().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_forever() {
+    let served = served(Behaviour::Keep).await;
+    let mut stuck = TcpStream::connect(served.address).await.unwrap();
+    stuck.write_all(&whole(MESSAGE)).await.unwrap();
+    assert!(answer(&mut stuck).await.starts_with("HTTP/1.1 200 "));
+    stuck.write_all(b"POST /slack/events HTTP/1.1\r\nhost:").await.unwrap();
+    served.shutdown.send(()).unwrap();
+    let asked = Instant::now();
+    served.serving.await.unwrap();
+    assert!(asked.elapsed() <= Duration::from_secs(6), "{:?}", asked.elapsed());
+}

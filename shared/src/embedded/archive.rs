@@ -1,0 +1,212 @@
+//! The archive port on the `items` table.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+
+use super::reader::Readers;
+use super::writer::{Transaction, WriteError, Writer};
+use crate::archive::{
+    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
+    WriteOutcome,
+};
+
+/// The archive in an open data folder.
+pub(super) struct EmbeddedArchive {
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+}
+
+impl EmbeddedArchive {
+    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+        Self { writer, readers }
+    }
+}
+
+enum Written {
+    Outcome(WriteOutcome),
+    TooLarge(usize),
+}
+
+#[async_trait]
+impl Archive for EmbeddedArchive {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        // Most updates meet no item. What they insert is rendered here, beside the writer thread.
+        if let Some(attributes) = update.fresh() {
+            let fresh = Rendered::new(attributes.iter().map(|(name, value)| (*name, &**value)));
+            check_size(&update.key, fresh.json.len())?;
+            let key = update.key.clone();
+            if self
+                .writer
+                .run(move |transaction| insert(transaction.connection, &key, &fresh))
+                .await
+                .map_err(unavailable)?
+            {
+                return Ok(WriteOutcome::Applied);
+            }
+        }
+        let update = update.clone();
+        match self
+            .writer
+            .run(move |transaction| merge(transaction.connection, &update))
+            .await
+            .map_err(unavailable)?
+        {
+            Written::Outcome(outcome) => Ok(outcome),
+            Written::TooLarge(bytes) => Err(ArchiveError::TooLarge { bytes }),
+        }
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        let key = key.clone();
+        self.readers
+            .read(move |connection| Ok(read_item(connection, &key)?.map(|(_, item)| item)))
+            .await
+            .map_err(ArchiveError::Unavailable)
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        let query = query.clone();
+        self.readers
+            .read(move |connection| run_query(connection, &query))
+            .await
+            .map_err(ArchiveError::Unavailable)
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        let expected = expected.clone();
+        let work =
+            move |transaction: &Transaction<'_>| match read_item(transaction.connection, &expected.key)? {
+                Some((rowid, stored)) if stored == expected => {
+                    transaction.connection.execute("DELETE FROM items WHERE rowid = ?1", [rowid])?;
+                    Ok(true)
+                }
+                Some(_) | None => Ok(false),
+            };
+        self.writer.run(work).await.map_err(unavailable)
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.writer.run(|_| Ok(())).await.map_err(unavailable)
+    }
+}
+
+fn unavailable(error: WriteError) -> ArchiveError {
+    ArchiveError::Unavailable(error.0)
+}
+
+fn check_size(key: &ItemKey, json_bytes: usize) -> Result<(), ArchiveError> {
+    let bytes = key.item_id.len() + key.timestamp.len() + json_bytes;
+    if bytes > MAX_ITEM_BYTES { Err(ArchiveError::TooLarge { bytes }) } else { Ok(()) }
+}
+
+/// An item's attributes as they are stored.
+struct Rendered {
+    parent: Option<String>,
+    json: String,
+}
+
+impl Rendered {
+    fn new<'a>(attributes: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        let mut parent = None;
+        let mut json = Vec::with_capacity(2048);
+        json.push(b'{');
+        for (name, value) in attributes {
+            if name == "parent" {
+                parent = value.as_str().map(str::to_owned);
+            }
+            if json.len() > 1 {
+                json.push(b',');
+            }
+            // Text and JSON values always serialise into memory.
+            drop(serde_json::to_writer(&mut json, name));
+            json.push(b':');
+            drop(serde_json::to_writer(&mut json, value));
+        }
+        json.push(b'}');
+        Self { parent, json: String::from_utf8(json).unwrap_or_default() }
+    }
+}
+
+/// Adds an item where there is none of its key. Says whether it did.
+fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
+    let inserted = connection
+        .prepare_cached(
+            "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![key.item_id, key.timestamp, fresh.parent, fresh.json])?;
+    Ok(inserted == 1)
+}
+
+/// Reads an item, applies the update, and writes it back, all within one transaction.
+fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Written> {
+    let stored = read_item(connection, &update.key)?;
+    let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
+        let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
+        return Ok(Written::Outcome(WriteOutcome::Rejected(stored.map_or_else(nothing, |(_, item)| item))));
+    };
+    let rendered = Rendered::new(attributes.iter().map(|(name, value)| (name.as_str(), value)));
+    if let Err(ArchiveError::TooLarge { bytes }) = check_size(&update.key, rendered.json.len()) {
+        return Ok(Written::TooLarge(bytes));
+    }
+    match stored {
+        Some((rowid, _)) => {
+            connection
+                .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
+                .execute(params![rowid, rendered.parent, rendered.json])?;
+        }
+        // The item was deleted after the insert had met it.
+        None => drop(insert(connection, &update.key, &rendered)?),
+    }
+    Ok(Written::Outcome(WriteOutcome::Applied))
+}
+
+fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<(i64, Item)>> {
+    connection
+        .prepare_cached(
+            "SELECT item_id, timestamp, attributes, rowid FROM items WHERE item_id = ?1 AND timestamp = ?2",
+        )?
+        .query_row(params![key.item_id, key.timestamp], |row| Ok((row.get(3)?, item(row)?)))
+        .optional()
+}
+
+fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    let json = row.get_ref(2)?.as_str()?;
+    let attributes = serde_json::from_str(json).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
+    })?;
+    Ok(Item { key: ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?), attributes })
+}
+
+fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
+    let (column, value) = match &query.partition {
+        Partition::Item(item_id) => ("item_id", item_id),
+        Partition::Parent(parent) => ("parent", parent),
+    };
+    let (beyond, order) = if query.descending { ("<", "DESC") } else { (">", "ASC") };
+    let after = match &query.after {
+        Some(_) => format!("AND (timestamp, item_id) {beyond} (?2, ?3)"),
+        None => "AND ?2 IS NULL AND ?3 IS NULL".to_owned(),
+    };
+    let sql = format!(
+        "SELECT item_id, timestamp, attributes FROM items WHERE {column} = ?1 {after}
+         ORDER BY timestamp {order}, item_id {order} LIMIT ?4"
+    );
+    // One more than asked for tells whether there is a next page.
+    let limit = query.limit.max(1);
+    let probe = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let (after_timestamp, after_item) = match &query.after {
+        Some(key) => (Some(&key.timestamp), Some(&key.item_id)),
+        None => (None, None),
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut items = statement
+        .query_map(params![value, after_timestamp, after_item, probe], item)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = if more { items.last().map(|item| item.key.clone()) } else { None };
+    Ok(Page { items, next })
+}

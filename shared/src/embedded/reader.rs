@@ -1,0 +1,74 @@
+//! Connections that only read. They see what was committed when a read starts.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::Connection;
+
+use super::connection::open_for_reading;
+
+/// Idle connections kept open; more reads at once open more for as long as they last.
+const IDLE: usize = 4;
+
+/// A small pool.
+pub(super) struct Readers {
+    file: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    /// `data_version` compares within one connection only.
+    probe: Mutex<Option<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new(file: PathBuf) -> Self {
+        Self { file, idle: Mutex::new(Vec::new()), probe: Mutex::new(None) }
+    }
+
+    /// Runs a read on a thread that may block.
+    pub(super) async fn read<T, F>(self: &std::sync::Arc<Self>, work: F) -> Result<T, String>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let readers = std::sync::Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || readers.read_now(work));
+        match read.await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(panic) => Err(panic.to_string()),
+        }
+    }
+
+    fn read_now<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let connection = match self.idle().pop() {
+            Some(connection) => connection,
+            None => open_for_reading(&self.file)?,
+        };
+        let result = work(&connection)?;
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(connection);
+        }
+        Ok(result)
+    }
+
+    /// A number that changes whenever somebody has committed. Takes microseconds.
+    pub(super) fn data_version(&self) -> Option<i64> {
+        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        if probe.is_none() {
+            *probe = open_for_reading(&self.file).ok();
+        }
+        let connection = probe.as_ref()?;
+        let mut statement = connection.prepare_cached("PRAGMA data_version").ok()?;
+        statement.query_row([], |row| row.get(0)).ok()
+    }
+
+    /// Closes the idle connections, so that the log can be folded away.
+    pub(super) fn close(&self) {
+        self.idle().clear();
+        self.probe.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        // A panic elsewhere leaves a list of connections, all of them usable.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,127 @@
+//! People and custom emoji.
+//!
+//! <https://docs.slack.dev/reference/events/user_change>, <https://docs.slack.dev/reference/events/emoji_changed>
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::version::by_clock;
+use super::{Change, Event, Malformed, checked_name};
+use crate::archive::{Attributes, Guard, ItemKey, Update};
+use crate::slack::envelope::{self, text_or_none};
+use crate::slack::ids::{TeamId, Ts, UserId};
+
+/// The register of a directory row.
+pub const VERSION: &str = "version";
+
+/// The attributes a person's register consists of.
+const USER: [&str; 8] =
+    ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", "raw_event"];
+
+/// A person as they are now.
+pub(super) fn user_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let user = event.user("user")?;
+    let raw = event.header.user_object().ok_or(Malformed::Missing { event: "user", field: "user object" })?;
+    Ok(user_updates(&event.team, &user, raw, &event.clock()).into_iter().map(Change::Register).collect())
+}
+
+/// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept.
+#[must_use]
+pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) -> Vec<Update> {
+    let object: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    let mut set = Attributes::new();
+    for (attribute, pointer) in [
+        ("name", "/name"),
+        ("real_name", "/real_name"),
+        ("display_name", "/profile/display_name"),
+        ("tz", "/tz"),
+        ("tz_offset", "/tz_offset"),
+        ("is_bot", "/is_bot"),
+        ("deleted", "/deleted"),
+    ] {
+        // False and empty are stored by absence.
+        match object.pointer(pointer) {
+            None | Some(Value::Null | Value::Bool(false) | Value::Array(_) | Value::Object(_)) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(value @ (Value::Bool(true) | Value::Number(_) | Value::String(_))) => {
+                set.insert(attribute.into(), value.clone());
+            }
+        }
+    }
+    if !set.contains_key("real_name")
+        && let Some(name) = object.pointer("/profile/real_name").and_then(Value::as_str)
+    {
+        set.insert("real_name".into(), name.into());
+    }
+    set.insert("raw_event".into(), raw.get().into());
+    let identity = [("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())];
+    let key = ItemKey::user(team, user);
+    let newest = Update {
+        guard: Guard::Greater { register: VERSION.into(), version: by_clock(clock, raw.get()) },
+        remove: USER.into_iter().filter(|name| !set.contains_key(*name)).collect(),
+        set,
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(key.clone())
+    };
+    let earliest = Update {
+        guard: Guard::Less { register: "insert_timestamp".into(), version: clock.padded() },
+        ..Update::new(key)
+    };
+    vec![newest, earliest]
+}
+
+#[derive(Default, Deserialize)]
+struct EmojiChanged<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    value: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    old_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    new_name: Option<Cow<'a, str>>,
+    #[serde(default)]
+    names: Option<Value>,
+}
+
+/// Custom emoji that came, went or were renamed. One register per name.
+pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let missing = |field| Malformed::Missing { event: "emoji_changed", field };
+    let body: EmojiChanged<'_> = envelope::object(event.raw);
+    let present = |name: Cow<'_, str>| emoji(event, &name, body.value.as_deref().or(Some("")));
+    match event.header.subtype.as_deref() {
+        Some("add") => Ok(vec![present(body.name.clone().ok_or(missing("name"))?)?]),
+        Some("remove") => {
+            let names = body.names.as_ref().and_then(Value::as_array).ok_or(missing("names"))?;
+            names.iter().filter_map(Value::as_str).map(|name| emoji(event, name, None)).collect()
+        }
+        Some("rename") => Ok(vec![
+            emoji(event, body.old_name.as_deref().ok_or(missing("old_name"))?, None)?,
+            present(body.new_name.clone().ok_or(missing("new_name"))?)?,
+        ]),
+        // Before 2021 the event only said that something had changed.
+        Some(_) | None => Ok(Vec::new()),
+    }
+}
+
+fn emoji(event: &Event<'_>, name: &str, value: Option<&str>) -> Result<Change, Malformed> {
+    let name = checked_name(name, "emoji's name")?;
+    let mut set = Attributes::new();
+    if let Some(value) = value {
+        set.insert("value".into(), value.into());
+    }
+    let identity = [("type", "emoji"), ("team_id", event.team.as_str()), ("name", name)];
+    Ok(Change::Register(Update {
+        guard: Guard::Greater {
+            register: VERSION.into(),
+            version: by_clock(&event.clock(), value.unwrap_or_default()),
+        },
+        remove: if value.is_none() { vec!["value"] } else { Vec::new() },
+        set,
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(ItemKey::emoji(&event.team, name))
+    }))
+}

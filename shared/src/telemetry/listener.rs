@@ -1,0 +1,147 @@
+//! Serves metrics on a listener of their own, so that they never share an address with Slack's requests.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// A scraper needs one connection; more than a few are a mistake.
+const MAX_CONNECTIONS: usize = 16;
+
+/// A connection is closed after this, whatever it does: a scraper opens another.
+const CONNECTION_LIFETIME: Duration = Duration::from_secs(60);
+
+/// What one connection may buffer: the least that hyper takes, and far more than a scraper's request.
+const MAX_BUFFER_BYTES: usize = 8 * 1024;
+
+/// How long to wait after the system refused a connection, mostly because too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often histograms are folded, which bounds what they hold between two scrapes.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Prometheus' text format. <https://prometheus.io/docs/instrumenting/exposition_formats/>
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Answers `GET /metrics` until `shutdown` resolves, and folds what was recorded meanwhile.
+pub async fn serve_metrics(
+    listener: TcpListener,
+    handle: PrometheusHandle,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut connections = JoinSet::new();
+    let mut upkeep = interval(UPKEEP);
+    upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => return,
+            _ = upkeep.tick() => handle.run_upkeep(),
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
+                match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(timeout(CONNECTION_LIFETIME, answer(stream, handle.clone())));
+                    }
+                    // Events go on without metrics, and asking again at once would take their time.
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept connections for metrics");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, handle: PrometheusHandle) {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let response = respond(&request, &handle);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    // A scraper that goes away is no event.
+    drop(connection.await);
+}
+
+fn respond<B>(request: &Request<B>, handle: &PrometheusHandle) -> Response<Full<Bytes>> {
+    let (status, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => (StatusCode::OK, handle.render()),
+        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(CONTENT_TYPE));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::net::SocketAddr;
+
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn serving(handle: PrometheusHandle) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve_metrics(listener, handle, pending()));
+        address
+    }
+
+    async fn ask(address: SocketAddr, request_line: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("{request_line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn metrics_are_rendered_at_their_path_only() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || metrics::counter!("seen_total").increment(7));
+        let address = serving(recorder.handle()).await;
+        let answer = ask(address, "GET /metrics").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.contains("\nseen_total 7\n"), "{answer}");
+        assert!(ask(address, "GET /").await.starts_with("HTTP/1.1 404 "));
+        assert!(ask(address, "POST /metrics").await.starts_with("HTTP/1.1 405 "));
+    }
+
+    #[tokio::test]
+    async fn idle_connections_beyond_the_bound_wait_and_are_served_when_one_leaves() {
+        let address = serving(PrometheusBuilder::new().build_recorder().handle()).await;
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let waiting = tokio::spawn(ask(address, "GET /metrics"));
+        drop(idle);
+        assert!(waiting.await.unwrap().starts_with("HTTP/1.1 200 "));
+    }
+
+    #[tokio::test]
+    async fn it_ends_at_shutdown() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let handle = PrometheusBuilder::new().build_recorder().handle();
+        let serving = serve_metrics(listener, handle, async {});
+        timeout(Duration::from_secs(5), serving).await.unwrap();
+    }
+}

@@ -1,0 +1,117 @@
+//! Who may know what, as a test: the table is in `rules`.
+
+mod rules;
+mod source;
+
+use std::fmt::Write as _;
+
+use rules::{EMPTY_NAMES, LONGEST_FILE, ON_VIRTUAL_TIME, RULES, Rule};
+use source::{SourceFile, find, members, source_files, workspace};
+
+impl Rule {
+    fn is_about(&self, path: &str) -> bool {
+        let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+        within(self.rooms) && !within(self.except)
+    }
+
+    /// What breaks the rule in this file.
+    fn broken_by(&self, file: &SourceFile) -> Option<String> {
+        if !self.is_about(&file.path) {
+            return None;
+        }
+        let code = if self.tests_too { &file.code } else { file.code_without_tests() };
+        let mut report = String::new();
+        for forbidden in self.forbidden {
+            if let Some((line, text)) = find(code, forbidden) {
+                write!(report, "{}:{line} names `{forbidden}`: {text}\n    {}\n", file.path, self.why)
+                    .unwrap();
+            }
+        }
+        (!report.is_empty()).then_some(report)
+    }
+}
+
+#[test]
+fn every_room_knows_only_what_it_may() {
+    let files = source_files();
+    let broken: String =
+        RULES.iter().flat_map(|rule| files.iter().filter_map(|file| rule.broken_by(file))).collect();
+    assert!(broken.is_empty(), "\n{broken}");
+}
+
+#[test]
+fn every_rule_guards_files_that_exist() {
+    let files = source_files();
+    for rule in RULES {
+        for room in rule.rooms.iter().chain(rule.except) {
+            let guards = files.iter().any(|file| file.path.starts_with(room));
+            assert!(guards, "the rule \"{}\" is about {room}, where there is no file", rule.why);
+        }
+    }
+}
+
+#[test]
+fn every_rule_catches_its_example() {
+    for rule in RULES {
+        let caught = SourceFile::new(format!("{}example.rs", rule.rooms[0]), rule.example);
+        assert!(rule.broken_by(&caught).is_some(), "the rule \"{}\" misses {}", rule.why, rule.example);
+        let elsewhere = SourceFile::new("nowhere/example.rs", rule.example);
+        assert!(rule.broken_by(&elsewhere).is_none());
+    }
+}
+
+#[test]
+fn what_may_sleep_sleeps_on_virtual_time_only() {
+    for file in source_files().iter().filter(|file| ON_VIRTUAL_TIME.contains(&file.path.as_str())) {
+        let tests = file.code.lines().filter(|line| line.trim_start().starts_with("#[tokio::test"));
+        for test in tests {
+            assert!(
+                test.contains("start_paused = true"),
+                "{}: {test} may sleep and is not paused",
+                file.path
+            );
+        }
+    }
+}
+
+#[test]
+fn no_file_is_too_long_to_have_one_reason_to_change() {
+    let mut long = String::new();
+    for file in source_files() {
+        let lines = file.code_without_tests().lines().count();
+        if lines > LONGEST_FILE {
+            writeln!(
+                long,
+                "{} has {lines} lines before its tests, more than {LONGEST_FILE}: split it",
+                file.path
+            )
+            .unwrap();
+        }
+    }
+    assert!(long.is_empty(), "\n{long}");
+}
+
+#[test]
+fn every_name_of_a_file_says_what_is_in_it() {
+    for file in source_files() {
+        for part in file.path.trim_end_matches(".rs").split('/') {
+            assert!(
+                !EMPTY_NAMES.contains(&part),
+                "{}: `{part}` fits everything and collects everything",
+                file.path
+            );
+        }
+    }
+}
+
+#[test]
+fn every_package_is_held_to_the_lints_of_the_workspace() {
+    for member in members() {
+        let manifest = std::fs::read_to_string(workspace().join(&member).join("Cargo.toml")).unwrap();
+        let lints = manifest.split_once("\n[lints]\n").map(|(_, lints)| lints.trim_start());
+        assert!(
+            lints.is_some_and(|lints| lints.starts_with("workspace = true")),
+            "{member}/Cargo.toml lacks `[lints] workspace = true`: its code would be held to nothing"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! The rules, as a table.
+
+/// What the code of some rooms may not name.
+pub(super) struct Rule {
+    /// Files whose paths start with one of these.
+    pub(super) rooms: &'static [&'static str],
+    /// Files among them that are free to.
+    pub(super) except: &'static [&'static str],
+    /// Whole identifiers or pieces of code; `*` at the end stands for the rest of an identifier.
+    pub(super) forbidden: &'static [&'static str],
+    /// Whether unit tests beside the code are held to it too.
+    pub(super) tests_too: bool,
+    /// Why the rule exists.
+    pub(super) why: &'static str,
+    /// A line that breaks it.
+    pub(super) example: &'static str,
+}
+
+const EVERYWHERE: &[&str] = &["cli/", "ingest/", "shared/", "tests/", "workers/"];
+
+/// The table.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        rooms: &["ingest/src/"],
+        except: &[],
+        forbidden: &["archive", "Archive", "embedded::archive", "rusqlite", "rules", "workers"],
+        tests_too: true,
+        why: "ingest answers as soon as the queue has the event: it knows no archive and no worker, so that neither \
+              can slow it down or stop it",
+        example: "use shared::archive::Archive;",
+    },
+    Rule {
+        rooms: &["shared/src/rules/"],
+        except: &[],
+        forbidden: &[
+            "tokio",
+            "async",
+            "await",
+            "std::fs",
+            "std::net",
+            "std::io",
+            "std::process",
+            "std::thread",
+            "fastrand",
+            "crate::clock",
+            "Clock",
+            "SharedClock",
+            "rusqlite",
+            "embedded",
+            "aws",
+            "aws_*",
+            "tracing",
+        ],
+        tests_too: false,
+        why: "the rules are functions of their arguments: convergence is proven by running them on every order of \
+              events, which only holds while nothing else goes in or out",
+        example: "async fn fold() { tokio::spawn(async {}); }",
+    },
+    Rule {
+        rooms: &["shared/src/archive/", "shared/src/queue/", "shared/src/slack/"],
+        except: &[],
+        forbidden: &["rusqlite", "embedded", "aws", "aws_*", "tokio::fs", "std::fs"],
+        tests_too: true,
+        why: "a port that names one of its backends shapes all the others after it",
+        example: "fn open(connection: rusqlite::Connection) {}",
+    },
+    Rule {
+        rooms: &["workers/src/"],
+        except: &["workers/src/bin/"],
+        forbidden: &["embedded", "rusqlite", "aws", "aws_*"],
+        tests_too: true,
+        why: "a worker gets its ports handed in: the same worker runs on one machine and in a fleet",
+        example: "let database = shared::embedded::Database::open(folder, clock)?;",
+    },
+    Rule {
+        rooms: &["cli/src/read/"],
+        except: &[],
+        forbidden: &[
+            ".write(",
+            "archive::write",
+            ".send(",
+            ".ack(",
+            "delete_unchanged",
+            "Update",
+            "Queue",
+            "settle_absent",
+        ],
+        tests_too: false,
+        why: "reading must be safe on a folder that is in use: the read half has no way to change anything",
+        example: "archive.delete_unchanged(&item).await?;",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["shared/src/clock.rs"],
+        forbidden: &["SystemTime", "UNIX_EPOCH", "Timestamp::now", "Zoned::now"],
+        tests_too: true,
+        why: "time is handed in as a Clock: a test decides what time it is, and nothing stored comes from a writer's \
+              clock by accident",
+        example: "let now = std::time::SystemTime::now();",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["shared/src/config/", "tests/src/harness/"],
+        forbidden: &["env::var", "env::var_os", "env::vars", "env::set_var", "(env =", ", env ="],
+        tests_too: true,
+        why: "settings are read in one place, so that the list of them there is whole",
+        example: "#[arg(long, env = \"ANNALIST_DATA\")]",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &[],
+        forbidden: &["todo!", "unimplemented!", "dbg!"],
+        tests_too: true,
+        why: "what is in the repository is finished",
+        example: "fn later() { todo!() }",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &[],
+        forbidden: &[
+            "mod utils",
+            "mod util",
+            "mod common",
+            "mod helpers",
+            "mod helper",
+            "mod manager",
+            "mod misc",
+        ],
+        tests_too: true,
+        why: "a module's name says what it is about; a name that fits everything collects everything",
+        example: "pub mod utils;",
+    },
+    Rule {
+        rooms: &["tests/it/"],
+        except: ON_VIRTUAL_TIME,
+        forbidden: &["sleep", "sleep_until", "sleep_ms"],
+        tests_too: true,
+        why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
+        example: "tokio::time::sleep(Duration::from_secs(1)).await;",
+    },
+];
+
+/// Tests whose runtime is paused: its timers are exact and cost nothing, so sleeping there is moving a clock.
+pub(super) const ON_VIRTUAL_TIME: &[&str] = &["tests/it/runtime.rs"];
+
+/// Names of files and folders that say nothing.
+pub(super) const EMPTY_NAMES: &[&str] =
+    &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
+
+/// Beyond this a file has more than one reason to change.
+pub(super) const LONGEST_FILE: usize = 400;

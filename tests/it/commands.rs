@@ -1,0 +1,271 @@
+//! Bad input for every command, on the real binaries: one line that says what to do, the right exit code, and nothing
+//! half printed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::Value;
+use shared::embedded::DATABASE_FILE;
+use tempfile::TempDir;
+use tests::corpus::{TEAM, event};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{Outcome, annalist, annalist_with, json_lines, run, wait_until_idle};
+use tests::harness::process::{self, SIGNING_SECRET};
+
+const CHANNEL: &str = "C0GENERAL";
+const ROOT: &str = "1700000000.000100";
+/// Every command that reads an archive and can be asked for anything.
+const READERS: [&[&str]; 8] = [
+    &["messages", CHANNEL],
+    &["thread", CHANNEL, ROOT],
+    &["revisions", CHANNEL, ROOT],
+    &["users"],
+    &["status"],
+    &["quarantine", "list"],
+    &["quarantine", "show", "x"],
+    &["quarantine", "drop", "x"],
+];
+
+/// A folder with a thread of two messages.
+async fn archive() -> TempDir {
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    let root = event::reply(ROOT, ROOT, "U0FIRST", "root");
+    let reply = event::reply("1700000001.000100", ROOT, "U0SECOND", "reply");
+    for (n, message) in [root, reply].iter().enumerate() {
+        let body = event::envelope(TEAM, &format!("Ev{n}"), &event::posted(CHANNEL, message));
+        slack.deliver(&body).await.unwrap();
+    }
+    wait_until_idle(data.path(), Duration::from_secs(30)).await;
+    assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
+    data
+}
+
+fn path(data: &Path) -> &str {
+    data.to_str().unwrap()
+}
+
+/// One line on standard error, nothing on standard output.
+fn assert_refused(outcome: &Outcome, code: i32, says: &str) {
+    assert_eq!(outcome.code, Some(code), "{outcome:?}");
+    assert_eq!(outcome.stdout, "", "{outcome:?}");
+    assert_eq!(outcome.stderr.trim_end_matches('\n').lines().count(), 1, "{outcome:?}");
+    assert!(outcome.stderr.contains(says), "{says:?} is not in {outcome:?}");
+    assert!(!outcome.stderr.trim_end().contains(char::is_control), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
+    let data = archive().await;
+    let long_name = "x".repeat(10_000);
+    for (args, says) in [
+        (&["messages", "C0UNKNOWN"][..], "no channel C0UNKNOWN"),
+        (&["messages", "#general"], "no channel #general"),
+        (&["messages", "../../etc/passwd"], "no channel ../../etc/passwd"),
+        (&["messages", "a\nb\u{1b}[2J"], "no channel a"),
+        (&["messages", &long_name], "no channel xxx"),
+        (&["messages", CHANNEL, "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["thread", "C0UNKNOWN", ROOT], "no channel C0UNKNOWN"),
+        (&["thread", CHANNEL, "9.000000"], "no message 9.000000"),
+        (&["revisions", "C0UNKNOWN", ROOT], "no channel C0UNKNOWN"),
+        (&["revisions", CHANNEL, "9.000000"], "no message 9.000000"),
+        (&["users", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let args = [args, json, &["--data", path(data.path())]].concat();
+            assert_refused(&annalist(&args).await, 1, says);
+        }
+    }
+    for command in ["show", "drop", "replay"] {
+        for id in ["nothing", "", "x#y", "a\nb"] {
+            let outcome = annalist(&["quarantine", command, id, "--data", path(data.path())]).await;
+            assert_refused(&outcome, 1, "quarantine list");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_archive_is_printed_and_exit_0() {
+    let data = archive().await;
+    let texts = |rows: Vec<Value>| rows.iter().map(|row| row["text"].clone()).collect::<Vec<_>>();
+    assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL]).await), ["root", "reply"]);
+    assert_eq!(texts(json_lines(data.path(), &["thread", CHANNEL, ROOT]).await), ["root", "reply"]);
+    assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL, "--limit", "1"]).await), ["reply"]);
+    assert!(json_lines(data.path(), &["revisions", CHANNEL, ROOT]).await.is_empty());
+    assert!(json_lines(data.path(), &["quarantine", "list"]).await.is_empty());
+    let text = annalist(&["messages", CHANNEL, "--data", path(data.path())]).await;
+    assert!(text.code == Some(0) && text.stdout.contains("root") && text.stderr.is_empty(), "{text:?}");
+}
+
+#[tokio::test]
+async fn wrong_usage_is_one_line_and_exit_2() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("untouched");
+    for (args, says) in [
+        (&["mesages", CHANNEL][..], "messages"),
+        (&["messages"], "<CHANNEL>"),
+        (&["messages", CHANNEL, "surplus"], "surplus"),
+        (&["messages", CHANNEL, "--limit", "0"], "--limit"),
+        (&["messages", CHANNEL, "--limit", "-1"], "-1"),
+        (&["messages", CHANNEL, "--team", "t#1"], "team id"),
+        (&["messages", CHANNEL, "--colour"], "--colour"),
+        (&["thread", CHANNEL], "<TS>"),
+        (&["thread", CHANNEL, "yesterday"], "timestamp"),
+        (&["revisions", CHANNEL, "1700000000"], "timestamp"),
+        (&["users", "U0FIRST"], "U0FIRST"),
+        (&["status", "--jsn"], "--json"),
+        (&["quarantine", "replay"], "--all"),
+        (&["quarantine", "show"], "<ID>"),
+        (&["quarantine", "purge"], "purge"),
+        (&["manifest", "--url", "ftp://example.com"], "https://"),
+        (&["up", "--listen", "3000"], "--listen"),
+        (&["up", "--listen", "127.0.0.1:99999"], "--listen"),
+        (&["demo", "--colour"], "--colour"),
+    ] {
+        let outcome = annalist_with(args, &[("ANNALIST_DATA", path(&folder))]).await;
+        assert_refused(&outcome, 2, says);
+    }
+    for args in [&[][..], &["quarantine"]] {
+        let outcome = annalist(args).await;
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.stdout.is_empty() && outcome.stderr.contains("Usage"), "{outcome:?}");
+    }
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn without_a_usable_signing_secret_nothing_starts_and_the_manifest_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("untouched");
+    let common = [("ANNALIST_DATA", path(&folder)), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")];
+    for program in [&binaries().annalist, &binaries().ingest] {
+        let up: &[&str] = if *program == binaries().annalist { &["up"] } else { &[] };
+        let args = [up, &["--listen", "127.0.0.1:0"]].concat();
+        for (secret, says) in [
+            (None, "annalist manifest"),
+            (Some(""), "annalist manifest"),
+            (Some(" "), "annalist manifest"),
+            (Some(","), "SLACK_SIGNING_SECRET"),
+            (Some("a,b,hunter2"), "SLACK_SIGNING_SECRET"),
+        ] {
+            let secret = secret.map(|secret| ("SLACK_SIGNING_SECRET", secret));
+            let variables: Vec<_> = common.into_iter().chain(secret).collect();
+            let outcome = run(program, &args, &variables).await;
+            assert_refused(&outcome, 2, says);
+            assert!(!outcome.stderr.contains("hunter2"), "a secret was printed: {outcome:?}");
+        }
+    }
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_folder_without_an_archive_is_an_error_for_readers_and_stays_as_it_is() {
+    let data = tempfile::tempdir().unwrap();
+    let missing = data.path().join("missing");
+    for folder in [&missing, data.path()] {
+        for args in READERS {
+            let outcome = annalist(&[args, &["--data", path(folder)]].concat()).await;
+            assert_refused(&outcome, 1, "--data");
+        }
+    }
+    assert!(!missing.exists());
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_a_file_is_an_error_for_every_program() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    for args in READERS {
+        let outcome = annalist(&[args, &["--data", path(&file)]].concat()).await;
+        assert_refused(&outcome, 1, path(&file));
+    }
+    for (code, stderr) in start_everything(&file).await {
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains(path(&file)) && !stderr.contains("panicked"), "{stderr}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn an_archive_of_a_newer_version_or_a_damaged_one_is_refused_and_stays_as_it_is() {
+    let newer = archive().await;
+    let database = Connection::open(newer.path().join(DATABASE_FILE)).unwrap();
+    database.pragma_update(None, "user_version", 9999).unwrap();
+    database.close().unwrap();
+
+    let damaged = tempfile::tempdir().unwrap();
+    std::fs::write(
+        damaged.path().join(DATABASE_FILE),
+        "no database at all, and long enough to see it".repeat(99),
+    )
+    .unwrap();
+
+    for (data, says) in [(&newer, "newer version"), (&damaged, DATABASE_FILE)] {
+        let before = std::fs::read(data.path().join(DATABASE_FILE)).unwrap();
+        for args in READERS {
+            let outcome = annalist(&[args, &["--data", path(data.path())]].concat()).await;
+            assert_refused(&outcome, 1, says);
+        }
+        for (code, stderr) in start_everything(data.path()).await {
+            assert_eq!(code, Some(1), "{stderr}");
+            assert!(stderr.contains(says) && !stderr.contains("panicked"), "{stderr}");
+        }
+        assert_eq!(std::fs::read(data.path().join(DATABASE_FILE)).unwrap(), before);
+    }
+}
+
+/// Starts each long-running program on a folder it cannot use.
+async fn start_everything(data: &Path) -> Vec<(Option<i32>, String)> {
+    let variables = [
+        ("SLACK_SIGNING_SECRET", SIGNING_SECRET),
+        ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0"),
+        ("ANNALIST_DATA", path(data)),
+    ];
+    let mut ended = Vec::new();
+    for (program, args) in [
+        (&binaries().annalist, &["up", "--listen", "127.0.0.1:0"][..]),
+        (&binaries().ingest, &["--listen", "127.0.0.1:0"]),
+        (&binaries().message_writer, &[]),
+    ] {
+        let outcome = run(program, args, &variables).await;
+        ended.push((outcome.code, outcome.stderr));
+    }
+    ended
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_an_error_that_names_the_flag() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("untouched");
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let secret = ("SLACK_SIGNING_SECRET", SIGNING_SECRET);
+    for (listen, metrics, flag) in
+        [(address.as_str(), "127.0.0.1:0", "--listen"), ("127.0.0.1:0", &address, "--metrics-listen")]
+    {
+        let variables = [secret, ("ANNALIST_DATA", path(&folder)), ("ANNALIST_METRICS_LISTEN", metrics)];
+        for (program, up) in [(&binaries().annalist, &["up"][..]), (&binaries().ingest, &[])] {
+            let outcome = run(program, &[up, &["--listen", listen]].concat(), &variables).await;
+            assert_eq!(outcome.code, Some(1), "{outcome:?}");
+            assert!(outcome.stderr.contains(&address) && outcome.stderr.contains(flag), "{outcome:?}");
+        }
+    }
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_failure() {
+    let data = archive().await;
+    let program = path(&binaries().annalist);
+    let script = format!(
+        "{program} messages {CHANNEL} --json --data {} | true; exit ${{PIPESTATUS[0]}}",
+        path(data.path())
+    );
+    let outcome = run(Path::new("bash"), &["-c", &script], &[("PATH", "/usr/bin:/bin")]).await;
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}

@@ -1,0 +1,143 @@
+//! Every backend and every double runs the whole suite of its port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
+use shared::embedded::Database;
+use shared::queue::Queue;
+use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use tests::conformance::queue::{self, Advance, QueueFixture, QueueTraits};
+use tests::conformance::two_handles::{Turns, TwoArchives, TwoQueues};
+use tests::faults::{CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyQueue, Plan};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+
+const START: TimestampMs = TimestampMs(1_700_000_000_000);
+
+const MEMORY_QUEUE: QueueTraits = QueueTraits { max_receive: usize::MAX, exact_depth: true };
+const EMBEDDED_QUEUE: QueueTraits = QueueTraits { max_receive: 1000, exact_depth: true };
+const LOCAL_ARCHIVE: ArchiveTraits = ArchiveTraits { parent_lag: Duration::ZERO };
+
+fn advance(clock: Arc<ManualClock>) -> Advance {
+    Box::new(move |by| {
+        let clock = Arc::clone(&clock);
+        Box::pin(async move { clock.advance(by) })
+    })
+}
+
+fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture {
+    let clock = ManualClock::starting_at(START);
+    let queue = wrap(Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock)));
+    QueueFixture {
+        queue,
+        clock: Arc::clone(&clock) as SharedClock,
+        advance: advance(clock),
+        keep: Box::new(()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_queue_conforms() {
+    queue::suite(MEMORY_QUEUE, || memory_queue(|queue| queue)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_without_faults_conforms() {
+    queue::suite(MEMORY_QUEUE, || memory_queue(|queue| Arc::new(FaultyQueue::new(queue, Plan::none()))))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_never_crashes_conforms() {
+    let wrap = |queue| Arc::new(CrashingQueue::new(queue, CrashPoint::never())) as Arc<dyn Queue>;
+    queue::suite(MEMORY_QUEUE, || memory_queue(wrap)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_queue_conforms() {
+    queue::suite(EMBEDDED_QUEUE, || {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        QueueFixture {
+            queue: database.queue(),
+            clock: Arc::clone(&clock) as SharedClock,
+            advance: advance(clock),
+            keep: Box::new(folder),
+        }
+    })
+    .await;
+}
+
+async fn two_embedded_queues_conform(turns: Turns) {
+    queue::suite(EMBEDDED_QUEUE, || {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let [first, second] =
+            [(); 2].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
+        QueueFixture {
+            queue: Arc::new(TwoQueues::new(first.queue(), second.queue(), turns)),
+            clock: Arc::clone(&clock) as SharedClock,
+            advance: advance(clock),
+            keep: Box::new(folder),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_queue_conforms_when_one_handle_sends_and_another_receives() {
+    two_embedded_queues_conform(Turns::SenderAndReceiver).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_queue_conforms_when_two_handles_take_turns() {
+    two_embedded_queues_conform(Turns::Alternating).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_archive_conforms() {
+    let fixture = || ArchiveFixture { archive: Arc::new(MemoryArchive::new()), keep: Box::new(()) };
+    archive::suite(LOCAL_ARCHIVE, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_without_faults_conforms() {
+    let fixture = || ArchiveFixture {
+        archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), Plan::none())),
+        keep: Box::new(()),
+    };
+    archive::suite(LOCAL_ARCHIVE, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_never_crashes_conforms() {
+    let fixture = || ArchiveFixture {
+        archive: Arc::new(CrashingArchive::new(Arc::new(MemoryArchive::new()), CrashPoint::never())),
+        keep: Box::new(()),
+    };
+    archive::suite(LOCAL_ARCHIVE, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_archive_conforms() {
+    archive::suite(LOCAL_ARCHIVE, || {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
+        ArchiveFixture { archive: database.archive(), keep: Box::new(folder) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
+    archive::suite(LOCAL_ARCHIVE, || {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] =
+            [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
+        let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
+        ArchiveFixture { archive, keep: Box::new(folder) }
+    })
+    .await;
+}

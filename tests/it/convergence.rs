@@ -1,0 +1,247 @@
+//! The archive is a function of the set of events: any order, any duplication, any crash and redelivery give the same
+//! rows.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult};
+use serde_json::{Value, json};
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use tests::corpus::{TEAM, event};
+use tests::faults::{CrashPoint, CrashingArchive};
+use tests::memory::archive::MemoryArchive;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+const CHANNEL: &str = "C01";
+
+/// Something that happens to one of a few messages.
+#[derive(Debug, Clone)]
+enum Step {
+    Edit,
+    Unfurl,
+    Reply,
+    Broadcast,
+    Replied,
+    Delete,
+    Tombstone,
+    React { user: u8, name: u8, added: bool },
+    Profile { user: u8 },
+    Emoji { name: u8, added: bool },
+}
+
+#[derive(Debug, Clone)]
+struct Happening {
+    message: usize,
+    step: Step,
+    /// Slack's clock stands still: two things happen at one time.
+    same_clock: bool,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let step = prop_oneof![
+        4 => Just(Step::Edit),
+        2 => Just(Step::Unfurl),
+        1 => Just(Step::Reply),
+        1 => Just(Step::Broadcast),
+        1 => Just(Step::Replied),
+        1 => Just(Step::Delete),
+        1 => Just(Step::Tombstone),
+        2 => (0..2u8, 0..2u8, any::<bool>()).prop_map(|(user, name, added)| Step::React { user, name, added }),
+        1 => (0..2u8).prop_map(|user| Step::Profile { user }),
+        1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| Step::Emoji { name, added }),
+    ];
+    (0..2usize, step, prop::bool::weighted(0.2)).prop_map(|(message, step, same_clock)| Happening {
+        message,
+        step,
+        same_clock,
+    })
+}
+
+fn ts(second: i64, micro: i64) -> String {
+    format!("{}.{micro:06}", 1_700_000_000 + second)
+}
+
+/// What Slack would send if all this happened.
+fn told(happenings: &[Happening]) -> Vec<Value> {
+    let mut messages: Vec<Value> =
+        (0..2).map(|n| event::message(&ts(n, 100), &format!("U0{n}"), &format!("message {n}"))).collect();
+    let mut events: Vec<Value> = messages.iter().map(|message| event::posted(CHANNEL, message)).collect();
+    let mut second = 10;
+    for (number, Happening { message, step, same_clock }) in happenings.iter().enumerate() {
+        if !same_clock {
+            second += 1;
+        }
+        let clock = ts(second, 0);
+        // Two messages of a channel never share a timestamp.
+        let new_ts = ts(second, 1000 + i64::try_from(number).unwrap());
+        let before = messages[*message].clone();
+        let of = before["ts"].as_str().unwrap().to_owned();
+        let mut change = |after: Value| {
+            messages[*message] = after.clone();
+            event::changed(CHANNEL, &before, &after, &clock)
+        };
+        events.push(match step {
+            Step::Edit => change(event::edited(&before, &clock, &format!("edit {number}"))),
+            Step::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
+            Step::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
+            Step::Broadcast => {
+                let reply = event::reply(&new_ts, &of, "U03", "to everyone");
+                event::posted(CHANNEL, &event::subtyped(reply, "thread_broadcast", json!({ "root": before })))
+            }
+            Step::Replied => event::replied(CHANNEL, &before, &clock, &clock),
+            Step::Delete => event::deleted(CHANNEL, &before, &clock),
+            Step::Tombstone => event::changed(CHANNEL, &before, &event::tombstone(&before), &clock),
+            Step::React { user, name, added: true } => {
+                event::reaction_added(CHANNEL, &of, &format!("U1{user}"), &format!("emoji{name}"), &clock)
+            }
+            Step::React { user, name, added: false } => {
+                event::reaction_removed(CHANNEL, &of, &format!("U1{user}"), &format!("emoji{name}"), &clock)
+            }
+            Step::Profile { user } => event::user_change(&format!("U1{user}"), &format!("name {number}"), &clock),
+            Step::Emoji { name, added: true } => {
+                event::emoji_added(&format!("emoji{name}"), &format!("https://example.com/{number}"), &clock)
+            }
+            Step::Emoji { name, added: false } => {
+                json!({ "type": "emoji_changed", "subtype": "remove", "names": [format!("emoji{name}")], "event_ts": clock })
+            }
+        });
+    }
+    events
+}
+
+/// A way the same events may reach the writer.
+#[derive(Debug, Clone)]
+struct Delivered {
+    events: Vec<Value>,
+    /// Places in `events`, each at least once.
+    order: Vec<usize>,
+    batch: usize,
+    /// After so many steps of the archive, the process dies; one number per life.
+    lives: Vec<u64>,
+    /// Decides how the jobs of one batch interleave.
+    interleaving: u64,
+}
+
+fn delivered() -> impl Strategy<Value = Delivered> {
+    let events = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
+    events.prop_flat_map(|events| {
+        let again = prop::collection::vec(0..events.len(), 0..6);
+        let all: Vec<usize> = (0..events.len()).collect();
+        let order = again
+            .prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>())
+            .prop_shuffle();
+        (Just(events), order, 1..8usize, prop::collection::vec(0..40u64, 0..5), any::<u64>()).prop_map(
+            |(events, order, batch, lives, interleaving)| Delivered { events, order, batch, lives, interleaving },
+        )
+    })
+}
+
+/// Gives way before each step, so that the jobs of a batch overtake each other.
+struct Interleaved {
+    inner: Arc<dyn Archive>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Interleaved {
+    async fn give_way(&self) {
+        let times = self.random.lock().unwrap().u8(0..4);
+        for _ in 0..times {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Archive for Interleaved {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.give_way().await;
+        self.inner.write(update).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.give_way().await;
+        let found = self.inner.get(key).await;
+        // What was read may be old by the time it arrives.
+        self.give_way().await;
+        found
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.inner.query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.inner.delete_unchanged(expected).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.inner.ready().await
+    }
+}
+
+async fn rows_in_order(events: &[Value]) -> Vec<Item> {
+    let archive = Arc::new(MemoryArchive::new());
+    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>);
+    for (number, event) in events.iter().enumerate() {
+        let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
+        assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+    }
+    archive.items()
+}
+
+async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
+    let memory = Arc::new(MemoryArchive::new());
+    // A channel nobody has seen in public yet would drop what does not say that it is public.
+    let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
+    let opened = MessageWriter::new(Arc::clone(&memory) as Arc<dyn Archive>);
+    opened.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
+
+    let archive: Arc<dyn Archive> = Arc::new(Interleaved {
+        inner: Arc::clone(&memory) as Arc<dyn Archive>,
+        random: Mutex::new(fastrand::Rng::with_seed(delivered.interleaving)),
+    });
+    let mut lives = delivered.lives.iter();
+    for batch in delivered.order.chunks(delivered.batch) {
+        let jobs: Vec<_> = batch
+            .iter()
+            .enumerate()
+            // Slack also delivers one event under several ids.
+            .map(|(place, number)| {
+                delivery(&event::envelope(TEAM, &format!("Ev{number}x{place}"), &delivered.events[*number]))
+            })
+            .collect();
+        loop {
+            let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
+            let mortal = Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+            let outcomes = MessageWriter::new(mortal).handle(&jobs).await;
+            if !point.has_crashed() {
+                assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+                break;
+            }
+        }
+    }
+    memory.items()
+}
+
+fn converges(delivered: Delivered) -> TestCaseResult {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (expected, found) =
+        runtime.block_on(async { (rows_in_order(&delivered.events).await, rows_as_delivered(&delivered).await) });
+    // Only the rows that differ, so that a counterexample can be read.
+    let only_in = |rows: &[Item], others: &[Item]| -> Vec<String> {
+        rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()
+    };
+    prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
+    Ok(())
+}
+
+#[test]
+fn any_order_duplication_and_crash_gives_the_same_rows() {
+    let config = Config { cases: 1500, failure_persistence: None, ..Config::default() };
+    proptest::test_runner::TestRunner::new(config).run(&delivered(), converges).unwrap();
+}

@@ -1,0 +1,104 @@
+//! Real processes, killed at random moments under load while Slack repeats what was not answered 200.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use shared::clock::SystemClock;
+use shared::embedded::Database;
+use shared::queue::job::Job;
+use shared::queue::{Queue, QueueName, ReceiveRequest};
+use shared::slack::envelope::Envelope;
+use tests::harness::client::RetryDelays;
+use tests::harness::command::wait_until_idle;
+use tests::harness::load::Load;
+use tests::harness::process::{self, Server};
+use tests::harness::verify::assert_archive_holds;
+use tokio::time::sleep;
+
+const KILLS: usize = 5;
+const SENDERS: usize = 6;
+/// Slack's minute: long enough that a restart falls between two retries, short enough for a test.
+const MINUTE: Duration = Duration::from_millis(20);
+const IDLE_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A moment within the life of a server that has just acked something.
+async fn a_random_moment(load: &mut Load, random: &mut fastrand::Rng) {
+    load.acked(1 + random.usize(..50)).await;
+    // The moment itself is what is tested: nothing is waited for.
+    sleep(Duration::from_micros(random.u64(..400_000))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_acked_event_is_archived_once_however_often_up_is_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(20_261_121);
+    let mut server = process::up(data.path()).await;
+    let mut load = Load::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
+    for _ in 0..KILLS {
+        a_random_moment(&mut load, &mut random).await;
+        server.process.sigkill().await;
+        server = process::up(data.path()).await;
+        load.follow(server.address);
+    }
+    load.acked(1).await;
+    let sent = load.stop().await;
+
+    assert!(sent.requests > sent.acked, "no kill was felt by any sender");
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert_archive_holds(data.path(), &sent.model).await;
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(20_261_122);
+    let mut server = process::ingest(data.path()).await;
+    let mut load = Load::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
+    for _ in 0..KILLS {
+        a_random_moment(&mut load, &mut random).await;
+        server.process.sigkill().await;
+        server = process::ingest(data.path()).await;
+        load.follow(server.address);
+    }
+    load.acked(1).await;
+    let sent = load.stop().await;
+    assert!(sent.requests > sent.acked, "no kill was felt by any sender");
+    end_well(server).await;
+
+    let database = Database::open(data.path(), SystemClock::shared()).unwrap();
+    let queued = event_ids_by_channel(&*database.queue()).await;
+    database.close().await;
+    assert_eq!(queued, sent.event_ids);
+}
+
+async fn end_well(server: Server) {
+    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+}
+
+/// Works the queue off and returns what each channel's group held, in the order of delivery.
+async fn event_ids_by_channel(queue: &dyn Queue) -> BTreeMap<String, Vec<String>> {
+    let events = QueueName::Events.into();
+    let request = ReceiveRequest {
+        queue: events,
+        max: 100,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let mut ids: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    loop {
+        let deliveries = queue.receive(request).await.unwrap();
+        if deliveries.is_empty() {
+            assert!(queue.depth(events).await.unwrap().is_empty());
+            return ids;
+        }
+        for delivery in &deliveries {
+            let event = Job::decode(&delivery.body).unwrap().event.unwrap();
+            let event_id = Envelope::peek(event.get().as_bytes()).unwrap().event_id.unwrap().into_owned();
+            let (_team, channel) = delivery.group.as_str().split_once('#').unwrap();
+            ids.entry(channel.to_owned()).or_default().push(event_id);
+        }
+        let receipts: Vec<_> = deliveries.into_iter().map(|delivery| delivery.receipt).collect();
+        assert!(queue.ack(events, &receipts).await.iter().all(Result::is_ok));
+    }
+}

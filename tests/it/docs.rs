@@ -1,0 +1,22 @@
+//! Tables in the documentation that list code.
+
+use std::path::Path;
+
+use shared::queue::topology;
+use shared::telemetry::metrics;
+
+fn assert_shows(file: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(table), "{file} should show this table, which is made from the code:\n\n{table}");
+}
+
+#[test]
+fn the_readme_shows_the_topology() {
+    assert_shows("README.md", &topology::markdown_table());
+}
+
+#[test]
+fn every_metric_is_documented() {
+    assert_shows("docs/metrics.md", &metrics::markdown_table());
+}

@@ -1,0 +1,242 @@
+//! What the message-writer leaves in the archive, event by event.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, ItemKey, Query, query_all};
+use shared::rules::project;
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use tests::corpus::{TEAM, event};
+use tests::memory::archive::MemoryArchive;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+struct Fixture {
+    archive: Arc<MemoryArchive>,
+    writer: MessageWriter,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let archive = Arc::new(MemoryArchive::new());
+        let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>);
+        Self { archive, writer }
+    }
+
+    async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
+        let jobs: Vec<_> = events
+            .iter()
+            .enumerate()
+            .map(|(number, event)| delivery(&event::envelope(TEAM, &format!("Ev{number}"), event)))
+            .collect();
+        self.writer.handle(&jobs).await
+    }
+
+    /// Handles events that must all succeed.
+    async fn store(&self, events: &[Value]) {
+        let outcomes = self.handle(events).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+    }
+
+    async fn message(&self, channel: &str, ts: &str) -> Option<Value> {
+        let key = ItemKey::message(&team(), &ChannelId::parse(channel).unwrap(), &Ts::parse(ts).unwrap());
+        self.archive.get(&key).await.unwrap().and_then(|item| project::message(&item))
+    }
+
+    async fn rows(&self, partition: String) -> Vec<Value> {
+        let items = query_all(&*self.archive, Query::partition(partition)).await.unwrap();
+        items.iter().map(project::directory).collect()
+    }
+
+    async fn revisions(&self, ts: &str) -> Vec<String> {
+        let rows = self.rows(format!("revision#{TEAM}#C01#{ts}")).await;
+        rows.iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+const TS: &str = "1700000000.000100";
+
+#[tokio::test]
+async fn every_edit_keeps_the_version_before_it() {
+    let fixture = Fixture::new();
+    let first = event::message(TS, "U01", "first");
+    let second = event::edited(&first, "1700000010.000000", "second");
+    let third = event::edited(&second, "1700000020.000000", "third");
+    fixture
+        .store(&[
+            event::posted("C01", &first),
+            event::changed("C01", &first, &second, "1700000010.000100"),
+            event::changed("C01", &second, &third, "1700000020.000100"),
+        ])
+        .await;
+    let row = fixture.message("C01", TS).await.unwrap();
+    assert_eq!(row["text"], "third");
+    assert_eq!(row["updated_ts"], "2023-11-14T22:13:40.000000Z");
+    assert_eq!(fixture.revisions(TS).await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn an_edit_that_comes_first_still_knows_what_it_replaced() {
+    let fixture = Fixture::new();
+    let first = event::message(TS, "U01", "first");
+    let second = event::edited(&first, "1700000010.000000", "second");
+    fixture.store(&[event::changed("C01", &first, &second, "1700000010.000100")]).await;
+    assert_eq!(fixture.message("C01", TS).await.unwrap()["text"], "second");
+    assert_eq!(fixture.revisions(TS).await, ["first"]);
+}
+
+#[tokio::test]
+async fn an_unfurl_is_stored_and_is_no_edit() {
+    let fixture = Fixture::new();
+    let first = event::message(TS, "U01", "see https://example.com");
+    let unfurled = event::unfurled(&first, "https://example.com");
+    fixture
+        .store(&[event::posted("C01", &first), event::changed("C01", &first, &unfurled, "1700000001.000000")])
+        .await;
+    let row = fixture.message("C01", TS).await.unwrap();
+    assert!(row["raw_event"].as_str().unwrap().contains("attachments"));
+    assert_eq!(row.get("updated_ts"), None);
+    assert!(fixture.revisions(TS).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_delete_that_comes_first_keeps_the_text() {
+    let fixture = Fixture::new();
+    let message = event::message(TS, "U01", "gone");
+    fixture.store(&[event::deleted("C01", &message, "1700000005.000000")]).await;
+    let row = fixture.message("C01", TS).await.unwrap();
+    assert_eq!((&row["deleted"], &row["text"]), (&json!(true), &json!("gone")));
+    fixture.store(&[event::posted("C01", &message)]).await;
+    assert_eq!(fixture.message("C01", TS).await.unwrap()["deleted"], true);
+}
+
+#[tokio::test]
+async fn a_tombstone_keeps_the_text_that_was_there() {
+    let fixture = Fixture::new();
+    let root = event::message(TS, "U01", "the root");
+    fixture
+        .store(&[
+            event::posted("C01", &root),
+            event::changed("C01", &root, &event::tombstone(&root), "1700000005.000000"),
+        ])
+        .await;
+    let row = fixture.message("C01", TS).await.unwrap();
+    assert_eq!((&row["deleted"], &row["text"]), (&json!(true), &json!("the root")));
+}
+
+#[tokio::test]
+async fn reactions_are_a_set_and_wait_for_their_message() {
+    let fixture = Fixture::new();
+    let other = event::posted("C01", &event::message("1700000000.000001", "U01", "hello"));
+    let added = |user: &str, at: &str| event::reaction_added("C01", TS, user, "tada", at);
+    fixture
+        .store(&[
+            other,
+            added("U02", "1700000001.000000"),
+            added("U01", "1700000002.000000"),
+            added("U03", "1700000003.000000"),
+            event::reaction_removed("C01", TS, "U03", "tada", "1700000004.000000"),
+        ])
+        .await;
+    assert_eq!(fixture.message("C01", TS).await, None, "a reaction alone shows nowhere");
+    fixture.store(&[event::posted("C01", &event::message(TS, "U01", "party"))]).await;
+    let row = fixture.message("C01", TS).await.unwrap();
+    assert_eq!(row["reactions"], json!([{ "name": "tada", "count": 2, "users": ["U01", "U02"] }]));
+    assert!(row.as_object().unwrap().keys().all(|name| !name.contains('#')), "{row}");
+}
+
+#[tokio::test]
+async fn a_private_channel_is_stored_only_once_it_was_public() {
+    let fixture = Fixture::new();
+    let private = |ts: &str, text: &str| {
+        event::with(event::posted("C01", &event::message(ts, "U01", text)), [("channel_type", "group".into())])
+    };
+    let untyped = |ts: &str| {
+        let mut event = event::posted("C01", &event::message(ts, "U01", "untyped"));
+        event.as_object_mut().unwrap().remove("channel_type");
+        event
+    };
+    fixture.store(&[private("1700000001.000000", "secret"), untyped("1700000001.500000")]).await;
+    assert_eq!(fixture.message("C01", "1700000001.000000").await, None);
+    assert_eq!(fixture.message("C01", "1700000001.500000").await, None);
+
+    let conversion = event::subtyped(private("1700000002.000000", "made private"), "channel_convert_to_private", json!({}));
+    fixture
+        .store(&[
+            private("1700000001.900000", "before the conversion"),
+            conversion,
+            private("1700000003.000000", "still stored"),
+            untyped("1700000004.000000"),
+        ])
+        .await;
+    assert_eq!(fixture.message("C01", "1700000001.900000").await, None, "judged before the conversion");
+    assert_eq!(fixture.message("C01", "1700000003.000000").await.unwrap()["text"], "still stored");
+    assert!(fixture.message("C01", "1700000004.000000").await.is_some());
+}
+
+#[tokio::test]
+async fn the_public_mark_moves_with_a_changed_id() {
+    let fixture = Fixture::new();
+    fixture
+        .store(&[
+            event::posted("C01", &event::message(TS, "U01", "public")),
+            json!({ "type": "channel_id_changed", "old_channel_id": "C01", "new_channel_id": "C02" }),
+        ])
+        .await;
+    let moved = event::posted("C02", &event::message("1700000009.000000", "U01", "after the move"));
+    fixture.store(&[event::with(moved, [("channel_type", "group".into())])]).await;
+    assert!(fixture.message("C02", "1700000009.000000").await.is_some());
+}
+
+#[tokio::test]
+async fn people_and_emoji_are_kept_as_they_were_last() {
+    let fixture = Fixture::new();
+    fixture
+        .store(&[
+            event::user_change("U01", "new name", "1700000009.000000"),
+            event::team_join("U01", "old name", "1700000001.000000"),
+            event::emoji_added("party", "https://example.com/1", "1700000001.000000"),
+            json!({ "type": "emoji_changed", "subtype": "rename", "old_name": "party", "new_name": "tada2",
+                    "value": "https://example.com/1", "event_ts": "1700000002.000000" }),
+        ])
+        .await;
+    let users = fixture.rows(format!("user#{TEAM}")).await;
+    assert_eq!((&users[0]["user_id"], &users[0]["name"]), (&json!("U01"), &json!("new name")));
+    assert_eq!(users[0]["insert_timestamp"], "001700000001.000000");
+    let emoji = fixture.rows(format!("meta#{TEAM}#emoji")).await;
+    let values: Vec<_> = emoji.iter().map(|row| (row["name"].as_str().unwrap(), row.get("value").is_some())).collect();
+    assert_eq!(values, [("party", false), ("tada2", true)]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_put_aside_and_what_is_unknown_is_done() {
+    let fixture = Fixture::new();
+    let outcomes = fixture
+        .handle(&[
+            json!({ "type": "message", "channel": "not an id", "channel_type": "channel", "ts": TS }),
+            json!({ "type": "message", "channel": "C01", "channel_type": "channel", "ts": "yesterday" }),
+            json!({ "type": "a_type_of_tomorrow", "channel": "C01" }),
+            json!({ "type": "reaction_added", "user": "U01", "reaction": "x", "item": { "type": "file", "file": "F1" } }),
+            json!([1, 2]),
+        ])
+        .await;
+    let quarantined = |outcome: &Outcome| matches!(outcome, Outcome::Quarantine(_));
+    assert_eq!(outcomes.iter().map(quarantined).collect::<Vec<_>>(), [true, true, false, false, false], "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn all_events_of_a_channel_end_up_in_its_partition() {
+    let fixture = Fixture::new();
+    let events: Vec<Value> = (0..50)
+        .map(|n| event::posted("C01", &event::message(&format!("17000000{n:02}.000000"), "U01", "x")))
+        .collect();
+    fixture.store(&events).await;
+    assert_eq!(fixture.rows(format!("message#{TEAM}#C01")).await.len(), 50);
+    assert_eq!(fixture.rows("meta#teams".into()).await.len(), 1);
+}

@@ -1,0 +1,119 @@
+//! The parts as processes of their own, several of them on one data folder.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tests::harness::client::RetryDelays;
+use tests::harness::command::{json_lines, wait_until_idle};
+use tests::harness::load::Load;
+use tests::harness::process;
+use tests::harness::verify::assert_archive_holds;
+
+const SENDERS: usize = 4;
+const EVENTS: usize = 600;
+const MINUTE: Duration = Duration::from_millis(20);
+const END_DEADLINE: Duration = Duration::from_secs(30);
+const IDLE_DEADLINE: Duration = Duration::from_secs(60);
+
+fn load(server: std::net::SocketAddr, seed: u64) -> Load {
+    Load::start(server, SENDERS, seed, &RetryDelays::slack(MINUTE))
+}
+
+async fn rows(data: &Path, channel: &str) -> usize {
+    json_lines(data, &["messages", channel]).await.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ingest_and_two_writers_share_one_folder() {
+    let data = tempfile::tempdir().unwrap();
+    let ingest = process::ingest(data.path()).await;
+    let writers = [process::message_writer(data.path()).await, process::message_writer(data.path()).await];
+    let mut load = load(ingest.address, 1);
+    load.acked(EVENTS).await;
+    let sent = load.stop().await;
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert_archive_holds(data.path(), &sent.model).await;
+    for process in [ingest.process].into_iter().chain(writers) {
+        assert!(process.sigterm(END_DEADLINE).await.success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_writer_held_is_finished_by_another() {
+    let data = tempfile::tempdir().unwrap();
+    let ingest = process::ingest(data.path()).await;
+    let mut load = load(ingest.address, 2);
+    load.acked(EVENTS).await;
+    let killed = process::message_writer(data.path()).await;
+    load.acked(EVENTS / 4).await;
+    killed.sigkill().await;
+    let _writer = process::message_writer(data.path()).await;
+    load.acked(1).await;
+    let sent = load.stop().await;
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert_archive_holds(data.path(), &sent.model).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_works_beside_a_separate_writer() {
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    let mut load = load(up.address, 3);
+    load.acked(EVENTS / 2).await;
+    let writer = process::message_writer(data.path()).await;
+    load.acked(EVENTS / 2).await;
+    let sent = load.stop().await;
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert!(writer.sigterm(END_DEADLINE).await.success());
+    assert_archive_holds(data.path(), &sent.model).await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_under_load_exits_0_and_loses_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    let mut load = load(up.address, 4);
+    load.acked(EVENTS).await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    let up = process::up(data.path()).await;
+    load.follow(up.address);
+    load.acked(1).await;
+    let sent = load.stop().await;
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert_archive_holds(data.path(), &sent.model).await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_work_while_up_runs_and_never_see_fewer_rows() {
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    let mut load = load(up.address, 5);
+    let channel = tests::corpus::channel_id(1);
+    load.acked(EVENTS / 4).await;
+    wait_for_rows(data.path(), &channel).await;
+    let mut seen = 0;
+    for _ in 0..5 {
+        let now = rows(data.path(), &channel).await;
+        assert!(now >= seen, "{now} rows after {seen}");
+        seen = now;
+        load.acked(EVENTS / 10).await;
+    }
+    let sent = load.stop().await;
+    wait_until_idle(data.path(), IDLE_DEADLINE).await;
+    assert!(sent.model.channels[&channel].len() >= seen);
+    assert_archive_holds(data.path(), &sent.model).await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
+}
+
+/// Before its first row a channel is unknown, and `messages` rightly fails.
+async fn wait_for_rows(data: &Path, channel: &str) {
+    let until = tokio::time::Instant::now() + IDLE_DEADLINE;
+    let folder = data.to_str().unwrap();
+    while tests::harness::command::annalist(&["messages", channel, "--json", "--data", folder]).await.code
+        != Some(0)
+    {
+        assert!(tokio::time::Instant::now() < until, "{channel} never appeared");
+    }
+}

@@ -1,0 +1,200 @@
+//! The embedded queue does what the queue in memory does, whatever is asked of both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, contextualize_config};
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
+use shared::embedded::Database;
+use shared::queue::{
+    DEDUPLICATION_WINDOW, DedupId, Delivery, GroupId, Outgoing, Queue, QueueName, QueueRef, Receipt,
+    ReceiveRequest,
+};
+use tests::memory::queue::MemoryQueue;
+use tokio::runtime::{Builder, Runtime};
+
+/// Enough to find what a wrong comparison, a forgotten wake-up or a lost lease does; a run of seconds.
+/// `PROPTEST_CASES` asks for another number.
+const CASES: u32 = 200;
+
+/// One queue without a delay and one with.
+const QUEUES: [QueueName; 2] = [QueueName::Events, QueueName::Stats];
+
+#[derive(Debug, Clone)]
+enum Action {
+    Send(Vec<Send>),
+    Receive {
+        queue: usize,
+        max: usize,
+        visibility_timeout: Duration,
+    },
+    /// Numbers of receipts in the order in which they were received, from the last one.
+    Ack {
+        queue: usize,
+        receipts: Vec<usize>,
+    },
+    ChangeVisibility {
+        queue: usize,
+        entries: Vec<(usize, Duration)>,
+    },
+    Advance(Duration),
+    /// Whoever held the last receipts is gone.
+    Forget(usize),
+}
+
+/// Few ids and few groups, so that they meet.
+#[derive(Debug, Clone)]
+struct Send {
+    queue: usize,
+    group: u8,
+    id: u8,
+}
+
+fn durations() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        2 => Just(Duration::ZERO),
+        1 => Just(Duration::from_millis(1)),
+        2 => Just(Duration::from_secs(5)),
+        2 => Just(Duration::from_secs(30)),
+        1 => Just(Duration::from_secs(90)),
+        1 => (0_u64..100_000).prop_map(Duration::from_millis),
+    ]
+}
+
+fn steps_of_time() -> impl Strategy<Value = Duration> {
+    let moment = Duration::from_millis(1);
+    prop_oneof![
+        4 => durations(),
+        1 => Just(Duration::from_secs(30) - moment),
+        1 => Just(Duration::from_secs(90) - moment),
+        1 => Just(DEDUPLICATION_WINDOW - moment),
+        1 => Just(DEDUPLICATION_WINDOW),
+    ]
+}
+
+fn actions() -> impl Strategy<Value = Action> {
+    let queue = || 0..QUEUES.len();
+    let send = (queue(), 0_u8..3, 0_u8..12).prop_map(|(queue, group, id)| Send { queue, group, id });
+    prop_oneof![
+        6 => vec(send, 1..5).prop_map(Action::Send),
+        6 => (queue(), 1_usize..6, durations())
+            .prop_map(|(queue, max, visibility_timeout)| Action::Receive { queue, max, visibility_timeout }),
+        4 => (queue(), vec(0_usize..6, 1..4)).prop_map(|(queue, receipts)| Action::Ack { queue, receipts }),
+        3 => (queue(), vec((0_usize..6, durations()), 1..4))
+            .prop_map(|(queue, entries)| Action::ChangeVisibility { queue, entries }),
+        4 => steps_of_time().prop_map(Action::Advance),
+        1 => (1_usize..4).prop_map(Action::Forget),
+    ]
+}
+
+/// The same queue twice, and what was received from both.
+struct Pair {
+    clock: Arc<ManualClock>,
+    model: Arc<dyn Queue>,
+    real: Arc<dyn Queue>,
+    /// Per queue, the receipts of the same delivery in the model and in the real one. Void ones stay: they must be
+    /// refused by both.
+    receipts: [Vec<(Receipt, Receipt)>; 2],
+    sent: u64,
+}
+
+/// What a delivery is, but for names that each backend chooses.
+fn essence(delivery: &Delivery) -> (&str, &str, u32, TimestampMs) {
+    (&delivery.body, delivery.group.as_str(), delivery.receive_count, delivery.sent_at)
+}
+
+impl Pair {
+    async fn act(&mut self, action: &Action) -> Result<(), TestCaseError> {
+        match action {
+            Action::Send(sends) => {
+                let messages: Vec<Outgoing> = sends.iter().map(|send| self.message(send)).collect();
+                prop_assert_eq!(self.model.send(messages.clone()).await, self.real.send(messages).await);
+            }
+            Action::Receive { queue, max, visibility_timeout } => {
+                let request = ReceiveRequest {
+                    queue: QUEUES[*queue].into(),
+                    max: *max,
+                    visibility_timeout: *visibility_timeout,
+                    wait: Duration::ZERO,
+                };
+                let model = self.model.receive(request).await.unwrap();
+                let real = self.real.receive(request).await.unwrap();
+                let essences = |deliveries: &[Delivery]| -> Vec<String> {
+                    deliveries.iter().map(|delivery| format!("{:?}", essence(delivery))).collect()
+                };
+                prop_assert_eq!(essences(&model), essences(&real));
+                let receipts = model.into_iter().zip(real).map(|(model, real)| (model.receipt, real.receipt));
+                self.receipts[*queue].extend(receipts);
+            }
+            Action::Ack { queue, receipts } => {
+                let (model, real): (Vec<_>, Vec<_>) =
+                    receipts.iter().filter_map(|number| self.receipt(*queue, *number)).unzip();
+                let queue = QUEUES[*queue].into();
+                prop_assert_eq!(self.model.ack(queue, &model).await, self.real.ack(queue, &real).await);
+            }
+            Action::ChangeVisibility { queue, entries } => {
+                let pair = |(number, timeout): &(usize, Duration)| {
+                    let (model, real) = self.receipt(*queue, *number)?;
+                    Some(((model, *timeout), (real, *timeout)))
+                };
+                let (model, real): (Vec<_>, Vec<_>) = entries.iter().filter_map(pair).unzip();
+                let queue = QUEUES[*queue].into();
+                prop_assert_eq!(
+                    self.model.change_visibility(queue, &model).await,
+                    self.real.change_visibility(queue, &real).await
+                );
+            }
+            Action::Advance(by) => self.clock.advance(*by),
+            Action::Forget(receipts) => {
+                for known in &mut self.receipts {
+                    known.truncate(known.len().saturating_sub(*receipts));
+                }
+            }
+        }
+        for queue in QUEUES.map(QueueRef::from) {
+            prop_assert_eq!(self.model.depth(queue).await, self.real.depth(queue).await, "{}", queue);
+        }
+        Ok(())
+    }
+
+    /// Bodies are never the same, so that they tell which of two sends with one id was kept.
+    fn message(&mut self, send: &Send) -> Outgoing {
+        self.sent += 1;
+        Outgoing {
+            queue: QUEUES[send.queue],
+            group: GroupId::of(&["T1", &format!("C{}", send.group)]),
+            dedup: DedupId::of(&[&[send.id]]),
+            body: format!("{{\"number\":{}}}", self.sent),
+        }
+    }
+
+    fn receipt(&self, queue: usize, number_from_last: usize) -> Option<(Receipt, Receipt)> {
+        self.receipts[queue].iter().rev().nth(number_from_last).cloned()
+    }
+}
+
+fn run(runtime: &Runtime, actions: &[Action]) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_123));
+    let shared_clock = Arc::clone(&clock) as SharedClock;
+    let database = Database::open(folder.path(), Arc::clone(&shared_clock)).unwrap();
+    let model = Arc::new(MemoryQueue::new(shared_clock));
+    let mut pair = Pair { clock, model, real: database.queue(), receipts: [Vec::new(), Vec::new()], sent: 0 };
+    runtime.block_on(async {
+        for action in actions {
+            pair.act(action).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn the_embedded_queue_does_what_its_model_does() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let config = contextualize_config(Config { failure_persistence: None, ..Config::with_cases(CASES) });
+    proptest!(config, |(actions in vec(actions(), 1..40))| {
+        run(&runtime, &actions)?;
+    });
+}

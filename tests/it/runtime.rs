@@ -1,0 +1,410 @@
+//! The consumer runtime on virtual time: what it does when jobs fail, crash, hang or come back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::archive::Archive;
+use shared::clock::{Clock, SharedClock, TimestampMs};
+use shared::queue::job::encode_event;
+use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName, QueueRef, ReceiveRequest};
+use tests::faults::{Fault, FaultyArchive, FaultyQueue, Method, Plan};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use workers::quarantine;
+use workers::runtime::{self, Outcome, Ports, Retry, Settings, Worker};
+
+/// A clock that follows tokio's, which the tests stop and move.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> TimestampMs {
+        TimestampMs(1_700_000_000_000).plus(self.0.elapsed())
+    }
+}
+
+/// What the worker does when it sees a job; the job's number of tries, this one included, is passed.
+type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
+
+enum Act {
+    Finish(Outcome),
+    Panic,
+    Hang(Duration),
+}
+
+struct Scripted {
+    script: Script,
+    tries: Mutex<HashMap<String, u32>>,
+    /// Bodies in the order in which they were done.
+    done: Mutex<Vec<String>>,
+    /// Bodies handed over together.
+    calls: Mutex<Vec<Vec<String>>>,
+}
+
+impl Scripted {
+    fn new(script: impl Fn(&str, u32) -> Act + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            script: Box::new(script),
+            tries: Mutex::default(),
+            done: Mutex::default(),
+            calls: Mutex::default(),
+        })
+    }
+
+    fn done(&self) -> Vec<String> {
+        self.done.lock().unwrap().clone()
+    }
+
+    fn calls_with(&self, body: &str) -> Vec<Vec<String>> {
+        self.calls.lock().unwrap().iter().filter(|call| call.iter().any(|job| job == body)).cloned().collect()
+    }
+}
+
+#[async_trait]
+impl Worker for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName::Events
+    }
+
+    fn max_batch(&self) -> usize {
+        10
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        self.calls.lock().unwrap().push(jobs.iter().map(|job| name(job).to_owned()).collect());
+        let mut outcomes = Vec::new();
+        for job in jobs {
+            let name = name(job);
+            let tries = {
+                let mut tries = self.tries.lock().unwrap();
+                let tries = tries.entry(name.to_owned()).or_default();
+                *tries += 1;
+                *tries
+            };
+            let outcome = match (self.script)(name, tries) {
+                Act::Finish(outcome) => outcome,
+                Act::Panic => panic!("as scripted"),
+                Act::Hang(time) => {
+                    sleep(time).await;
+                    Outcome::Done
+                }
+            };
+            if outcome == Outcome::Done {
+                self.done.lock().unwrap().push(name.to_owned());
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+}
+
+/// `"a1"` of `{"v":1,"event":"a1"}`.
+fn name(job: &Delivery) -> &str {
+    job.body.split('"').rev().nth(1).unwrap()
+}
+
+struct Fixture {
+    queue: Arc<dyn Queue>,
+    archive: Arc<dyn Archive>,
+    clock: SharedClock,
+    memory: Arc<MemoryArchive>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::faulty(Plan::none(), Plan::none())
+    }
+
+    fn faulty(queue: Plan, archive: Plan) -> Self {
+        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let memory = Arc::new(MemoryArchive::new());
+        Self {
+            queue: Arc::new(FaultyQueue::new(Arc::new(MemoryQueue::new(Arc::clone(&clock))), queue)),
+            archive: Arc::new(FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, archive)),
+            clock,
+            memory,
+        }
+    }
+
+    /// Jobs named by their group and a number: `a1` is of group `a`.
+    async fn send(&self, jobs: &[&str]) {
+        let messages = jobs.iter().map(|job| Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::of(&[&job[..1]]),
+            dedup: DedupId::of(&[job.as_bytes()]),
+            body: encode_event(&format!("\"{job}\"")),
+        });
+        for sent in self.queue.send(messages.collect()).await {
+            sent.unwrap();
+        }
+    }
+
+    fn start(&self, worker: &Arc<Scripted>, settings: Settings) -> Running {
+        let (stop, shutdown) = watch::channel(false);
+        let ports = Ports {
+            queue: Arc::clone(&self.queue),
+            archive: Arc::clone(&self.archive),
+            clock: Arc::clone(&self.clock),
+        };
+        let worker = Arc::clone(worker) as Arc<dyn Worker>;
+        Running { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
+    }
+
+    /// Runs until nothing is waiting, backing off or in flight, then stops.
+    async fn run_until_idle(&self, worker: &Arc<Scripted>) {
+        let running = self.start(worker, settings());
+        let idle = async {
+            while !self.queue.depth(QueueName::Events.into()).await.unwrap().is_empty() {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(3600), idle).await.expect("the queue is empty within an hour");
+        running.stop().await;
+    }
+
+    async fn quarantined(&self) -> Vec<(String, String)> {
+        let listed = quarantine::list(&*self.memory).await.unwrap();
+        listed.into_iter().map(|job| (job.payload.split('"').rev().nth(1).unwrap().to_owned(), job.reason)).collect()
+    }
+}
+
+struct Running {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        self.task.await.unwrap();
+    }
+}
+
+fn settings() -> Settings {
+    Settings { seed: 7, ..Settings::default() }
+}
+
+fn done() -> Act {
+    Act::Finish(Outcome::Done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_of_a_group_are_done_in_order() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "b1", "a2", "a3", "b2"]).await;
+    let worker = Scripted::new(|_, _| done());
+    fixture.run_until_idle(&worker).await;
+    let of = |group: char| worker.done().into_iter().filter(|job| job.starts_with(group)).collect::<Vec<_>>();
+    assert_eq!(of('a'), ["a1", "a2", "a3"]);
+    assert_eq!(of('b'), ["b1", "b2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_it() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2", "b1", "a3", "b2"]).await;
+    let worker = Scripted::new(|job, _| if job == "a2" { Act::Panic } else { done() });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(fixture.quarantined().await, [("a2".to_owned(), "it crashed its handler 3 times".to_owned())]);
+    let finished = worker.done();
+    for job in ["a1", "a3", "b1", "b2"] {
+        assert!(finished.iter().any(|done| done == job), "{job} is done");
+    }
+    // Once in company, then alone until it is known for what it is.
+    let calls = worker.calls_with("a2");
+    assert_eq!(calls[1..], vec![vec!["a2".to_owned()]; 3]);
+    let marks: Vec<_> = fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).collect();
+    assert!(marks.is_empty(), "{marks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_waits_beside_poison_is_never_charged() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    // The second job fails for a while, so that it is received again and again, but it never crashes.
+    let worker = Scripted::new(|job, tries| match (job, tries) {
+        ("a1", _) => Act::Panic,
+        ("a2", 1..=10) => Act::Finish(Outcome::retry("not yet")),
+        _ => done(),
+    });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(fixture.quarantined().await.len(), 1);
+    assert_eq!(worker.done(), ["a2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transient_failure_is_tried_until_it_ends_and_its_group_waits() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2", "b1"]).await;
+    let began = Instant::now();
+    let worker = Scripted::new(|job, tries| {
+        if job == "a1" && tries <= 12 { Act::Finish(Outcome::retry("down")) } else { done() }
+    });
+    fixture.run_until_idle(&worker).await;
+    assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
+    assert!(fixture.quarantined().await.is_empty(), "transient failures never quarantine");
+    assert!(began.elapsed() > Duration::from_secs(120), "it backed off: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let began = Instant::now();
+    let asked = Retry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
+    let worker = Scripted::new(move |_, tries| {
+        if tries == 1 { Act::Finish(Outcome::Retry(asked.clone())) } else { done() }
+    });
+    fixture.run_until_idle(&worker).await;
+    let waited = began.elapsed();
+    assert!(waited >= Duration::from_secs(77) && waited < Duration::from_secs(79), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_job_keeps_its_lease() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    let worker = Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done(), ["a1", "a2"], "nobody else was given them meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_stopped_before_its_lease_ends() {
+    // No renewal gets through for a while.
+    let fixture = Fixture::faulty(Plan::none().and(Method::ChangeVisibility, 1..=40, Fault::FailBefore), Plan::none());
+    fixture.send(&["a1"]).await;
+    let worker = Scripted::new(|_, tries| if tries == 1 { Act::Hang(Duration::from_secs(40)) } else { done() });
+    let began = Instant::now();
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done(), ["a1"], "the first try never came to its end");
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
+    let fixture = Fixture::faulty(Plan::none(), Plan::none().and(Method::Write, 1..=3, Fault::FailBefore));
+    fixture.send(&["a1", "a2"]).await;
+    let worker = Scripted::new(|job, _| {
+        if job == "a1" { Act::Finish(Outcome::Quarantine("malformed".into())) } else { done() }
+    });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "malformed".to_owned())]);
+    assert_eq!(worker.done().last().unwrap(), "a2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_ack_changes_nothing_but_the_number_of_deliveries() {
+    let fixture = Fixture::faulty(Plan::none().and(Method::Ack, 1..=3, Fault::FailBefore), Plan::none());
+    fixture.send(&["a1", "b1"]).await;
+    let worker = Scripted::new(|_, _| done());
+    fixture.run_until_idle(&worker).await;
+    let finished = worker.done();
+    for job in ["a1", "b1"] {
+        assert!(finished.iter().any(|done| done == job));
+    }
+    assert!(fixture.quarantined().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_lets_running_jobs_finish_and_receives_nothing_more() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let worker = Scripted::new(|_, _| Act::Hang(Duration::from_secs(5)));
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(1)).await;
+    fixture.send(&["b1"]).await;
+    sleep(Duration::from_secs(1)).await;
+    let calls_before = worker.calls.lock().unwrap().len();
+    running.stop().await;
+    assert_eq!(worker.calls.lock().unwrap().len(), calls_before);
+    assert!(worker.done().iter().any(|job| job == "a1"));
+    assert!(fixture.queue.depth(QueueName::Events.into()).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_at_its_deadline() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let worker = Scripted::new(|_, _| Act::Hang(Duration::from_secs(3600)));
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    running.stop().await;
+    assert!(began.elapsed() <= settings().drain_deadline + Duration::from_millis(100));
+    assert!(worker.done().is_empty());
+    assert!(!fixture.queue.depth(QueueName::Events.into()).await.unwrap().is_empty(), "it comes back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_end_up_in_quarantine() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 1,
+        visibility_timeout: Duration::from_millis(1),
+        wait: Duration::ZERO,
+    };
+    for _ in 0..QueueName::Events.spec().max_receive_count {
+        assert_eq!(fixture.queue.receive(request).await.unwrap().len(), 1);
+        sleep(Duration::from_millis(2)).await;
+    }
+    let worker = Scripted::new(|_, _| done());
+    let running = fixture.start(&worker, settings());
+    let dead = QueueRef::dead_letters(QueueName::Events);
+    let arrived = async {
+        while fixture.quarantined().await.is_empty() || !fixture.queue.depth(dead).await.unwrap().is_empty() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), arrived).await.unwrap();
+    running.stop().await;
+    assert!(worker.done().is_empty());
+    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "received 1000 times without success".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let bad = Scripted::new(|_, _| Act::Finish(Outcome::Quarantine("bad".into())));
+    fixture.run_until_idle(&bad).await;
+    let first = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
+
+    sleep(Duration::from_secs(1)).await;
+    quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &first).await.unwrap();
+    assert!(fixture.quarantined().await.is_empty());
+    fixture.run_until_idle(&bad).await;
+    let again = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
+    assert_eq!(again.id, first.id);
+    assert!(again.last_seen > first.last_seen);
+
+    let good = Scripted::new(|_, _| done());
+    quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &again).await.unwrap();
+    fixture.run_until_idle(&good).await;
+    assert_eq!(good.done(), ["a1"]);
+    assert!(fixture.quarantined().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let bad = Scripted::new(|_, _| Act::Finish(Outcome::Quarantine("bad".into())));
+    fixture.run_until_idle(&bad).await;
+    let seen = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
+    // The job comes back and fails between a replay's send and its delete: the row is not the one that was read.
+    quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &seen).await.unwrap();
+    fixture.run_until_idle(&bad).await;
+    assert!(!quarantine::discard(&*fixture.archive, &seen).await.unwrap());
+    assert_eq!(fixture.quarantined().await.len(), 1);
+}

@@ -1,0 +1,5 @@
+mod convergence;
+mod deliveries;
+mod docs;
+mod message_writer;
+mod runtime;

@@ -1,0 +1,194 @@
+//! Plays Slack as fast as it can, or at a fixed rate, on one thread.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use crate::connection::Connection;
+use crate::pool::Pool;
+
+/// How long a sender waits before it repeats a request that was not answered 200.
+const RETRY_DELAY: Duration = Duration::from_millis(10);
+/// At most one acked message in this time is reported as a sample.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// Each connection sends the next as soon as the last is answered.
+    ClosedLoop,
+    /// So many per second, whether or not the server keeps up. Latency counts from the moment a request was due.
+    PerSecond(u64),
+}
+
+/// A load to be driven.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    /// Which requests of the pool.
+    pub(crate) range: Range<usize>,
+    /// Whether to start over at the range's end. Only for a server that does not care.
+    pub(crate) again: bool,
+    /// No request is started after this; without it the load ends with the range.
+    pub(crate) time: Option<Duration>,
+    /// When requests are sent.
+    pub(crate) pace: Pace,
+    /// How many connections.
+    pub(crate) connections: usize,
+}
+
+/// What became of a load.
+#[derive(Debug, Clone)]
+pub(crate) struct Driven {
+    /// Requests answered 200.
+    pub(crate) acked: usize,
+    /// Other answers. Their requests are repeated until they are acked.
+    pub(crate) refused: usize,
+    /// From the first request to the last answer.
+    pub(crate) elapsed: Duration,
+    /// Of acked requests, sorted.
+    pub(crate) latencies: Vec<Duration>,
+}
+
+impl Driven {
+    /// Acks per second.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.acked as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// An acked request and when it was acked.
+pub(crate) type Sample = (usize, Instant);
+
+struct Shared {
+    pool: Arc<Pool>,
+    load: Load,
+    started: Instant,
+    sent: Cell<usize>,
+    refused: Cell<usize>,
+    latencies: RefCell<Vec<Duration>>,
+    samples: Option<mpsc::UnboundedSender<Sample>>,
+    last_sample: Cell<Instant>,
+}
+
+/// Drives a load on a thread of its own.
+pub(crate) async fn drive(
+    address: SocketAddr,
+    pool: &Arc<Pool>,
+    load: Load,
+    samples: Option<mpsc::UnboundedSender<Sample>>,
+) -> anyhow::Result<Driven> {
+    let pool = Arc::clone(pool);
+    tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        LocalSet::new().block_on(&runtime, drive_here(address, pool, load, samples))
+    })
+    .await
+    .context("the driver panicked")?
+}
+
+async fn drive_here(
+    address: SocketAddr,
+    pool: Arc<Pool>,
+    load: Load,
+    samples: Option<mpsc::UnboundedSender<Sample>>,
+) -> anyhow::Result<Driven> {
+    let mut connections = Vec::with_capacity(load.connections);
+    for _ in 0..load.connections {
+        connections.push(Connection::open(address).await?);
+    }
+    let started = Instant::now();
+    let shared = Rc::new(Shared {
+        latencies: RefCell::new(Vec::with_capacity(load.range.len())),
+        pool,
+        load,
+        started,
+        sent: Cell::new(0),
+        refused: Cell::new(0),
+        samples,
+        last_sample: Cell::new(started),
+    });
+    let senders: Vec<_> = connections
+        .into_iter()
+        .map(|connection| tokio::task::spawn_local(send(connection, Rc::clone(&shared))))
+        .collect();
+    for sender in senders {
+        sender.await.context("a sender panicked")??;
+    }
+    let elapsed = started.elapsed();
+    let mut latencies = shared.latencies.take();
+    latencies.sort_unstable();
+    Ok(Driven { acked: latencies.len(), refused: shared.refused.get(), elapsed, latencies })
+}
+
+async fn send(mut connection: Connection, shared: Rc<Shared>) -> anyhow::Result<()> {
+    while let Some((n, due)) = shared.next() {
+        if due > Instant::now() {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        while connection.exchange(shared.pool.request(n)).await? != 200 {
+            shared.refused.set(shared.refused.get() + 1);
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+        shared.acked(n, due);
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// The next request and when it is due.
+    fn next(&self) -> Option<(usize, Instant)> {
+        let sent = self.sent.get();
+        let at = if self.load.again { sent % self.load.range.len() } else { sent };
+        let now = Instant::now();
+        let due = match self.load.pace {
+            Pace::ClosedLoop => now,
+            Pace::PerSecond(rate) => self.started + Duration::from_secs_f64(sent as f64 / rate as f64),
+        };
+        let late = self.load.time.is_some_and(|time| due.max(now) > self.started + time);
+        if at >= self.load.range.len() || late {
+            return None;
+        }
+        self.sent.set(sent + 1);
+        Some((self.load.range.start + at, due))
+    }
+
+    fn acked(&self, n: usize, due: Instant) {
+        let now = Instant::now();
+        self.latencies.borrow_mut().push(now - due);
+        if let Some(samples) = &self.samples
+            && now - self.last_sample.get() >= SAMPLE_INTERVAL
+            && self.pool.row(n).is_some()
+        {
+            self.last_sample.set(now);
+            // The observer may have seen enough.
+            let _ = samples.send((n, now));
+        }
+    }
+}
+
+/// The value below which `percent` of the sorted values lie.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        let sorted: Vec<_> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&sorted, 50), Duration::from_millis(100));
+        assert_eq!(percentile(&sorted, 99), Duration::from_millis(198));
+        assert_eq!(percentile(&sorted[..1], 99), Duration::from_millis(1));
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
+    }
+}

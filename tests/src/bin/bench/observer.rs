@@ -1,0 +1,115 @@
+//! Watches the embedded database from outside, read-only, without being one of the processes that share it.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use shared::embedded::DATABASE_FILE;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::driver::Sample;
+use crate::pool::{Pool, Row};
+
+/// How often the database is looked at.
+const INTERVAL: Duration = Duration::from_millis(3);
+/// So many of the oldest samples are looked for at a time: looking must not become the load.
+const LOOK_FOR: usize = 16;
+
+/// A reader of a data folder.
+pub(crate) struct Observer {
+    database: Connection,
+}
+
+impl Observer {
+    /// Opens the database in a data folder that a server has made.
+    pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
+        let file = data.join(DATABASE_FILE);
+        let database = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        database.busy_timeout(Duration::from_secs(5))?;
+        Ok(Self { database })
+    }
+
+    /// How many events are queued or being worked on.
+    pub(crate) fn backlog(&self) -> anyhow::Result<usize> {
+        let sql = "SELECT count(*) FROM jobs WHERE queue = 'events'";
+        self.count(sql)
+    }
+
+    /// How many messages the archive holds.
+    pub(crate) fn rows(&self) -> anyhow::Result<usize> {
+        let sql = "SELECT count(*) FROM items WHERE item_id >= 'message#' AND item_id < 'message$'";
+        self.count(sql)
+    }
+
+    fn count(&self, sql: &str) -> anyhow::Result<usize> {
+        let count: i64 = self.database.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(usize::try_from(count)?)
+    }
+
+    fn is_drained(&self) -> anyhow::Result<bool> {
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM jobs WHERE queue = 'events')";
+        Ok(self.database.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
+    fn is_readable(&self, row: &Row) -> anyhow::Result<bool> {
+        let sql = "SELECT 1 FROM items WHERE item_id = ?1 AND timestamp = ?2";
+        let mut statement = self.database.prepare_cached(sql)?;
+        Ok(statement.query_row([&row.item_id, &row.timestamp], |_| Ok(())).optional()?.is_some())
+    }
+
+    /// Waits until every event is worked off.
+    pub(crate) async fn wait_until_drained(&self, deadline: Duration) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while !self.is_drained()? {
+            if started.elapsed() > deadline {
+                bail!("{} events are still queued after {deadline:?}", self.backlog()?);
+            }
+            sleep(INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// How long acked messages took to become readable, sorted; ends when the samples end and all were seen.
+    pub(crate) async fn lags(
+        &self,
+        pool: &Arc<Pool>,
+        mut samples: mpsc::UnboundedReceiver<Sample>,
+        deadline: Duration,
+    ) -> anyhow::Result<Vec<Duration>> {
+        let started = Instant::now();
+        let (mut lags, mut waiting, mut ended) = (Vec::new(), VecDeque::new(), false);
+        while !ended || !waiting.is_empty() {
+            loop {
+                match samples.try_recv() {
+                    Ok(sample) => waiting.push_back(sample),
+                    Err(mpsc::error::TryRecvError::Empty) => break,
+                    Err(mpsc::error::TryRecvError::Disconnected) => {
+                        ended = true;
+                        break;
+                    }
+                }
+            }
+            let mut unseen = VecDeque::new();
+            for (n, acked_at) in waiting.drain(..waiting.len().min(LOOK_FOR)) {
+                if pool.row(n).is_some_and(|row| self.is_readable(row).unwrap_or(false)) {
+                    lags.push(acked_at.elapsed());
+                } else {
+                    unseen.push_back((n, acked_at));
+                }
+            }
+            unseen.append(&mut waiting);
+            waiting = unseen;
+            if started.elapsed() > deadline {
+                bail!("{} acked messages are not readable after {deadline:?}", waiting.len());
+            }
+            sleep(INTERVAL).await;
+        }
+        lags.sort_unstable();
+        Ok(lags)
+    }
+}

@@ -1,0 +1,125 @@
+//! What the cases are written in: one archive, with short words for the usual steps.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::archive::{Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use tokio::time::{Instant, sleep};
+
+use super::{ArchiveFixture, ArchiveTraits};
+
+/// A fixture in use.
+pub(super) struct Bench {
+    pub(super) fixture: ArchiveFixture,
+    traits: ArchiveTraits,
+}
+
+/// The item most cases use.
+pub(super) fn key() -> ItemKey {
+    ItemKey::new("message#T1#C1", "1700000000.000100")
+}
+
+/// A JSON object as attributes.
+pub(super) fn attributes(json: Value) -> Attributes {
+    match json {
+        Value::Object(attributes) => attributes,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            panic!("{other} is no object")
+        }
+    }
+}
+
+/// An update under a guard that sets attributes.
+pub(super) fn update(key: ItemKey, guard: Guard, set: Value) -> Update {
+    Update { guard, set: attributes(set), ..Update::new(key) }
+}
+
+pub(super) fn greater(version: &str) -> Guard {
+    Guard::Greater { register: "version".into(), version: version.into() }
+}
+
+pub(super) fn less(version: &str) -> Guard {
+    Guard::Less { register: "version".into(), version: version.into() }
+}
+
+pub(super) fn unchanged(expected: Option<&str>, version: &str) -> Guard {
+    let expected = expected.map(str::to_owned);
+    Guard::Unchanged { register: "version".into(), expected, version: version.into() }
+}
+
+/// The timestamps of items.
+pub(super) fn timestamps(items: &[Item]) -> Vec<&str> {
+    items.iter().map(|item| item.key.timestamp.as_str()).collect()
+}
+
+impl Bench {
+    pub(super) fn new(fixture: ArchiveFixture, traits: ArchiveTraits) -> Self {
+        Self { fixture, traits }
+    }
+
+    pub(super) async fn write(&self, update: Update) -> WriteOutcome {
+        self.fixture.archive.write(&update).await.unwrap()
+    }
+
+    /// Writes what must apply.
+    pub(super) async fn apply(&self, update: Update) {
+        assert_eq!(self.write(update).await, WriteOutcome::Applied);
+    }
+
+    /// Writes what must be refused; answers the item shown.
+    pub(super) async fn refuse(&self, update: Update) -> Item {
+        match self.write(update).await {
+            WriteOutcome::Rejected(stored) => stored,
+            WriteOutcome::Applied => panic!("the update was applied"),
+        }
+    }
+
+    /// Sets attributes of an item, whatever it holds.
+    pub(super) async fn put(&self, key: ItemKey, set: Value) {
+        self.apply(update(key, Guard::Always, set)).await;
+    }
+
+    pub(super) async fn get(&self, key: &ItemKey) -> Option<Item> {
+        self.fixture.archive.get(key).await.unwrap()
+    }
+
+    /// The item's attributes must be these.
+    pub(super) async fn expect(&self, key: &ItemKey, expected: Value) {
+        let expected = Item { key: key.clone(), attributes: attributes(expected) };
+        assert_eq!(self.get(key).await, Some(expected));
+    }
+
+    pub(super) async fn page(&self, query: &Query) -> Page {
+        let page = self.fixture.archive.query(query).await.unwrap();
+        assert!(page.items.len() <= query.limit, "a page is longer than its limit");
+        page
+    }
+
+    /// All pages of a query.
+    pub(super) async fn query(&self, mut query: Query) -> Vec<Item> {
+        let mut items = Vec::new();
+        loop {
+            let page = self.page(&query).await;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return items,
+            }
+        }
+    }
+
+    /// All pages of a query over the index on `parent`, once they are what they must be or the lag is over.
+    pub(super) async fn expect_of_parent(&self, query: Query, expected: &[ItemKey]) {
+        let began = Instant::now();
+        loop {
+            let found = self.query(query.clone()).await;
+            let keys: Vec<ItemKey> = found.into_iter().map(|item| item.key).collect();
+            if keys == expected || began.elapsed() >= self.traits.parent_lag {
+                assert_eq!(keys, expected);
+                return;
+            }
+            // An index that lags says nothing when it has caught up.
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

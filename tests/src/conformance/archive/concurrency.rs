@@ -1,0 +1,85 @@
+//! Many writers at once: every update is atomic.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use shared::archive::{Guard, Update, WriteOutcome};
+
+use super::bench::{Bench, attributes, greater, key, unchanged, update};
+
+const WRITERS: usize = 16;
+
+/// Runs updates at the same time, each in a task of its own; answers what became of each.
+async fn write_at_once(bench: &Bench, updates: Vec<Update>) -> Vec<WriteOutcome> {
+    let tasks = updates.into_iter().map(|update| {
+        let archive = Arc::clone(&bench.fixture.archive);
+        tokio::spawn(async move { archive.write(&update).await.unwrap() })
+    });
+    join_all(tasks).await.into_iter().map(Result::unwrap).collect()
+}
+
+pub(super) async fn one_writer_wins_each_version(bench: Bench) {
+    let mut version: Option<String> = None;
+    for round in 0..8 {
+        let by = |writer: usize| {
+            let next = format!("{round}-{writer}");
+            update(key(), unchanged(version.as_deref(), &next), json!({"by": writer}))
+        };
+        let outcomes = write_at_once(&bench, (0..WRITERS).map(by).collect()).await;
+        let winners: Vec<usize> =
+            (0..WRITERS).filter(|writer| outcomes[*writer] == WriteOutcome::Applied).collect();
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?} won");
+        let won = format!("{round}-{}", winners[0]);
+        bench.expect(&key(), json!({"version": won, "by": winners[0]})).await;
+        version = Some(won);
+    }
+}
+
+pub(super) async fn the_greatest_of_many_writers_stays(bench: Bench) {
+    // Neither ascending nor descending.
+    let versions: Vec<String> = (0..WRITERS * 4).map(|number| format!("{:03}", number * 37 % 64)).collect();
+    let updates =
+        versions.iter().map(|version| update(key(), greater(version), json!({"text": version}))).collect();
+    let outcomes = write_at_once(&bench, updates).await;
+    for (version, outcome) in versions.iter().zip(outcomes) {
+        // Whoever lost was shown a winner that was there at that time.
+        if let WriteOutcome::Rejected(stored) = outcome {
+            assert!(stored.text("version") > Some(version) && stored.text("text") == stored.text("version"));
+        }
+    }
+    bench.expect(&key(), json!({"version": "063", "text": "063"})).await;
+}
+
+pub(super) async fn the_first_of_many_writers_stays_where_it_is_set_if_absent(bench: Bench) {
+    let by = |writer: usize| {
+        let set_if_absent = attributes(json!({"first": writer, "also_first": writer}));
+        Update { set_if_absent, ..Update::new(key()) }
+    };
+    write_at_once(&bench, (0..WRITERS).map(by).collect()).await;
+    let stored = bench.get(&key()).await.unwrap();
+    assert_eq!(stored.attributes.get("first"), stored.attributes.get("also_first"));
+    write_at_once(&bench, (0..WRITERS).map(by).collect()).await;
+    assert_eq!(bench.get(&key()).await, Some(stored));
+}
+
+pub(super) async fn no_register_of_many_writers_is_lost(bench: Bench) {
+    let by = |writer: usize| {
+        let guard = Guard::Greater { register: format!("version{writer}"), version: "1".into() };
+        update(key(), guard, json!({format!("text{writer}"): writer}))
+    };
+    let outcomes = write_at_once(&bench, (0..WRITERS).map(by).collect()).await;
+    assert_eq!(outcomes, vec![WriteOutcome::Applied; WRITERS]);
+    assert_eq!(bench.get(&key()).await.unwrap().attributes.len(), WRITERS * 2);
+}
+
+pub(super) async fn one_of_many_deleters_deletes(bench: Bench) {
+    bench.put(key(), json!({"text": "t"})).await;
+    let read = bench.get(&key()).await.unwrap();
+    let tasks = (0..WRITERS).map(|_| {
+        let (archive, read) = (Arc::clone(&bench.fixture.archive), read.clone());
+        tokio::spawn(async move { archive.delete_unchanged(&read).await.unwrap() })
+    });
+    let deleted = join_all(tasks).await.into_iter().filter(|deleted| *deleted.as_ref().unwrap()).count();
+    assert_eq!(deleted, 1);
+}

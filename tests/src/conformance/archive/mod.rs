@@ -1,0 +1,105 @@
+//! The archive port's contract.
+
+mod attributes;
+mod bench;
+mod concurrency;
+mod deletion;
+mod guards;
+mod hostile;
+mod parent_index;
+mod queries;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::archive::Archive;
+
+use super::Keep;
+use super::run::{cases, run_all};
+use bench::Bench;
+
+/// An empty archive.
+pub struct ArchiveFixture {
+    /// The archive.
+    pub archive: Arc<dyn Archive>,
+    /// What must live as long.
+    pub keep: Keep,
+}
+
+/// What a backend may do differently.
+#[derive(Debug, Clone, Copy)]
+pub struct ArchiveTraits {
+    /// How long a query of [`shared::archive::Partition::Parent`] may lag behind the writes.
+    pub parent_lag: Duration,
+}
+
+/// Runs every case on a fixture of its own.
+///
+/// # Panics
+/// With the names of the cases that fail.
+pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFixture) {
+    let cases = cases![
+        attributes::{
+            an_archive_is_ready,
+            what_was_never_written_is_not_there,
+            a_write_is_seen_by_the_next_get,
+            a_register_replaces_and_removes_its_attributes,
+            what_is_set_if_absent_is_set_once,
+            what_is_set_if_absent_comes_with_a_winning_register_only,
+            registers_of_one_item_do_not_touch_each_other,
+            every_kind_of_json_value_comes_back,
+            items_are_told_apart_by_both_keys,
+        },
+        guards::{
+            always_applies,
+            the_greatest_version_stays_in_any_order,
+            the_least_version_stays_in_any_order,
+            versions_compare_as_text,
+            an_unchanged_version_may_be_replaced,
+            a_changed_version_is_refused,
+            an_absent_register_is_not_any_version,
+            a_refused_update_changes_nothing_and_shows_what_is_stored,
+            a_refused_update_makes_no_item,
+            an_erased_item_refuses_every_update,
+            a_repeated_update_changes_nothing,
+        },
+        queries::{
+            items_come_in_the_text_order_of_their_timestamps,
+            items_come_newest_first_when_asked,
+            pages_join_without_gap_or_overlap,
+            a_page_starts_behind_an_item_that_is_gone,
+            a_partition_is_not_its_prefix,
+            an_empty_partition_has_one_empty_page,
+            a_query_shows_items_as_they_are_now,
+        },
+        parent_index::{
+            only_items_with_the_parent_are_found,
+            an_item_that_gains_a_parent_is_found,
+            an_item_that_loses_its_parent_is_not_found,
+            items_with_one_timestamp_are_each_found_once,
+            a_parent_is_paged_in_both_directions,
+            a_parent_is_not_its_prefix,
+        },
+        deletion::{
+            an_unchanged_item_is_deleted,
+            a_changed_item_is_kept,
+            an_absent_item_is_not_deleted,
+            a_deleted_item_can_be_written_anew,
+        },
+        hostile::{
+            any_text_may_be_a_name_or_a_value,
+            any_text_may_be_a_key,
+            long_text_comes_back_whole,
+            an_item_too_large_is_refused_and_nothing_changes,
+            deep_nesting_comes_back,
+        },
+        concurrency::{
+            one_writer_wins_each_version,
+            the_greatest_of_many_writers_stays,
+            the_first_of_many_writers_stays_where_it_is_set_if_absent,
+            no_register_of_many_writers_is_lost,
+            one_of_many_deleters_deletes,
+        },
+    ];
+    run_all(cases, || Bench::new(fixture(), traits)).await;
+}

@@ -1,0 +1,79 @@
+//! The sparse index over threads.
+
+use serde_json::json;
+use shared::archive::{ItemKey, Query, Update};
+
+use super::bench::{Bench, attributes};
+
+const PARENT: &str = "thread#T1#1.000000";
+
+fn message(timestamp: &str) -> ItemKey {
+    ItemKey::new("message#T1#C1", timestamp)
+}
+
+pub(super) async fn only_items_with_the_parent_are_found(bench: Bench) {
+    for timestamp in ["3", "1", "2"] {
+        bench.put(message(timestamp), json!({"parent": PARENT})).await;
+    }
+    bench.put(message("4"), json!({"text": "no parent"})).await;
+    bench.put(message("5"), json!({"parent": "thread#T1#5.000000"})).await;
+    bench.put(message("6"), json!({"thread_ts": PARENT})).await;
+    bench.expect_of_parent(Query::parent(PARENT), &["1", "2", "3"].map(message)).await;
+}
+
+pub(super) async fn an_item_that_gains_a_parent_is_found(bench: Bench) {
+    bench.put(message("1"), json!({"text": "root"})).await;
+    bench.expect_of_parent(Query::parent(PARENT), &[]).await;
+    let gains = Update { set_if_absent: attributes(json!({"parent": PARENT})), ..Update::new(message("1")) };
+    bench.apply(gains).await;
+    bench.expect_of_parent(Query::parent(PARENT), &[message("1")]).await;
+}
+
+pub(super) async fn an_item_that_loses_its_parent_is_not_found(bench: Bench) {
+    for timestamp in ["1", "2", "3"] {
+        bench.put(message(timestamp), json!({"parent": PARENT})).await;
+    }
+    bench.apply(Update { remove: vec!["parent"], ..Update::new(message("1")) }).await;
+    bench.put(message("2"), json!({"parent": "thread#T1#2.000000"})).await;
+    let deleted = bench.get(&message("3")).await.unwrap();
+    assert!(bench.fixture.archive.delete_unchanged(&deleted).await.unwrap());
+    bench.expect_of_parent(Query::parent(PARENT), &[]).await;
+    bench.expect_of_parent(Query::parent("thread#T1#2.000000"), &[message("2")]).await;
+}
+
+pub(super) async fn items_with_one_timestamp_are_each_found_once(bench: Bench) {
+    // Two channels may have a message of the same time, and a parent does not name its channel.
+    let keys = ["C1", "C2", "C3"].map(|channel| ItemKey::new(format!("message#T1#{channel}"), "1"));
+    for key in &keys {
+        bench.put(key.clone(), json!({"parent": PARENT})).await;
+    }
+    for limit in 1..5 {
+        bench.expect_of_parent(Query { limit, ..Query::parent(PARENT) }, &keys).await;
+    }
+}
+
+pub(super) async fn a_parent_is_paged_in_both_directions(bench: Bench) {
+    let mut keys = ["1", "10", "2", "3", "4"].map(message);
+    for key in &keys {
+        bench.put(key.clone(), json!({"parent": PARENT})).await;
+    }
+    for descending in [false, true] {
+        for limit in 1..7 {
+            bench.expect_of_parent(Query { limit, descending, ..Query::parent(PARENT) }, &keys).await;
+        }
+        keys.reverse();
+    }
+    let after = Query { after: Some(message("2")), ..Query::parent(PARENT) };
+    bench.expect_of_parent(after, &["3", "4"].map(message)).await;
+}
+
+pub(super) async fn a_parent_is_not_its_prefix(bench: Bench) {
+    bench.put(message("1"), json!({"parent": format!("{PARENT}0")})).await;
+    bench.put(message("2"), json!({"parent": PARENT[..PARENT.len() - 1]})).await;
+    bench.put(message("3"), json!({"parent": "%"})).await;
+    bench.expect_of_parent(Query::parent(PARENT), &[]).await;
+    // Nor is a parent the item of that name.
+    bench.put(ItemKey::new(PARENT, "4"), json!({})).await;
+    bench.expect_of_parent(Query::parent(PARENT), &[]).await;
+    bench.expect_of_parent(Query::parent("%"), &[message("3")]).await;
+}

@@ -1,0 +1,86 @@
+//! One partition, in order, page by page.
+
+use serde_json::json;
+use shared::archive::{ItemKey, Query, Update};
+
+use super::bench::{Bench, timestamps};
+
+const PARTITION: &str = "message#T1#C1";
+
+/// In the order of their bytes, which is not the order of numbers.
+const IN_ORDER: [&str; 6] = ["1.000000", "10.000000", "2.000000", "9", "A", "é"];
+
+async fn fill(bench: &Bench, partition: &str) {
+    for timestamp in IN_ORDER.iter().rev() {
+        bench.put(ItemKey::new(partition, *timestamp), json!({"at": timestamp})).await;
+    }
+}
+
+fn newest_first() -> Vec<&'static str> {
+    IN_ORDER.iter().rev().copied().collect()
+}
+
+pub(super) async fn items_come_in_the_text_order_of_their_timestamps(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    let found = bench.query(Query::partition(PARTITION)).await;
+    assert_eq!(timestamps(&found), IN_ORDER.to_vec());
+    assert!(found.iter().all(|item| item.text("at") == Some(&item.key.timestamp)), "{found:?}");
+}
+
+pub(super) async fn items_come_newest_first_when_asked(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    let found = bench.query(Query { descending: true, ..Query::partition(PARTITION) }).await;
+    assert_eq!(timestamps(&found), newest_first());
+}
+
+pub(super) async fn pages_join_without_gap_or_overlap(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    for limit in 1..8 {
+        for (descending, expected) in [(false, IN_ORDER.to_vec()), (true, newest_first())] {
+            let found = bench.query(Query { limit, descending, ..Query::partition(PARTITION) }).await;
+            assert_eq!(timestamps(&found), expected, "limit {limit}");
+        }
+    }
+}
+
+pub(super) async fn a_page_starts_behind_an_item_that_is_gone(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    // "5" was never there: only its place counts.
+    for after in ["2.000000", "5"] {
+        let after = Some(ItemKey::new(PARTITION, after));
+        let newer = Query { after: after.clone(), ..Query::partition(PARTITION) };
+        assert_eq!(timestamps(&bench.query(newer).await), ["9", "A", "é"]);
+    }
+    let older =
+        Query { after: Some(ItemKey::new(PARTITION, "5")), descending: true, ..Query::partition(PARTITION) };
+    assert_eq!(timestamps(&bench.query(older).await), ["2.000000", "10.000000", "1.000000"]);
+    let behind_all = Query { after: Some(ItemKey::new(PARTITION, "ü")), ..Query::partition(PARTITION) };
+    assert_eq!(bench.query(behind_all).await, []);
+}
+
+pub(super) async fn a_partition_is_not_its_prefix(bench: Bench) {
+    for other in
+        ["message#T1#C10", "message#T1#C", "message#T1#c1", "message#T1#C1 ", "revision#T1#C1", "message#T1%"]
+    {
+        fill(&bench, other).await;
+    }
+    assert_eq!(bench.query(Query::partition(PARTITION)).await, []);
+    bench.put(ItemKey::new(PARTITION, "7"), json!({})).await;
+    assert_eq!(timestamps(&bench.query(Query::partition(PARTITION)).await), ["7"]);
+}
+
+pub(super) async fn an_empty_partition_has_one_empty_page(bench: Bench) {
+    let page = bench.page(&Query::partition(PARTITION)).await;
+    assert!(page.items.is_empty() && page.next.is_none(), "{page:?}");
+}
+
+pub(super) async fn a_query_shows_items_as_they_are_now(bench: Bench) {
+    let key = ItemKey::new(PARTITION, "1");
+    for round in 0..10 {
+        bench.put(key.clone(), json!({"round": round, "text": "x"})).await;
+        bench.apply(Update { remove: vec!["text"], ..Update::new(key.clone()) }).await;
+        let found = bench.query(Query::partition(PARTITION)).await;
+        assert_eq!(found.len(), 1);
+        assert_eq!(serde_json::Value::Object(found[0].attributes.clone()), json!({"round": round}));
+    }
+}

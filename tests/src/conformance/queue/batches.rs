@@ -1,0 +1,113 @@
+//! Batches, their limits, and what messages carry.
+
+use std::time::Duration;
+
+use shared::queue::{MAX_MESSAGE_BYTES, QueueError, Receipt};
+
+use super::bench::{Bench, EVENTS, VISIBILITY, bodies, message, message_with_id};
+
+pub(super) async fn a_queue_is_ready(bench: Bench) {
+    assert_eq!(bench.fixture.queue.ready().await, Ok(()));
+}
+
+pub(super) async fn empty_batches_are_fine(bench: Bench) {
+    let queue = &bench.fixture.queue;
+    assert_eq!(queue.send(Vec::new()).await, []);
+    assert_eq!(queue.ack(EVENTS.into(), &[]).await, []);
+    assert_eq!(queue.change_visibility(EVENTS.into(), &[]).await, []);
+    bench.expect(EVENTS, &[]).await;
+}
+
+pub(super) async fn a_too_large_message_is_refused_and_its_neighbours_are_sent(bench: Bench) {
+    let bytes = MAX_MESSAGE_BYTES + 1;
+    // Bytes count, not characters.
+    let wide = "é".repeat(MAX_MESSAGE_BYTES / 2) + "x";
+    let results = bench
+        .fixture
+        .queue
+        .send(vec![
+            message(EVENTS, "g", "1"),
+            message(EVENTS, "g", &"x".repeat(bytes)),
+            message(EVENTS, "g", "2"),
+            message(EVENTS, "g", &wide),
+        ])
+        .await;
+    let refused = Err(QueueError::TooLarge { bytes });
+    assert_eq!(results, [Ok(()), refused.clone(), Ok(()), refused]);
+    bench.expect(EVENTS, &["1", "2"]).await;
+}
+
+pub(super) async fn the_largest_message_arrives_whole(bench: Bench) {
+    let body = "é".repeat(MAX_MESSAGE_BYTES / 2);
+    bench.send(EVENTS, "g", &body).await;
+    let received = bench.receive_all(EVENTS).await;
+    assert!(received.len() == 1 && received[0].body == body, "the body changed on its way");
+}
+
+pub(super) async fn any_text_arrives_as_it_was_sent(bench: Bench) {
+    let texts = [
+        "{\"v\":1,\"event\":{ \"text\" : \"\\u00e9\\n\" }}",
+        " leading and trailing \r\n\t",
+        "quotes ' \" ` and ; -- /* and \\ and %s%n and ?1 :name",
+        "nul \0 bell \u{7} escape \u{1b}[31m delete \u{7f}",
+        "combining e\u{301} is not é; ﬁ is not fi; ſ is not s",
+        "right to left \u{202e}סדר\u{202c} and joined 👩‍👩‍👧‍👦 🏳️‍🌈",
+        "unassigned \u{e0080} private \u{f8ff} last \u{10ffff} non-characters \u{fffe}\u{ffff} mark \u{feff}",
+    ];
+    for (number, text) in texts.iter().enumerate() {
+        bench.send_all(vec![message_with_id(EVENTS, "g", text, &number.to_string())]).await;
+    }
+    bench.expect(EVENTS, &texts).await;
+}
+
+pub(super) async fn a_receive_returns_no_more_than_asked_for(bench: Bench) {
+    bench
+        .send_all((0..12).map(|n| message(EVENTS, &format!("g{}", n % 4), &format!("{n:02}"))).collect())
+        .await;
+    let mut all = Vec::new();
+    for asked in [1, 3, 2, 4].into_iter().chain([100; 12]) {
+        let received = bench.receive(EVENTS, asked).await;
+        assert!(received.len() <= asked, "{asked}: {received:?}");
+        for delivery in &received {
+            bench.finish(EVENTS, delivery).await;
+        }
+        all.extend(received);
+    }
+    all.sort_by(|a, b| a.body.cmp(&b.body));
+    let sent: Vec<String> = (0..12).map(|n| format!("{n:02}")).collect();
+    assert_eq!(bodies(&all), sent);
+}
+
+pub(super) async fn an_ack_has_a_result_for_each_receipt(bench: Bench) {
+    bench.send_all(["1", "2", "3"].map(|text| message(EVENTS, text, text)).into()).await;
+    let received = bench.expect_sorted(EVENTS, &["1", "2", "3"]).await;
+    let (first, third) = (&received[0].receipt, &received[2].receipt);
+    let results = bench.ack(EVENTS, &[first, &Receipt("none".into()), third, first]).await;
+    assert_eq!(results, [Ok(()), Err(QueueError::LeaseLost), Ok(()), Err(QueueError::LeaseLost)]);
+    bench.advance(VISIBILITY).await;
+    bench.expect(EVENTS, &["2"]).await;
+}
+
+pub(super) async fn a_change_of_visibility_has_a_result_for_each_entry(bench: Bench) {
+    bench.send_all(["1", "2"].map(|text| message(EVENTS, text, text)).into()).await;
+    let received = bench.expect_sorted(EVENTS, &["1", "2"]).await;
+    let entries = [
+        (received[0].receipt.clone(), Duration::ZERO),
+        (Receipt("none".into()), VISIBILITY),
+        (received[1].receipt.clone(), VISIBILITY * 2),
+        // The first entry has just ended this lease.
+        (received[0].receipt.clone(), VISIBILITY),
+    ];
+    let results = bench.fixture.queue.change_visibility(EVENTS.into(), &entries).await;
+    assert_eq!(results, [Ok(()), Err(QueueError::LeaseLost), Ok(()), Err(QueueError::LeaseLost)]);
+    bench.expect(EVENTS, &["1"]).await;
+}
+
+pub(super) async fn a_message_carries_the_time_of_its_send(bench: Bench) {
+    bench.advance(Duration::from_millis(1234)).await;
+    let sent_at = bench.now();
+    bench.send(EVENTS, "g", "1").await;
+    bench.advance(Duration::from_secs(7)).await;
+    let received = bench.expect(EVENTS, &["1"]).await;
+    assert_eq!((received[0].sent_at, received[0].group.as_str()), (sent_at, "g"));
+}

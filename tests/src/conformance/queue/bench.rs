@@ -1,0 +1,164 @@
+//! What the cases are written in: one queue, with short words for the usual steps.
+
+use std::time::Duration;
+
+use shared::clock::TimestampMs;
+use shared::queue::{
+    BatchResult, DedupId, Delivery, Depth, GroupId, Outgoing, QueueError, QueueName, QueueRef, Receipt,
+    ReceiveRequest,
+};
+
+use super::{QueueFixture, QueueTraits};
+
+/// For how long the cases receive.
+pub(super) const VISIBILITY: Duration = Duration::from_secs(30);
+
+/// A wait that nobody should have to sit out.
+pub(super) const LONG: Duration = Duration::from_secs(30);
+
+/// Well before the end of a [`LONG`] wait, and ample for a busy machine.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// The smallest step of the clock.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+
+/// The queue most cases use.
+pub(super) const EVENTS: QueueName = QueueName::Events;
+
+/// A fixture in use.
+pub(super) struct Bench {
+    pub(super) fixture: QueueFixture,
+    pub(super) traits: QueueTraits,
+}
+
+/// A message whose deduplication id is its body's hash.
+pub(super) fn message(queue: QueueName, group: &str, body: &str) -> Outgoing {
+    message_with_id(queue, group, body, body)
+}
+
+/// A message with this deduplication id.
+pub(super) fn message_with_id(queue: QueueName, group: &str, body: &str, id: &str) -> Outgoing {
+    Outgoing { queue, group: GroupId::of(&[group]), dedup: DedupId::of(&[id.as_bytes()]), body: body.into() }
+}
+
+/// The bodies of deliveries.
+pub(super) fn bodies(deliveries: &[Delivery]) -> Vec<&str> {
+    deliveries.iter().map(|delivery| delivery.body.as_str()).collect()
+}
+
+/// The bodies of one group.
+pub(super) fn bodies_of<'a>(group: &str, deliveries: &'a [Delivery]) -> Vec<&'a str> {
+    let of_group = deliveries.iter().filter(|delivery| delivery.group.as_str() == group);
+    of_group.map(|delivery| delivery.body.as_str()).collect()
+}
+
+impl Bench {
+    pub(super) fn new(fixture: QueueFixture, traits: QueueTraits) -> Self {
+        Self { fixture, traits }
+    }
+
+    pub(super) fn now(&self) -> TimestampMs {
+        self.fixture.clock.now()
+    }
+
+    pub(super) async fn advance(&self, by: Duration) {
+        (self.fixture.advance)(by).await;
+    }
+
+    /// Sends one message that must be accepted.
+    pub(super) async fn send(&self, queue: QueueName, group: &str, body: &str) {
+        self.send_all(vec![message(queue, group, body)]).await;
+    }
+
+    /// Sends messages that must all be accepted.
+    pub(super) async fn send_all(&self, messages: Vec<Outgoing>) {
+        let accepted = vec![Ok(()); messages.len()];
+        assert_eq!(self.fixture.queue.send(messages).await, accepted);
+    }
+
+    pub(super) fn request(&self, queue: impl Into<QueueRef>, max: usize, wait: Duration) -> ReceiveRequest {
+        ReceiveRequest { queue: queue.into(), max, visibility_timeout: VISIBILITY, wait }
+    }
+
+    /// What one receive gets without waiting.
+    pub(super) async fn receive(&self, queue: impl Into<QueueRef>, max: usize) -> Vec<Delivery> {
+        self.receive_waiting(queue, max, Duration::ZERO).await
+    }
+
+    /// What one receive gets that waits.
+    pub(super) async fn receive_waiting(
+        &self,
+        queue: impl Into<QueueRef>,
+        max: usize,
+        wait: Duration,
+    ) -> Vec<Delivery> {
+        let deliveries = self.fixture.queue.receive(self.request(queue, max, wait)).await.unwrap();
+        assert!(deliveries.len() <= max.min(self.traits.max_receive), "received more than asked for");
+        deliveries
+    }
+
+    /// Everything that may be received now, in as many receives as it takes.
+    pub(super) async fn receive_all(&self, queue: impl Into<QueueRef>) -> Vec<Delivery> {
+        let queue = queue.into();
+        let mut all = Vec::new();
+        loop {
+            let some = self.receive(queue, 1000).await;
+            if some.is_empty() {
+                return all;
+            }
+            all.extend(some);
+        }
+    }
+
+    /// Receives everything there is; it must be these bodies in this order.
+    pub(super) async fn expect(&self, queue: impl Into<QueueRef>, expected: &[&str]) -> Vec<Delivery> {
+        let deliveries = self.receive_all(queue).await;
+        assert_eq!(bodies(&deliveries), expected);
+        deliveries
+    }
+
+    /// As [`Bench::expect`] for messages of several groups, which come in any order: sorted by their bodies.
+    pub(super) async fn expect_sorted(&self, queue: impl Into<QueueRef>, expected: &[&str]) -> Vec<Delivery> {
+        let mut deliveries = self.receive_all(queue).await;
+        deliveries.sort_by(|a, b| a.body.cmp(&b.body));
+        assert_eq!(bodies(&deliveries), expected);
+        deliveries
+    }
+
+    pub(super) async fn ack(&self, queue: impl Into<QueueRef>, receipts: &[&Receipt]) -> BatchResult {
+        let receipts: Vec<Receipt> = receipts.iter().map(|receipt| (*receipt).clone()).collect();
+        self.fixture.queue.ack(queue.into(), &receipts).await
+    }
+
+    pub(super) async fn change(
+        &self,
+        queue: impl Into<QueueRef>,
+        receipt: &Receipt,
+        timeout: Duration,
+    ) -> Result<(), QueueError> {
+        let mut results =
+            self.fixture.queue.change_visibility(queue.into(), &[(receipt.clone(), timeout)]).await;
+        assert_eq!(results.len(), 1, "one result per entry");
+        results.remove(0)
+    }
+
+    /// Acks a delivery whose lease holds.
+    pub(super) async fn finish(&self, queue: impl Into<QueueRef>, delivery: &Delivery) {
+        assert_eq!(self.ack(queue, &[&delivery.receipt]).await, [Ok(())]);
+    }
+
+    /// Gives a delivery back whose lease holds; it becomes visible after `backoff`.
+    pub(super) async fn give_back(&self, queue: impl Into<QueueRef>, delivery: &Delivery, backoff: Duration) {
+        assert_eq!(self.change(queue, &delivery.receipt, backoff).await, Ok(()));
+    }
+
+    /// Compares the depth with what it must be, as far as the backend promises to know.
+    pub(super) async fn expect_depth(&self, queue: impl Into<QueueRef>, expected: Depth) {
+        let depth = self.fixture.queue.depth(queue.into()).await.unwrap();
+        if self.traits.exact_depth {
+            assert_eq!(depth, expected);
+        } else {
+            assert_eq!(depth.is_empty(), expected.is_empty(), "{depth:?}, expected {expected:?}");
+        }
+    }
+}

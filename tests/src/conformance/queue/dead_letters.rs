@@ -1,0 +1,45 @@
+//! What is received too often moves out of the way.
+
+use std::time::Duration;
+
+use shared::queue::{Depth, QueueRef};
+
+use super::bench::{Bench, EVENTS, bodies, message};
+
+/// One case for all of it: wearing a message out takes a thousand receives.
+pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(bench: Bench) {
+    let dead_letters = QueueRef::dead_letters(EVENTS);
+    bench.send_all(vec![message(EVENTS, "poison", "p1"), message(EVENTS, "poison", "p2 \u{1f9ea}")]).await;
+    let mut request = bench.request(EVENTS, 2, Duration::ZERO);
+    request.visibility_timeout = Duration::ZERO;
+    for receive_count in 1..=EVENTS.spec().max_receive_count {
+        let received = bench.fixture.queue.receive(request).await.unwrap();
+        assert_eq!(bodies(&received), ["p1", "p2 \u{1f9ea}"]);
+        assert!(received.iter().all(|delivery| delivery.receive_count == receive_count), "{received:?}");
+    }
+    bench.send_all(vec![message(EVENTS, "poison", "p3"), message(EVENTS, "well", "w1")]).await;
+    bench.expect(dead_letters, &[]).await;
+
+    // The next receive moves them and goes on with what was behind them.
+    let mut rest = bench.receive(EVENTS, 10).await;
+    rest.extend(bench.receive_all(EVENTS).await);
+    rest.sort_by(|a, b| a.body.cmp(&b.body));
+    assert_eq!(bodies(&rest), ["p3", "w1"]);
+    bench.expect_depth(EVENTS, Depth { in_flight: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
+    bench.expect_depth(dead_letters, Depth { waiting: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
+
+    let dead = bench.expect(dead_letters, &["p1", "p2 \u{1f9ea}"]).await;
+    assert!(dead.iter().all(|delivery| delivery.group.as_str() == "poison"), "{dead:?}");
+
+    // Dead letters are leased and acked like any message.
+    bench.expect(dead_letters, &[]).await;
+    bench.give_back(dead_letters, &dead[0], Duration::ZERO).await;
+    let again = bench.expect(dead_letters, &["p1"]).await;
+    bench.finish(dead_letters, &again[0]).await;
+    bench.finish(dead_letters, &dead[1]).await;
+    bench.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
+    for delivery in &rest {
+        bench.finish(EVENTS, delivery).await;
+    }
+    bench.expect_depth(EVENTS, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
+}

@@ -1,0 +1,46 @@
+//! A queue's delay holds every message back, once.
+
+use std::time::Duration;
+
+use shared::queue::QueueName;
+
+use super::bench::{Bench, MOMENT, VISIBILITY, message};
+
+const STATS: QueueName = QueueName::Stats;
+
+pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says(bench: Bench) {
+    let delay = STATS.spec().delay;
+    assert!(delay > MOMENT, "this queue shows nothing");
+    let sent_at = bench.now();
+    bench.send(STATS, "g", "1").await;
+    bench.advance(delay - MOMENT).await;
+    bench.expect(STATS, &[]).await;
+    bench.advance(MOMENT).await;
+    let received = bench.expect(STATS, &["1"]).await;
+    assert_eq!((received[0].sent_at, received[0].receive_count), (sent_at, 1));
+}
+
+pub(super) async fn delays_keep_the_order_of_a_group(bench: Bench) {
+    let apart = Duration::from_secs(10);
+    bench.send_all(vec![message(STATS, "g", "1"), message(STATS, "g", "2")]).await;
+    bench.advance(apart).await;
+    bench.send(STATS, "g", "3").await;
+    bench.advance(STATS.spec().delay - apart).await;
+    let first = bench.expect(STATS, &["1", "2"]).await;
+    for delivery in &first {
+        bench.finish(STATS, delivery).await;
+    }
+    bench.expect(STATS, &[]).await;
+    bench.advance(apart).await;
+    bench.expect(STATS, &["3"]).await;
+}
+
+pub(super) async fn a_delay_happens_once(bench: Bench) {
+    bench.send(STATS, "g", "1").await;
+    bench.advance(STATS.spec().delay).await;
+    let first = bench.expect(STATS, &["1"]).await;
+    bench.give_back(STATS, &first[0], Duration::ZERO).await;
+    bench.expect(STATS, &["1"]).await;
+    bench.advance(VISIBILITY).await;
+    bench.expect(STATS, &["1"]).await;
+}

@@ -1,0 +1,145 @@
+//! Two handles on one backend, used in turn: what two processes on one data folder see.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use shared::queue::{
+    BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
+};
+
+/// How a queue's calls are spread over the handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turns {
+    /// One sends, the other does everything else.
+    SenderAndReceiver,
+    /// Every call goes to the other handle than the one before, but for receipts: they go back to the handle that gave
+    /// them, as a worker acks what it received itself.
+    Alternating,
+}
+
+/// A queue behind two handles.
+pub struct TwoQueues {
+    handles: [Arc<dyn Queue>; 2],
+    turns: Turns,
+    calls: AtomicUsize,
+    received_by: Mutex<HashMap<Receipt, usize>>,
+}
+
+impl TwoQueues {
+    /// Two handles on the same queues.
+    #[must_use]
+    pub fn new(first: Arc<dyn Queue>, second: Arc<dyn Queue>, turns: Turns) -> Self {
+        Self { handles: [first, second], turns, calls: AtomicUsize::new(0), received_by: Mutex::default() }
+    }
+
+    fn sender(&self) -> usize {
+        match self.turns {
+            Turns::SenderAndReceiver => 0,
+            Turns::Alternating => self.next(),
+        }
+    }
+
+    fn receiver(&self) -> usize {
+        match self.turns {
+            Turns::SenderAndReceiver => 1,
+            Turns::Alternating => self.next(),
+        }
+    }
+
+    fn next(&self) -> usize {
+        self.calls.fetch_add(1, Ordering::SeqCst) % 2
+    }
+
+    /// Which handle gave this receipt; one that nobody gave is anybody's.
+    fn giver(&self, receipt: &Receipt) -> usize {
+        self.received_by().get(receipt).copied().unwrap_or(1)
+    }
+
+    fn received_by(&self) -> MutexGuard<'_, HashMap<Receipt, usize>> {
+        self.received_by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Queue for TwoQueues {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        self.handles[self.sender()].send(messages).await
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        let receiver = self.receiver();
+        let deliveries = self.handles[receiver].receive(request).await?;
+        self.received_by().extend(deliveries.iter().map(|delivery| (delivery.receipt.clone(), receiver)));
+        Ok(deliveries)
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        let mut results = BatchResult::new();
+        for entries in entries.chunk_by(|(one, _), (next, _)| self.giver(one) == self.giver(next)) {
+            let giver = self.giver(&entries[0].0);
+            results.extend(self.handles[giver].change_visibility(queue, entries).await);
+        }
+        results
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        let mut results = BatchResult::new();
+        for receipts in receipts.chunk_by(|one, next| self.giver(one) == self.giver(next)) {
+            results.extend(self.handles[self.giver(&receipts[0])].ack(queue, receipts).await);
+        }
+        results
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        self.handles[self.receiver()].depth(queue).await
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.handles[self.sender()].ready().await
+    }
+}
+
+/// An archive behind two handles; every call goes to the other one than the call before.
+pub struct TwoArchives {
+    handles: [Arc<dyn Archive>; 2],
+    calls: AtomicUsize,
+}
+
+impl TwoArchives {
+    /// Two handles on the same items.
+    #[must_use]
+    pub fn new(first: Arc<dyn Archive>, second: Arc<dyn Archive>) -> Self {
+        Self { handles: [first, second], calls: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> &dyn Archive {
+        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
+    }
+}
+
+#[async_trait]
+impl Archive for TwoArchives {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.next().write(update).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.next().get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.next().query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.next().delete_unchanged(expected).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.next().ready().await
+    }
+}

@@ -1,0 +1,31 @@
+//! What Slack would send: builders for single events, and an endless, reproducible workload with what it should leave
+//! behind.
+
+pub mod event;
+pub mod model;
+pub mod text;
+pub mod workload;
+
+pub use model::Model;
+pub use workload::{Effect, Generated, Shape, Workload};
+
+/// The workspace every made-up event belongs to.
+pub const TEAM: &str = "T0ANNALIST";
+
+/// The `n`th channel's id.
+#[must_use]
+pub fn channel_id(n: usize) -> String {
+    format!("C0{n:08}")
+}
+
+/// The `n`th person's id.
+#[must_use]
+pub fn user_id(n: usize) -> String {
+    format!("U0{n:08}")
+}
+
+/// A timestamp of Slack's shape.
+#[must_use]
+pub fn ts(micros: i64) -> String {
+    format!("{:010}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
+}

@@ -1,0 +1,57 @@
+//! What a workload should leave in the archive.
+
+use std::collections::BTreeMap;
+
+use super::workload::{Effect, Generated};
+
+/// A message as readers should see it in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Expected {
+    /// The text of the newest version.
+    pub text: String,
+    /// Whether it was deleted.
+    pub deleted: bool,
+    /// What it said before each edit.
+    pub replaced: Vec<String>,
+    /// The thread it belongs to.
+    pub thread_ts: Option<String>,
+}
+
+/// Channel → timestamp → message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// The channels and what they should hold.
+    pub channels: BTreeMap<String, BTreeMap<String, Expected>>,
+}
+
+impl Model {
+    /// Takes in an event that was acked.
+    pub fn apply(&mut self, event: &Generated) {
+        let channel = self.channels.entry(event.channel.clone()).or_default();
+        match &event.effect {
+            Effect::Posted { ts, text, thread_ts } => {
+                let message = channel.entry(ts.clone()).or_default();
+                message.text.clone_from(text);
+                message.thread_ts.clone_from(thread_ts);
+            }
+            Effect::Edited { ts, text } => {
+                let message = channel.entry(ts.clone()).or_default();
+                message.replaced.push(std::mem::replace(&mut message.text, text.clone()));
+            }
+            Effect::Deleted { ts } => channel.entry(ts.clone()).or_default().deleted = true,
+        }
+    }
+
+    /// Takes in what another model expects of other channels.
+    pub fn merge(&mut self, other: Self) {
+        for (channel, messages) in other.channels {
+            self.channels.entry(channel).or_default().extend(messages);
+        }
+    }
+
+    /// How many rows there should be.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.channels.values().map(BTreeMap::len).sum()
+    }
+}

@@ -1,0 +1,94 @@
+//! An archive that follows a plan.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+
+use super::plan::{Fault, Method, Plan, Progress, REASON};
+
+/// An archive some of whose calls go wrong.
+pub struct FaultyArchive {
+    inner: Arc<dyn Archive>,
+    progress: Progress,
+}
+
+impl FaultyArchive {
+    /// `inner`, but for what the plan says.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Archive>, plan: Plan) -> Self {
+        Self { inner, progress: Progress::new(plan) }
+    }
+
+    /// How many calls were made, failed ones included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.progress.calls()
+    }
+
+    async fn call<T>(
+        &self,
+        method: Method,
+        done: impl Future<Output = Result<T, ArchiveError>>,
+    ) -> Result<T, ArchiveError> {
+        let failed = || Err(ArchiveError::Unavailable(REASON.into()));
+        match self.progress.next(method) {
+            None => done.await,
+            Some(Fault::Delay(by)) => {
+                tokio::time::sleep(by).await;
+                done.await
+            }
+            Some(Fault::FailBefore | Fault::FailEntry(_)) => failed(),
+            Some(Fault::FailAfter) => {
+                drop(done.await);
+                failed()
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Archive for FaultyArchive {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.call(Method::Write, self.inner.write(update)).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.call(Method::Get, self.inner.get(key)).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.call(Method::Query, self.inner.query(query)).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.call(Method::DeleteUnchanged, self.inner.delete_unchanged(expected)).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.call(Method::Ready, self.inner.ready()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::archive::MemoryArchive;
+
+    /// What a plan does to one write: whether it was answered and whether it is there.
+    async fn write_one(plan: Plan) -> (bool, bool) {
+        let memory = Arc::new(MemoryArchive::new());
+        let archive = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, plan);
+        let answered = archive.write(&Update::new(ItemKey::new("a", "1"))).await.is_ok();
+        (answered, !memory.items().is_empty())
+    }
+
+    #[tokio::test]
+    async fn a_write_fails_before_or_after_it_is_done() {
+        assert_eq!(write_one(Plan::none()).await, (true, true));
+        assert_eq!(write_one(Plan::fail_before(1)).await, (false, false));
+        assert_eq!(write_one(Plan::fail_after(1)).await, (false, true));
+        let other = Plan::none().and(Method::Get, 1..=1, Fault::FailBefore);
+        assert_eq!(write_one(other).await, (true, true));
+    }
+}

@@ -1,0 +1,164 @@
+//! A queue that follows a plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::queue::{
+    BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
+};
+
+use super::plan::{Fault, Method, Plan, Progress, REASON};
+
+/// A queue some of whose calls go wrong.
+pub struct FaultyQueue {
+    inner: Arc<dyn Queue>,
+    progress: Progress,
+}
+
+impl FaultyQueue {
+    /// `inner`, but for what the plan says.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Queue>, plan: Plan) -> Self {
+        Self { inner, progress: Progress::new(plan) }
+    }
+
+    /// How many calls were made, failed ones included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.progress.calls()
+    }
+
+    /// A batch call: `done` does it with the entries it is given.
+    async fn batch<T, F>(
+        &self,
+        method: Method,
+        mut entries: Vec<T>,
+        done: impl FnOnce(Vec<T>) -> F,
+    ) -> BatchResult
+    where
+        F: Future<Output = BatchResult>,
+    {
+        let asked = entries.len();
+        match self.progress.next(method) {
+            None => done(entries).await,
+            Some(Fault::Delay(by)) => {
+                tokio::time::sleep(by).await;
+                done(entries).await
+            }
+            Some(Fault::FailBefore) => vec![Err(failed()); asked],
+            Some(Fault::FailAfter) => {
+                drop(done(entries).await);
+                vec![Err(failed()); asked]
+            }
+            Some(Fault::FailEntry(entry)) if entry < asked => {
+                entries.remove(entry);
+                let mut results = done(entries).await;
+                results.insert(entry, Err(failed()));
+                results
+            }
+            Some(Fault::FailEntry(_)) => done(entries).await,
+        }
+    }
+
+    /// A call that has one result.
+    async fn single<T>(
+        &self,
+        method: Method,
+        done: impl Future<Output = Result<T, QueueError>>,
+    ) -> Result<T, QueueError> {
+        match self.progress.next(method) {
+            None => done.await,
+            Some(Fault::Delay(by)) => {
+                tokio::time::sleep(by).await;
+                done.await
+            }
+            Some(Fault::FailBefore | Fault::FailEntry(_)) => Err(failed()),
+            Some(Fault::FailAfter) => {
+                drop(done.await);
+                Err(failed())
+            }
+        }
+    }
+}
+
+fn failed() -> QueueError {
+    QueueError::Unavailable(REASON.into())
+}
+
+#[async_trait]
+impl Queue for FaultyQueue {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        self.batch(Method::Send, messages, |messages| self.inner.send(messages)).await
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        self.single(Method::Receive, self.inner.receive(request)).await
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        let change = |entries: Vec<_>| async move { self.inner.change_visibility(queue, &entries).await };
+        self.batch(Method::ChangeVisibility, entries.to_vec(), change).await
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        let ack = |receipts: Vec<_>| async move { self.inner.ack(queue, &receipts).await };
+        self.batch(Method::Ack, receipts.to_vec(), ack).await
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        self.single(Method::Depth, self.inner.depth(queue)).await
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.single(Method::Ready, self.inner.ready()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::clock::{ManualClock, TimestampMs};
+    use shared::queue::{DedupId, GroupId, QueueName};
+
+    use super::*;
+    use crate::memory::queue::MemoryQueue;
+
+    const EVENTS: QueueName = QueueName::Events;
+
+    fn messages(bodies: &[&str]) -> Vec<Outgoing> {
+        let message = |body: &&str| Outgoing {
+            queue: EVENTS,
+            group: GroupId::of(&["g"]),
+            dedup: DedupId::of(&[body.as_bytes()]),
+            body: (*body).to_owned(),
+        };
+        bodies.iter().map(message).collect()
+    }
+
+    /// What a plan does to one send of three messages: its results and how many messages are there.
+    async fn send_three(plan: Plan) -> (BatchResult, u64) {
+        let queue =
+            FaultyQueue::new(Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)))), plan);
+        let results = queue.send(messages(&["1", "2", "3"])).await;
+        let depth = queue.depth(EVENTS.into()).await.unwrap();
+        (results, depth.waiting)
+    }
+
+    #[tokio::test]
+    async fn a_call_fails_before_or_after_it_is_done_or_in_one_entry() {
+        let lost = || Err(failed());
+        assert_eq!(send_three(Plan::none()).await, (vec![Ok(()); 3], 3));
+        assert_eq!(send_three(Plan::fail_before(1)).await, (vec![lost(); 3], 0));
+        assert_eq!(send_three(Plan::fail_after(1)).await, (vec![lost(); 3], 3));
+        assert_eq!(send_three(Plan::fail_before(3)).await, (vec![Ok(()); 3], 3));
+        let entry = Plan::none().and(Method::Send, 1..=1, Fault::FailEntry(1));
+        assert_eq!(send_three(entry).await, (vec![Ok(()), lost(), Ok(())], 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delayed_call_is_done_later() {
+        let began = tokio::time::Instant::now();
+        assert_eq!(send_three(Plan::delay(1, Duration::from_secs(60))).await, (vec![Ok(()); 3], 3));
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+    }
+}

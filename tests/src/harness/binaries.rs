@@ -1,0 +1,75 @@
+//! The binaries that the harness drives, built by it: never whatever an earlier build left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the binaries are.
+#[derive(Debug)]
+pub struct Binaries {
+    /// The `annalist` command.
+    pub annalist: PathBuf,
+    /// Ingest alone.
+    pub ingest: PathBuf,
+    /// The message-writer alone.
+    pub message_writer: PathBuf,
+}
+
+/// Builds the binaries in the running test's profile and target directory, once per process. They are built as a user
+/// builds them, without the features that the tests' own dependencies add.
+///
+/// # Panics
+/// Where they do not build: nothing that follows could mean anything.
+pub fn binaries() -> &'static Binaries {
+    static BINARIES: OnceLock<Binaries> = OnceLock::new();
+    BINARIES.get_or_init(|| {
+        let exe = std::env::current_exe().expect("the running program has a path");
+        let profile_dir = profile_dir(&exe);
+        build(profile_dir);
+        let binary = |name: &str| profile_dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        Binaries {
+            annalist: binary("annalist"),
+            ingest: binary("ingest"),
+            message_writer: binary("message-writer"),
+        }
+    })
+}
+
+/// `target/debug` of `target/debug/deps/it-1234` and of `target/debug/bench`.
+fn profile_dir(exe: &Path) -> &Path {
+    let dir = exe.parent().expect("a program lies in a folder");
+    if dir.ends_with("deps") { dir.parent().expect("deps lies in a profile's folder") } else { dir }
+}
+
+fn build(profile_dir: &Path) {
+    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--bins",
+            "--package",
+            "annalist",
+            "--package",
+            "ingest",
+            "--package",
+            "workers",
+        ])
+        .args(["--profile", profile])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target_dir)
+        .output()
+        .expect("cargo can be started");
+    assert!(
+        output.status.success(),
+        "the binaries do not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

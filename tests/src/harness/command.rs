@@ -1,0 +1,101 @@
+//! Runs the `annalist` command to its end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::binaries::binaries;
+
+/// No command that ends by itself takes longer, on a machine that is busy compiling.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a command left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+/// Runs `annalist` with these arguments and without any setting from the environment.
+///
+/// # Panics
+/// Where it does not end.
+pub async fn annalist(args: &[&str]) -> Outcome {
+    annalist_with(args, &[]).await
+}
+
+/// Runs `annalist` with these arguments and these variables alone.
+///
+/// # Panics
+/// Where it does not end.
+pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    run(&binaries().annalist, args, variables).await
+}
+
+/// Runs a program to its end with these arguments and these variables alone.
+///
+/// # Panics
+/// Where it does not end.
+pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(variables.iter().copied()).kill_on_drop(true);
+    let output = timeout(DEADLINE, command.output())
+        .await
+        .unwrap_or_else(|_| panic!("{} {args:?} does not end", program.display()))
+        .expect("a program that was built can be started");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs a command that must succeed and returns the JSON values it prints, one per line.
+///
+/// # Panics
+/// Where it fails or prints something else.
+pub async fn json_lines(data: &Path, args: &[&str]) -> Vec<Value> {
+    let folder = data.to_str().expect("test folders have plain names");
+    let args = [args, &["--json", "--data", folder]].concat();
+    let outcome = annalist(&args).await;
+    assert_eq!(outcome.code, Some(0), "annalist {args:?}: {}", outcome.stderr);
+    outcome
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}")))
+        .collect()
+}
+
+/// `annalist status --json`.
+///
+/// # Panics
+/// Where it fails or prints something else.
+pub async fn status(data: &Path) -> Value {
+    let mut lines = json_lines(data, &["status"]).await;
+    assert_eq!(lines.len(), 1, "status --json is one object");
+    lines.remove(0)
+}
+
+/// Waits until nothing waits or is worked on, as `annalist status` tells it.
+///
+/// # Panics
+/// Where that is not so at the deadline.
+pub async fn wait_until_idle(data: &Path, deadline: Duration) -> Value {
+    let until = Instant::now() + deadline;
+    loop {
+        let status = status(data).await;
+        if status["idle"] == true {
+            return status;
+        }
+        assert!(Instant::now() < until, "not idle after {deadline:?}: {status}");
+        // The processes that work cannot tell this one; it asks again.
+        sleep(Duration::from_millis(50)).await;
+    }
+}

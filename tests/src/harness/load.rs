@@ -1,0 +1,117 @@
+//! Several senders that play Slack side by side and remember what was acked.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::client::{RetryDelays, Slack};
+use crate::corpus::{Model, Shape, Workload};
+
+/// Each sender has channels of its own, so that the order in which it is acked is the order of each channel.
+const CHANNELS_PER_SENDER: usize = 3;
+
+/// Running senders.
+pub struct Load {
+    senders: JoinSet<Sent>,
+    server: watch::Sender<SocketAddr>,
+    stop: watch::Sender<bool>,
+    acked: Arc<watch::Sender<usize>>,
+}
+
+/// What was acked.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// What the archive should hold.
+    pub model: Model,
+    /// Per channel the ids of its events, in order.
+    pub event_ids: BTreeMap<String, Vec<String>>,
+    /// How many events were acked.
+    pub acked: usize,
+    /// How many requests that took.
+    pub requests: usize,
+}
+
+impl Load {
+    /// Starts so many senders. They repeat what fails as Slack does, with these delays.
+    #[must_use]
+    pub fn start(server: SocketAddr, senders: usize, seed: u64, delays: &RetryDelays) -> Self {
+        let mut load = Self {
+            senders: JoinSet::new(),
+            server: watch::Sender::new(server),
+            stop: watch::Sender::new(false),
+            acked: Arc::new(watch::Sender::new(0)),
+        };
+        for n in 0..senders {
+            let workload = Workload::new(Shape {
+                seed: seed.wrapping_add(n as u64),
+                channels: CHANNELS_PER_SENDER,
+                first_channel: 1 + n * CHANNELS_PER_SENDER,
+                ..Shape::default()
+            });
+            let slack = Slack::new(load.server.subscribe(), delays.clone());
+            load.senders.spawn(send(workload, slack, load.stop.subscribe(), Arc::clone(&load.acked)));
+        }
+        load
+    }
+
+    /// The server listens elsewhere from now on.
+    pub fn follow(&self, server: SocketAddr) {
+        self.server.send_replace(server);
+    }
+
+    /// Waits until so many more events are acked.
+    ///
+    /// # Panics
+    /// Where a sender gave up.
+    pub async fn acked(&mut self, more: usize) {
+        let mut acked = self.acked.subscribe();
+        let goal = *acked.borrow() + more;
+        tokio::select! {
+            reached = acked.wait_for(|acked| *acked >= goal) => drop(reached.expect("the counter lives")),
+            Some(ended) = self.senders.join_next() => panic!("a sender ended early: {ended:?}"),
+        }
+    }
+
+    /// Ends the senders once their last events are acked.
+    ///
+    /// # Panics
+    /// Where a sender gave up.
+    pub async fn stop(self) -> Sent {
+        self.stop.send_replace(true);
+        let mut sent = Sent::default();
+        for sender in self.senders.join_all().await {
+            sent.model.merge(sender.model);
+            sent.event_ids.extend(sender.event_ids);
+            sent.acked += sender.acked;
+            sent.requests += sender.requests;
+        }
+        sent
+    }
+}
+
+async fn send(
+    workload: Workload,
+    mut slack: Slack,
+    stop: watch::Receiver<bool>,
+    acked: Arc<watch::Sender<usize>>,
+) -> Sent {
+    let mut sent = Sent::default();
+    for event in workload {
+        if *stop.borrow() {
+            break;
+        }
+        let requests = slack
+            .deliver(&event.body)
+            .await
+            .unwrap_or_else(|error| panic!("{} was given up: {error}", event.event_id));
+        sent.model.apply(&event);
+        sent.event_ids.entry(event.channel).or_default().push(event.event_id);
+        sent.acked += 1;
+        sent.requests += requests as usize;
+        acked.send_modify(|acked| *acked += 1);
+    }
+    sent
+}

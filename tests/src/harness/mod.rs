@@ -1,0 +1,10 @@
+//! Drives real processes: builds the binaries, starts and kills them, plays Slack, runs the command line, and holds
+//! the archive against what was sent.
+
+pub mod binaries;
+pub mod client;
+pub mod command;
+pub mod load;
+pub mod process;
+pub mod procfs;
+pub mod verify;

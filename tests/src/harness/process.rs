@@ -1,0 +1,253 @@
+//! A started program: its address, its log, and the ways it ends.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::binaries::binaries;
+use super::procfs::{self, Usage};
+
+/// The signing secret every started program knows.
+pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
+/// How long a program may take to listen, on a machine that is busy compiling.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// So many lines of log are kept for a failure's message.
+const LOG_LINES: usize = 200;
+
+/// A program that runs; it is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: Log,
+}
+
+/// A program that listens.
+#[derive(Debug)]
+pub struct Server {
+    /// The program.
+    pub process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<VecDeque<String>>>);
+
+impl Log {
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LOG_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// `annalist up` on this folder.
+pub async fn up(data: &Path) -> Server {
+    listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], data).await
+}
+
+/// `ingest` alone on this folder.
+pub async fn ingest(data: &Path) -> Server {
+    listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], data).await
+}
+
+/// A `message-writer` on this folder, as soon as it works.
+///
+/// # Panics
+/// Where it does not within [`START_DEADLINE`]; the message holds its log.
+pub async fn message_writer(data: &Path) -> Process {
+    let mut command = Command::new(&binaries().message_writer);
+    command.arg("--data").arg(data);
+    let (process, line) =
+        Process::spawn_until(&mut command, |line| (line["message"] == "working").then_some(()));
+    process.until(line).await.0
+}
+
+/// Starts a program with `--data` and waits until it says where it listens.
+async fn listening(program: &Path, args: &[&str], data: &Path) -> Server {
+    let mut command = Command::new(program);
+    command.args(args).arg("--data").arg(data);
+    serve(&mut command).await
+}
+
+/// Starts a program and waits until it says where it listens: a line of JSON on standard error whose `message` is
+/// `listening` and that has an `address`.
+///
+/// # Panics
+/// Where it does not within [`START_DEADLINE`]; the message holds its log.
+pub async fn serve(command: &mut Command) -> Server {
+    let (process, address) = Process::spawn_until(command, listening_address);
+    let (process, address) = process.until(address).await;
+    Server { process, address }
+}
+
+impl Process {
+    /// Starts a program; the receiver gets what `wanted` makes of the first line of its log that it knows.
+    fn spawn_until<T: Send + 'static>(
+        command: &mut Command,
+        wanted: impl Fn(&Value) -> Option<T> + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let program = command.as_std().get_program().to_owned();
+        let name = Path::new(&program).file_name().map_or_else(String::new, lossy);
+        let mut child = command
+            .env("SLACK_SIGNING_SECRET", SIGNING_SECRET)
+            .env("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")
+            .env("ANNALIST_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
+        let log = Log::default();
+        let stderr = child.stderr.take().expect("standard error is piped");
+        let (found, line) = oneshot::channel();
+        let sink = log.clone();
+        tokio::spawn(async move {
+            let mut found = Some(found);
+            let mut lines = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let json: Option<Value> = serde_json::from_str(&line).ok();
+                sink.push(line);
+                if let Some(it) = json.as_ref().and_then(&wanted)
+                    && let Some(found) = found.take()
+                {
+                    // Whoever started the program may have given up.
+                    found.send(it).ok();
+                }
+            }
+        });
+        (Self { name, child, log }, line)
+    }
+
+    /// Waits for the line that says it has started.
+    async fn until<T>(self, line: oneshot::Receiver<T>) -> (Self, T) {
+        match timeout(START_DEADLINE, line).await {
+            Ok(Ok(it)) => (self, it),
+            Ok(Err(_)) | Err(_) => panic!("{} does not start:\n{}", self.name, self.log()),
+        }
+    }
+
+    /// Its process id.
+    ///
+    /// # Panics
+    /// Once it has ended.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
+    }
+
+    /// The latest lines of its log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// What it has taken so far.
+    ///
+    /// # Panics
+    /// Once it has ended.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        procfs::usage(self.pid()).unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
+    }
+
+    /// Ends it without warning, as the kernel does when memory runs out.
+    ///
+    /// # Panics
+    /// Where it has ended by itself before: it crashed, and nobody killed it.
+    pub async fn sigkill(mut self) {
+        let ended = self.child.try_wait().expect("a child can be waited for");
+        assert!(ended.is_none(), "{} ended by itself ({ended:?}):\n{}", self.name, self.log());
+        self.child.kill().await.expect("a running child can be killed");
+    }
+
+    /// Asks it to end, and returns how it did.
+    ///
+    /// # Panics
+    /// Where it still runs at the deadline.
+    pub async fn sigterm(self, deadline: Duration) -> ExitStatus {
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args(["-s", "TERM", &pid]).status().await;
+        assert!(sent.is_ok_and(|status| status.success()), "{} cannot be signalled", self.name);
+        self.ended(deadline).await
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Panics
+    /// Where it still runs at the deadline.
+    pub async fn ended(mut self, deadline: Duration) -> ExitStatus {
+        match timeout(deadline, self.child.wait()).await {
+            Ok(status) => status.expect("a child can be waited for"),
+            Err(_) => panic!("{} still runs after {deadline:?}:\n{}", self.name, self.log()),
+        }
+    }
+}
+
+fn lossy(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+fn listening_address(line: &Value) -> Option<SocketAddr> {
+    if line["message"] != "listening" {
+        return None;
+    }
+    line["address"].as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listening_line_names_the_address() {
+        let address = |line: &str| listening_address(&serde_json::from_str(line).unwrap());
+        let found = address(r#"{"level":"INFO","message":"listening","address":"127.0.0.1:41"}"#);
+        assert_eq!(found, Some(SocketAddr::from(([127, 0, 0, 1], 41))));
+        for line in [
+            r#"{"message":"metrics listening","address":"127.0.0.1:41"}"#,
+            r#"{"message":"listening"}"#,
+            r#""listening""#,
+        ] {
+            assert_eq!(address(line), None, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_dies_instead_of_listening_is_told_from_one_that_listens() {
+        let mut dies = Command::new("sh");
+        dies.args(["-c", "echo no such luck >&2"]);
+        let started = tokio::spawn(async move { serve(&mut dies).await.address });
+        let failure = started.await.unwrap_err().into_panic();
+        let message = failure.downcast_ref::<String>().unwrap();
+        assert!(message.contains("does not start"), "{message}");
+
+        let mut listens = Command::new("sh");
+        listens.args([
+            "-c",
+            r#"echo '{"message":"listening","address":"127.0.0.1:9"}' >&2; exec cat /dev/zero"#,
+        ]);
+        let server = serve(&mut listens).await;
+        assert_eq!(server.address.port(), 9);
+        server.process.sigkill().await;
+    }
+}

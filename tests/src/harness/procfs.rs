@@ -1,0 +1,58 @@
+//! What a process takes, from Linux's `/proc`.
+
+use std::fs;
+use std::time::Duration;
+
+/// Linux reports CPU time in ticks of this length on every machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a process has taken so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time of all its threads, in user and kernel mode.
+    pub cpu: Duration,
+    /// Resident memory now.
+    pub rss_kib: u64,
+    /// The most resident memory it ever had.
+    pub peak_rss_kib: u64,
+}
+
+/// Reads what a process has taken; `None` once it is gone, and where there is no `/proc`.
+#[must_use]
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(Usage { cpu: cpu(&stat)?, rss_kib: kib(&status, "VmRSS:")?, peak_rss_kib: kib(&status, "VmHWM:")? })
+}
+
+/// The program's name stands in parentheses and may hold anything, so the fields are counted from the last one.
+fn cpu(stat: &str) -> Option<Duration> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let user: u32 = fields.nth(11)?.parse().ok()?;
+    let system: u32 = fields.next()?.parse().ok()?;
+    Some(TICK * (user + system))
+}
+
+fn kib(status: &str, label: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_are_found_behind_any_name() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 9 9 20 0 1 0 5 6 7";
+        assert_eq!(cpu(stat), Some(Duration::from_secs(2)));
+        assert_eq!(kib("Name:\tx\nVmRSS:\t    1234 kB\n", "VmRSS:"), Some(1234));
+    }
+
+    #[test]
+    fn this_process_takes_memory() {
+        let usage = usage(std::process::id()).unwrap();
+        assert!(usage.rss_kib > 0 && usage.peak_rss_kib >= usage.rss_kib);
+        assert_eq!(super::usage(u32::MAX), None);
+    }
+}

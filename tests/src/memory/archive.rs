@@ -1,0 +1,112 @@
+//! The archive port on one map.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use shared::archive::{
+    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
+    WriteOutcome,
+};
+
+/// An archive that lives as long as the process.
+#[derive(Debug, Default)]
+pub struct MemoryArchive {
+    items: Mutex<BTreeMap<ItemKey, Attributes>>,
+}
+
+impl MemoryArchive {
+    /// An empty archive.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Everything in it, in the order of the keys: what two runs are compared by.
+    #[must_use]
+    pub fn items(&self) -> Vec<Item> {
+        let items = self.lock();
+        items
+            .iter()
+            .map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() })
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ItemKey, Attributes>> {
+        // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Archive for MemoryArchive {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        let mut items = self.lock();
+        let stored = items.get(&update.key);
+        let Some(attributes) = update.apply(stored) else {
+            let attributes = stored.cloned().unwrap_or_default();
+            return Ok(WriteOutcome::Rejected(Item { key: update.key.clone(), attributes }));
+        };
+        let bytes = update.key.item_id.len() + update.key.timestamp.len() + json_bytes(&attributes);
+        if bytes > MAX_ITEM_BYTES {
+            return Err(ArchiveError::TooLarge { bytes });
+        }
+        items.insert(update.key.clone(), attributes);
+        Ok(WriteOutcome::Applied)
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        let items = self.lock();
+        Ok(items.get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() }))
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        let mut found: Vec<Item> =
+            self.items().into_iter().filter(|item| is_in(item, &query.partition)).collect();
+        found.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
+        if query.descending {
+            found.reverse();
+        }
+        if let Some(after) = &query.after {
+            found.retain(|item| match query.descending {
+                false => place(&item.key) > place(after),
+                true => place(&item.key) < place(after),
+            });
+        }
+        let limit = query.limit.max(1);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|item| item.key.clone()) } else { None };
+        Ok(Page { items: found, next })
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        let mut items = self.lock();
+        let unchanged = items.get(&expected.key) == Some(&expected.attributes);
+        if unchanged {
+            items.remove(&expected.key);
+        }
+        Ok(unchanged)
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+}
+
+fn is_in(item: &Item, partition: &Partition) -> bool {
+    match partition {
+        Partition::Item(item_id) => item.key.item_id == *item_id,
+        Partition::Parent(parent) => item.text("parent") == Some(parent),
+    }
+}
+
+/// What a query is ordered by.
+fn place(key: &ItemKey) -> (&str, &str) {
+    (&key.timestamp, &key.item_id)
+}
+
+fn json_bytes(attributes: &Attributes) -> usize {
+    // A map with text keys always serialises.
+    serde_json::to_string(attributes).map_or(0, |json| json.len())
+}

@@ -1,0 +1,4 @@
+//! Both ports in memory, written in the plainest possible way: the reference the durable backends are compared with.
+
+pub mod archive;
+pub mod queue;

@@ -1,0 +1,248 @@
+//! The queue port on one list of messages.
+//!
+//! Every operation is a scan over the list, in the words of the contract, so that the code can be read as its
+//! specification. Nothing here is fast.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::clock::{SharedClock, TimestampMs};
+use shared::queue::{
+    BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
+    Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
+};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// How soon a waiting receive notices that the clock has moved: a clock that is moved by hand tells nobody.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// No receive waits longer, whatever it asked for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// A queue that lives as long as the process.
+pub struct MemoryQueue {
+    clock: SharedClock,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// All messages of all queues, in the order in which they came to their queue.
+    messages: Vec<Message>,
+    /// What was sent, for deduplication.
+    sends: Vec<(QueueName, DedupId, TimestampMs)>,
+    ids_given: u64,
+}
+
+struct Message {
+    id: MessageId,
+    queue: QueueRef,
+    group: GroupId,
+    body: String,
+    sent_at: TimestampMs,
+    /// The end of the queue's delay, or of the last lease or backoff.
+    visible_at: TimestampMs,
+    receive_count: u32,
+    /// Of the last delivery.
+    receipt: Option<Receipt>,
+}
+
+impl Message {
+    fn is_visible(&self, now: TimestampMs) -> bool {
+        self.visible_at <= now
+    }
+
+    /// Dead letters have nowhere further to go.
+    fn is_exhausted(&self) -> bool {
+        !self.queue.dead_letters && self.receive_count >= self.queue.name.spec().max_receive_count
+    }
+
+    fn deliver(&mut self, now: TimestampMs, visibility_timeout: Duration) -> Delivery {
+        self.receive_count += 1;
+        self.visible_at = now.plus(visibility_timeout);
+        let receipt = Receipt(format!("{}/{}", self.id, self.receive_count));
+        self.receipt = Some(receipt.clone());
+        Delivery {
+            message_id: self.id.clone(),
+            group: self.group.clone(),
+            body: self.body.clone(),
+            receive_count: self.receive_count,
+            sent_at: self.sent_at,
+            receipt,
+        }
+    }
+}
+
+impl State {
+    fn send(&mut self, message: Outgoing, now: TimestampMs) -> Result<(), QueueError> {
+        if message.body.len() > MAX_MESSAGE_BYTES {
+            return Err(QueueError::TooLarge { bytes: message.body.len() });
+        }
+        self.sends.retain(|(_, _, sent_at)| now < sent_at.plus(DEDUPLICATION_WINDOW));
+        if self.sends.iter().any(|(queue, dedup, _)| (*queue, *dedup) == (message.queue, message.dedup)) {
+            return Ok(());
+        }
+        self.sends.push((message.queue, message.dedup, now));
+        let visible_at = now.plus(message.queue.spec().delay);
+        self.append(message.queue.into(), message.group, message.body, now, visible_at);
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        queue: QueueRef,
+        group: GroupId,
+        body: String,
+        now: TimestampMs,
+        visible_at: TimestampMs,
+    ) {
+        self.ids_given += 1;
+        let id = MessageId(format!("memory-{}", self.ids_given));
+        let sent_at = now;
+        self.messages.push(Message {
+            id,
+            queue,
+            group,
+            body,
+            sent_at,
+            visible_at,
+            receive_count: 0,
+            receipt: None,
+        });
+    }
+
+    /// Groups in the order of their oldest messages, each in order up to its first invisible message.
+    fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
+        let mut groups: Vec<GroupId> = Vec::new();
+        for message in self.messages.iter().filter(|message| message.queue == request.queue) {
+            if !groups.contains(&message.group) {
+                groups.push(message.group.clone());
+            }
+        }
+        let mut deliveries = Vec::new();
+        for group in groups {
+            let mut index = 0;
+            while index < self.messages.len() && deliveries.len() < request.max {
+                let message = &mut self.messages[index];
+                if message.queue != request.queue || message.group != group {
+                    index += 1;
+                } else if !message.is_visible(now) {
+                    break;
+                } else if message.is_exhausted() {
+                    let dead = self.messages.remove(index);
+                    self.append(QueueRef::dead_letters(dead.queue.name), dead.group, dead.body, now, now);
+                } else {
+                    deliveries.push(message.deliver(now, request.visibility_timeout));
+                    index += 1;
+                }
+            }
+        }
+        deliveries
+    }
+
+    /// Where the message is that this receipt still holds.
+    fn leased(&self, queue: QueueRef, receipt: &Receipt, now: TimestampMs) -> Result<usize, QueueError> {
+        self.messages
+            .iter()
+            .position(|message| {
+                message.queue == queue
+                    && message.receipt.as_ref() == Some(receipt)
+                    && !message.is_visible(now)
+            })
+            .ok_or(QueueError::LeaseLost)
+    }
+
+    fn depth(&self, queue: QueueRef, now: TimestampMs) -> Depth {
+        let mut depth = Depth { oldest_age_s: Some(0), ..Depth::default() };
+        for message in self.messages.iter().filter(|message| message.queue == queue) {
+            match message {
+                visible if visible.is_visible(now) => depth.waiting += 1,
+                never_received if never_received.receive_count == 0 => depth.delayed += 1,
+                _ => depth.in_flight += 1,
+            }
+            depth.oldest_age_s = depth.oldest_age_s.max(Some(now.since(message.sent_at).as_secs()));
+        }
+        depth
+    }
+}
+
+impl MemoryQueue {
+    /// All queues of the topology, empty.
+    #[must_use]
+    pub fn new(clock: SharedClock) -> Self {
+        Self { clock, state: Mutex::new(State::default()), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No operation leaves the list half changed, so a panic elsewhere does not matter.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State, TimestampMs) -> T) -> T {
+        let result = change(&mut self.lock(), self.clock.now());
+        self.changed.notify_waiters();
+        result
+    }
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        self.change(|state, now| messages.into_iter().map(|message| state.send(message, now)).collect())
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        let deadline = Instant::now() + request.wait.min(LONGEST_WAIT);
+        loop {
+            // Listening starts before looking: a change in between is not missed.
+            let changed = self.changed.notified();
+            let (deliveries, dead_letters) = {
+                let mut state = self.lock();
+                let ids_given = state.ids_given;
+                (state.receive(&request, self.clock.now()), state.ids_given > ids_given)
+            };
+            if dead_letters {
+                self.changed.notify_waiters();
+            }
+            let looked_at = Instant::now();
+            if !deliveries.is_empty() || looked_at >= deadline {
+                return Ok(deliveries);
+            }
+            // Either way the next thing to do is to look.
+            drop(timeout_at(deadline.min(looked_at + LOOK_AGAIN), changed).await);
+        }
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        self.change(|state, now| {
+            let change = |(receipt, timeout): &(Receipt, Duration)| {
+                let index = state.leased(queue, receipt, now)?;
+                state.messages[index].visible_at = now.plus(*timeout);
+                Ok(())
+            };
+            entries.iter().map(change).collect()
+        })
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        self.change(|state, now| {
+            let ack = |receipt: &Receipt| {
+                let index = state.leased(queue, receipt, now)?;
+                state.messages.remove(index);
+                Ok(())
+            };
+            receipts.iter().map(ack).collect()
+        })
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        Ok(self.lock().depth(queue, self.clock.now()))
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+}

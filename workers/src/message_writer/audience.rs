@@ -1,0 +1,110 @@
+//! Public channels only, except that a channel once public keeps being stored.
+//!
+//! The mark `meta#{team}#public` / `{channel}` is set by any public event and by a conversion to private. It is never
+//! unset, so its presence may be remembered; its absence is asked for every time.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Update};
+use shared::queue::route::Audience;
+use shared::rules::{Event, Malformed};
+use shared::slack::ids::{ChannelId, TeamId};
+
+use super::Failure;
+
+/// Rows remembered as written. Beyond it everything is forgotten and asked for again.
+const MAX_REMEMBERED: usize = 100_000;
+
+/// Whether an event is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Store,
+    /// Not stored; the reason is a metric's label.
+    Drop(&'static str),
+}
+
+/// Judges events, remembering what it has seen in the archive.
+#[derive(Default)]
+pub(super) struct Audiences {
+    written: Mutex<HashSet<ItemKey>>,
+}
+
+impl Audiences {
+    /// Whether a message or reaction is stored. Jobs of a channel are judged in their order: a public event lets the
+    /// private ones after it in.
+    pub(super) async fn judge(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<Verdict, Failure> {
+        let channel = event.channel()?;
+        let mark = ItemKey::public_mark(&event.team, &channel);
+        // The conversion arrives as a private event, and proves that the channel was public.
+        let converted = event.header.subtype.as_deref() == Some("channel_convert_to_private");
+        match Audience::of(&event.header) {
+            Audience::Direct => Ok(Verdict::Drop("direct_message")),
+            Audience::Public => self.ensure(archive, mark).await.map(|()| Verdict::Store),
+            Audience::Private if converted => self.ensure(archive, mark).await.map(|()| Verdict::Store),
+            Audience::Private => Ok(self.if_marked(archive, mark, "private_channel").await?),
+            Audience::Untyped => Ok(self.if_marked(archive, mark, "channel_unknown").await?),
+        }
+    }
+
+    /// A channel that was public is stored under its new id too.
+    pub(super) async fn carry_over(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<(), Failure> {
+        let id = |id: Option<&str>, field| -> Result<ChannelId, Malformed> {
+            let id = id.ok_or(Malformed::Missing { event: "channel_id_changed", field })?;
+            Ok(ChannelId::parse(id)?)
+        };
+        let old = id(event.header.old_channel_id.as_deref(), "old_channel_id")?;
+        let new = id(event.header.new_channel_id.as_deref(), "new_channel_id")?;
+        if self.is_marked(archive, &ItemKey::public_mark(&event.team, &old)).await? {
+            self.ensure(archive, ItemKey::public_mark(&event.team, &new)).await?;
+        }
+        Ok(())
+    }
+
+    /// Lists the workspace, so that readers find it without scanning.
+    pub(super) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), Failure> {
+        self.ensure(archive, ItemKey::team(team)).await
+    }
+
+    async fn if_marked(
+        &self,
+        archive: &dyn Archive,
+        mark: ItemKey,
+        reason: &'static str,
+    ) -> Result<Verdict, ArchiveError> {
+        Ok(if self.is_marked(archive, &mark).await? { Verdict::Store } else { Verdict::Drop(reason) })
+    }
+
+    async fn is_marked(&self, archive: &dyn Archive, mark: &ItemKey) -> Result<bool, ArchiveError> {
+        if self.remembers(mark) {
+            return Ok(true);
+        }
+        let marked = archive.get(mark).await?.is_some_and(|item: Item| !item.is_erased());
+        if marked {
+            self.remember(mark.clone());
+        }
+        Ok(marked)
+    }
+
+    async fn ensure(&self, archive: &dyn Archive, key: ItemKey) -> Result<(), Failure> {
+        if self.remembers(&key) {
+            return Ok(());
+        }
+        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+        archive.write(&Update { set_if_absent, ..Update::new(key.clone()) }).await?;
+        self.remember(key);
+        Ok(())
+    }
+
+    fn remembers(&self, key: &ItemKey) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+
+    fn remember(&self, key: ItemKey) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.len() >= MAX_REMEMBERED {
+            written.clear();
+        }
+        written.insert(key);
+    }
+}

@@ -1,0 +1,243 @@
+//! Jobs put aside for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use shared::archive::{
+    Archive, ArchiveError, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome, query_all,
+};
+use shared::clock::{Clock, TimestampMs};
+use shared::queue::job::{Job, Origin};
+use shared::queue::topology::QUEUES;
+use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
+
+use crate::runtime::Ports;
+
+const LAST_SEEN: &str = "last_seen";
+
+/// A job in quarantine.
+#[derive(Debug, Clone)]
+pub struct Quarantined {
+    /// What people type to name it.
+    pub id: String,
+    /// The queue it came from, and goes back to.
+    pub queue: QueueName,
+    /// Its message group.
+    pub group: String,
+    /// Why it is here.
+    pub reason: String,
+    /// How often it had been received.
+    pub attempts: u64,
+    /// When it was sent, in milliseconds since the Unix epoch.
+    pub first_seen: TimestampMs,
+    /// When it was put here last.
+    pub last_seen: TimestampMs,
+    /// The job, without Slack's verification token.
+    pub payload: String,
+    item: Item,
+}
+
+/// Why a job stays in quarantine.
+#[derive(Debug, thiserror::Error)]
+pub enum QuarantineError {
+    /// The archive could not be read or written.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The job could not be sent.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// Puts a job aside. The row's key is the job's first sent time and message id, which a replayed job carries on: one
+/// that fails again finds its row instead of making another.
+///
+/// # Errors
+/// Where the row is not known to be durable; the job must not be acked then.
+pub async fn put(
+    ports: &Ports,
+    queue: QueueRef,
+    delivery: &Delivery,
+    reason: &str,
+) -> Result<(), ArchiveError> {
+    let origin = Job::decode(&delivery.body).ok().and_then(|job| job.origin).unwrap_or_else(|| Origin {
+        sent_at_ms: delivery.sent_at.0,
+        message_id: delivery.message_id.to_string(),
+    });
+    let set: Attributes = [
+        ("group", Value::from(delivery.group.as_str())),
+        ("reason", Value::from(reason)),
+        ("attempts", Value::from(delivery.receive_count)),
+        ("payload", Value::from(without_token(&delivery.body))),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect();
+    let identity = [
+        ("type", Value::from("quarantine")),
+        ("queue", Value::from(queue.name.spec().label)),
+        ("first_seen", Value::from(origin.sent_at_ms)),
+        ("message_id", Value::from(origin.message_id.as_str())),
+    ];
+    let mut update = Update {
+        set,
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        ..Update::new(ItemKey::new(
+            partition(queue.name),
+            format!("{:013}-{}", origin.sent_at_ms, origin.message_id),
+        ))
+    };
+    let mut seen_ms = ports.clock.now().0;
+    loop {
+        update.guard = Guard::Greater { register: LAST_SEEN.into(), version: format!("{seen_ms:013}") };
+        match ports.archive.write(&update).await? {
+            WriteOutcome::Applied => return Ok(()),
+            // A row that stayed as it was would let a replay delete it although the job has failed again.
+            WriteOutcome::Rejected(stored) => {
+                let stored_ms: i64 =
+                    stored.text(LAST_SEEN).and_then(|seen| seen.parse().ok()).unwrap_or_default();
+                seen_ms = seen_ms.max(stored_ms + 1);
+            }
+        }
+    }
+}
+
+/// Everything in quarantine, queue by queue, oldest first.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveError> {
+    let mut found = Vec::new();
+    for spec in &QUEUES {
+        let items = query_all(archive, Query::partition(partition(spec.name))).await?;
+        found.extend(items.into_iter().map(|item| Quarantined::read(spec.name, item)));
+    }
+    Ok(found)
+}
+
+/// How many jobs are in quarantine. A payload may be large, so only a few rows are read at once.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
+    let mut jobs = 0;
+    for spec in &QUEUES {
+        let mut query = Query { limit: 50, ..Query::partition(partition(spec.name)) };
+        loop {
+            let page = archive.query(&query).await?;
+            jobs += u64::try_from(page.items.len()).unwrap_or_default();
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The job of this id, where it is in quarantine.
+///
+/// # Errors
+/// As [`Archive::get`].
+pub async fn find(archive: &dyn Archive, id: &str) -> Result<Option<Quarantined>, ArchiveError> {
+    let Some((label, timestamp)) = id.split_once('-') else { return Ok(None) };
+    let Some(queue) = QueueName::from_label(label) else { return Ok(None) };
+    let item = archive.get(&ItemKey::new(partition(queue), timestamp)).await?;
+    Ok(item.map(|item| Quarantined::read(queue, item)))
+}
+
+/// Sends a job back to its queue under a fresh deduplication id, then removes its row if it has not failed again
+/// meanwhile. A crash in between leaves both, which is harmless.
+///
+/// # Errors
+/// [`QuarantineError`]; the row stays unless both steps succeeded.
+pub async fn replay(
+    queue: &dyn Queue,
+    archive: &dyn Archive,
+    clock: &dyn Clock,
+    job: &Quarantined,
+) -> Result<(), QuarantineError> {
+    let now_ms = clock.now().0;
+    let outgoing = Outgoing {
+        queue: job.queue,
+        group: GroupId::from(job.group.clone()),
+        dedup: DedupId::of(&[b"replay", job.id.as_bytes(), &now_ms.to_be_bytes()]),
+        body: with_origin(job),
+    };
+    for sent in queue.send(vec![outgoing]).await {
+        sent?;
+    }
+    archive.delete_unchanged(&job.item).await?;
+    Ok(())
+}
+
+/// Removes a job for good. Answers whether it was still there unchanged.
+///
+/// # Errors
+/// As [`Archive::delete_unchanged`].
+pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
+    archive.delete_unchanged(&job.item).await
+}
+
+fn partition(queue: QueueName) -> String {
+    format!("quarantine#{queue}")
+}
+
+impl Quarantined {
+    fn read(queue: QueueName, item: Item) -> Self {
+        let text = |name| item.text(name).unwrap_or_default().to_owned();
+        let number = |name| item.attributes.get(name).and_then(Value::as_i64).unwrap_or_default();
+        Self {
+            id: format!("{queue}-{}", item.key.timestamp),
+            queue,
+            group: text("group"),
+            reason: text("reason"),
+            attempts: u64::try_from(number("attempts")).unwrap_or_default(),
+            first_seen: TimestampMs(number("first_seen")),
+            last_seen: TimestampMs(text(LAST_SEEN).parse().unwrap_or_default()),
+            payload: text("payload"),
+            item,
+        }
+    }
+}
+
+/// The job with where it came from, so that a second failure finds the first one's row.
+fn with_origin(quarantined: &Quarantined) -> String {
+    let Ok(job) = Job::decode(&quarantined.payload) else { return quarantined.payload.clone() };
+    let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
+    let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id });
+    serde_json::to_string(&Job { origin, ..job }).unwrap_or_else(|_| quarantined.payload.clone())
+}
+
+/// A job's body without the verification token that Slack puts into envelopes: it is a secret, and nothing needs it.
+fn without_token(body: &str) -> String {
+    let redacted = || {
+        let job = Job::decode(body).ok()?;
+        let mut envelope: BTreeMap<String, &RawValue> = serde_json::from_str(job.event?.get()).ok()?;
+        envelope.remove("token")?;
+        let envelope = serde_json::value::to_raw_value(&envelope).ok()?;
+        serde_json::to_string(&Job { v: job.v, origin: job.origin.clone(), event: Some(&envelope) }).ok()
+    };
+    redacted().unwrap_or_else(|| body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::queue::job::encode_event;
+
+    use super::*;
+
+    #[test]
+    fn the_token_is_removed_and_the_event_kept_as_it_was() {
+        let body = encode_event(r#"{"token":"secret","team_id":"T1","event":{"n":1.0e2}}"#);
+        let kept = without_token(&body);
+        assert!(!kept.contains("secret") && kept.contains(r#""event":{"n":1.0e2}"#), "{kept}");
+    }
+
+    #[test]
+    fn a_body_without_a_token_stays_as_it_is() {
+        for body in [encode_event("{}"), encode_event("7"), "not a job".to_owned()] {
+            assert_eq!(without_token(&body), body);
+        }
+    }
+}

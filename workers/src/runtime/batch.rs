@@ -1,0 +1,193 @@
+//! One received batch, from its first job to the last word to the queue.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{self, StreamExt};
+use metrics::{counter, histogram};
+use shared::queue::{Delivery, GroupId, QueueRef};
+use shared::telemetry::metrics::{WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use tokio::time::Instant;
+
+use super::attempts::{self, Marked};
+use super::backoff::Backoff;
+use super::conclude::conclude;
+use super::lease::Lease;
+use super::settle::settle;
+use super::{Outcome, Ports, Retry, Settings, Worker};
+
+/// Everything a batch needs; shared by the batches of one worker.
+pub(super) struct Context {
+    pub(super) worker: Arc<dyn Worker>,
+    pub(super) ports: Ports,
+    pub(super) settings: Settings,
+    pub(super) backoff: Backoff,
+    pub(super) blocked: Mutex<HashSet<GroupId>>,
+}
+
+impl Context {
+    pub(super) fn queue_ref(&self) -> QueueRef {
+        self.worker.queue().into()
+    }
+
+    pub(super) fn count(&self, outcome: &'static str, jobs: usize) {
+        if jobs > 0 {
+            counter!(WORKER_JOBS, "worker" => self.worker.name(), "outcome" => outcome)
+                .increment(u64::try_from(jobs).unwrap_or(0));
+        }
+    }
+}
+
+/// Runs a batch to its end.
+pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
+    let began = Instant::now();
+    let worker = context.worker.name();
+    let attempts = histogram!(WORKER_RECEIVES, "worker" => worker);
+    batch.iter().for_each(|delivery| attempts.record(f64::from(delivery.receive_count)));
+    let receipts = batch.iter().map(|delivery| delivery.receipt.clone()).collect();
+    let lease = Lease::keep(
+        Arc::clone(&context.ports.queue),
+        context.queue_ref(),
+        receipts,
+        context.settings.visibility_timeout,
+        worker,
+    );
+    let outcomes = tokio::select! {
+        outcomes = handle(context, &batch) => Some(outcomes),
+        // Dropping the handler is what keeps it from writing for a lease that somebody else may have by now.
+        () = lease.ended() => None,
+    };
+    let held = lease.stop().await;
+    match outcomes {
+        Some(outcomes) if held => conclude(context, &batch, settle(&batch, &outcomes)).await,
+        Some(_) | None => {
+            context.count("lease_lost", batch.len());
+            tracing::warn!(
+                worker,
+                jobs = batch.len(),
+                "a batch outlived its lease; its jobs will be delivered again"
+            );
+        }
+    }
+    histogram!(WORKER_BATCH_SECONDS, "worker" => worker).record(began.elapsed().as_secs_f64());
+}
+
+/// The outcomes of all jobs. Those that were never received before run together; from the first repeated one on, a
+/// group's jobs run one by one.
+async fn handle(context: &Context, batch: &[Delivery]) -> Vec<Outcome> {
+    let mut suspects: HashMap<&GroupId, Vec<usize>> = HashMap::new();
+    let mut fresh: Vec<usize> = Vec::new();
+    for (place, delivery) in batch.iter().enumerate() {
+        if delivery.receive_count > 1 || suspects.contains_key(&delivery.group) {
+            suspects.entry(&delivery.group).or_default().push(place);
+        } else {
+            fresh.push(place);
+        }
+    }
+    let mut outcomes = vec![Outcome::retry("not reached"); batch.len()];
+    if suspects.is_empty() {
+        // The common case: no copies.
+        return together(context, batch).await;
+    }
+    let jobs: Vec<Delivery> = fresh.iter().map(|place| batch[*place].clone()).collect();
+    if !jobs.is_empty() {
+        for (place, outcome) in fresh.into_iter().zip(together(context, &jobs).await) {
+            outcomes[place] = outcome;
+        }
+    }
+    // A group whose fresh jobs failed has nothing more to do now.
+    let failed: HashSet<&GroupId> = batch
+        .iter()
+        .zip(&outcomes)
+        .enumerate()
+        .filter(|(place, (delivery, outcome))| {
+            let suspect = suspects.get(&delivery.group).is_some_and(|places| places.contains(place));
+            !suspect && matches!(outcome, Outcome::Retry(_))
+        })
+        .map(|(_, (delivery, _))| &delivery.group)
+        .collect();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (group, places) in suspects {
+        if !failed.contains(group) {
+            groups.push(places);
+        }
+    }
+    let running = groups.into_iter().map(|places| one_by_one(context, batch, places));
+    let concluded: Vec<_> =
+        stream::iter(running).buffer_unordered(context.settings.suspects_at_once).collect().await;
+    for (place, outcome) in concluded.into_iter().flatten() {
+        outcomes[place] = outcome;
+    }
+    outcomes
+}
+
+/// The jobs of one group from the first repeated one on, up to the first that fails.
+async fn one_by_one(context: &Context, batch: &[Delivery], places: Vec<usize>) -> Vec<(usize, Outcome)> {
+    let mut outcomes = Vec::with_capacity(places.len());
+    for place in places {
+        let outcome = alone(context, &batch[place]).await;
+        let stop = matches!(outcome, Outcome::Retry(_));
+        outcomes.push((place, outcome));
+        if stop {
+            break;
+        }
+    }
+    outcomes
+}
+
+async fn together(context: &Context, jobs: &[Delivery]) -> Vec<Outcome> {
+    match guarded(context, jobs).await {
+        Some(outcomes) => outcomes,
+        // One of them did it. Each comes back at once, and alone.
+        None => jobs
+            .iter()
+            .map(|_| {
+                Outcome::Retry(Retry { reason: "the handler panicked".into(), after: Some(Duration::ZERO) })
+            })
+            .collect(),
+    }
+}
+
+/// A job that was received before: it runs alone, and a crash of it is counted.
+async fn alone(context: &Context, job: &Delivery) -> Outcome {
+    if job.receive_count <= 1 {
+        return together(context, std::slice::from_ref(job))
+            .await
+            .pop()
+            .unwrap_or_else(|| Outcome::retry("no outcome"));
+    }
+    let archive = &*context.ports.archive;
+    let mark =
+        match attempts::mark(archive, context.queue_ref(), &job.message_id, context.settings.max_crashes)
+            .await
+        {
+            Ok(Marked::Run(mark)) => mark,
+            Ok(Marked::Poison(crashes)) => {
+                return Outcome::Quarantine(format!("it crashed its handler {crashes} times"));
+            }
+            Err(error) => return Outcome::retry(error),
+        };
+    let Some(mut outcomes) = guarded(context, std::slice::from_ref(job)).await else {
+        return Outcome::retry("the handler panicked");
+    };
+    if let Err(error) = attempts::clear(archive, &mark).await {
+        tracing::warn!(worker = context.worker.name(), message_id = %job.message_id, %error, "a mark stays uncleared");
+    }
+    outcomes.pop().unwrap_or_else(|| Outcome::retry("no outcome"))
+}
+
+/// Calls the worker; `None` where it panicked or did not account for every job.
+async fn guarded(context: &Context, jobs: &[Delivery]) -> Option<Vec<Outcome>> {
+    let handled = AssertUnwindSafe(context.worker.handle(jobs)).catch_unwind().await;
+    match handled {
+        Ok(outcomes) if outcomes.len() == jobs.len() => Some(outcomes),
+        Ok(_) | Err(_) => {
+            context.count("panicked", jobs.len());
+            tracing::error!(worker = context.worker.name(), jobs = jobs.len(), "the handler panicked");
+            None
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The loop: receive when a slot is free, hand the batch to a task, drain on shutdown.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use shared::queue::{QueueRef, ReceiveRequest};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::backoff::Backoff;
+use super::batch::{self, Context};
+use super::{Ports, Settings, Worker, dead_letters, gauges};
+
+/// Runs a worker until `shutdown` becomes true, then lets its batches finish within the drain deadline.
+pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shutdown: watch::Receiver<bool>) {
+    let queue = worker.queue();
+    tokio::join!(
+        consume(worker, ports.clone(), settings.clone(), shutdown.clone()),
+        dead_letters::drain(&ports, QueueRef::dead_letters(queue), &settings, shutdown.clone()),
+        gauges::report(&ports, queue, &settings, shutdown.clone()),
+    );
+}
+
+async fn consume(
+    worker: Arc<dyn Worker>,
+    ports: Ports,
+    settings: Settings,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let request = ReceiveRequest {
+        queue: worker.queue().into(),
+        max: worker.max_batch(),
+        visibility_timeout: settings.visibility_timeout,
+        wait: settings.wait,
+    };
+    let slots = Arc::new(Semaphore::new(settings.slots));
+    let context = Arc::new(Context {
+        backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
+        blocked: Mutex::new(HashSet::new()),
+        worker,
+        ports,
+        settings,
+    });
+    let mut batches = JoinSet::new();
+    let mut failed_receives = 0;
+    loop {
+        // A message received before there is a hand for it would only age its lease.
+        let slot = tokio::select! {
+            slot = Arc::clone(&slots).acquire_owned() => slot,
+            _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+        };
+        let Ok(slot) = slot else { break };
+        let received = tokio::select! {
+            received = context.ports.queue.receive(request) => received,
+            _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+        };
+        match received {
+            Ok(deliveries) if deliveries.is_empty() => {}
+            Ok(deliveries) => {
+                failed_receives = 0;
+                let context = Arc::clone(&context);
+                batches.spawn(async move {
+                    batch::run(&context, deliveries).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                failed_receives += 1;
+                tracing::warn!(worker = context.worker.name(), %error, "cannot receive");
+                let wait = context.backoff.wait(failed_receives, None);
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+                }
+            }
+        }
+        while batches.try_join_next().is_some() {}
+    }
+    let finish = async { while batches.join_next().await.is_some() {} };
+    if tokio::time::timeout(context.settings.drain_deadline, finish).await.is_err() {
+        tracing::warn!(
+            worker = context.worker.name(),
+            "batches did not finish in time; their jobs will be delivered again"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Reports how full a worker's queue is.
+
+use metrics::gauge;
+use shared::queue::{QueueName, QueueRef};
+use shared::telemetry::metrics::{QUEUE_DEAD, QUEUE_IN_FLIGHT, QUEUE_OLDEST_AGE, QUEUE_WAITING};
+use tokio::sync::watch;
+
+use super::{Ports, Settings};
+
+/// Runs until shutdown.
+#[expect(clippy::cast_precision_loss, reason = "gauges")]
+pub(super) async fn report(
+    ports: &Ports,
+    queue: QueueName,
+    settings: &Settings,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let label = queue.spec().label;
+    loop {
+        let depths =
+            (ports.queue.depth(queue.into()).await, ports.queue.depth(QueueRef::dead_letters(queue)).await);
+        if let (Ok(depth), Ok(dead)) = depths {
+            gauge!(QUEUE_WAITING, "queue" => label).set((depth.waiting + depth.delayed) as f64);
+            gauge!(QUEUE_IN_FLIGHT, "queue" => label).set(depth.in_flight as f64);
+            gauge!(QUEUE_OLDEST_AGE, "queue" => label).set(depth.oldest_age_s.unwrap_or(0) as f64);
+            gauge!(QUEUE_DEAD, "queue" => label).set((dead.waiting + dead.in_flight) as f64);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(settings.gauge_interval) => {}
+            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Keeps a received batch invisible to others while it is worked on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::counter;
+use shared::queue::{Queue, QueueError, QueueRef, Receipt};
+use shared::telemetry::metrics::WORKER_HEARTBEAT_FAILURES;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// One heartbeat for a whole batch, the waiting jobs included.
+pub(super) struct Lease {
+    stop: watch::Sender<bool>,
+    expires: watch::Receiver<Option<Instant>>,
+    heartbeat: JoinHandle<()>,
+}
+
+impl Lease {
+    /// Starts the heartbeat for messages that were received just now.
+    pub(super) fn keep(
+        queue: Arc<dyn Queue>,
+        queue_ref: QueueRef,
+        receipts: Vec<Receipt>,
+        visibility_timeout: Duration,
+        worker: &'static str,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let (expiry, expires) = watch::channel(Some(Instant::now() + safe(visibility_timeout)));
+        let heartbeat = Heartbeat { queue, queue_ref, receipts, visibility_timeout, worker };
+        let heartbeat = tokio::spawn(heartbeat.run(stopped, expiry));
+        Self { stop, expires, heartbeat }
+    }
+
+    /// Resolves when the lease has ended, or is about to: from here on nothing may be written for it.
+    pub(super) async fn ended(&self) {
+        let mut expires = self.expires.clone();
+        loop {
+            let expiry = *expires.borrow_and_update();
+            let Some(expiry) = expiry else { return };
+            tokio::select! {
+                () = tokio::time::sleep_until(expiry) => {
+                    // A renewal may have come in the same instant.
+                    if *expires.borrow() == Some(expiry) {
+                        return;
+                    }
+                }
+                changed = expires.changed() => {
+                    if changed.is_err() {
+                        // The heartbeat was stopped: the last expiry stands.
+                        tokio::time::sleep_until(expiry).await;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops the heartbeat and waits until it is silent: a renewal that arrives after a backoff would undo it. Says
+    /// whether the lease still holds.
+    pub(super) async fn stop(self) -> bool {
+        self.stop.send_replace(true);
+        drop(self.heartbeat.await);
+        self.expires.borrow().is_some_and(|expiry| Instant::now() < expiry)
+    }
+}
+
+/// A lease is taken for ended a little early, for the way to the queue and back.
+fn safe(visibility_timeout: Duration) -> Duration {
+    visibility_timeout - visibility_timeout / 6
+}
+
+struct Heartbeat {
+    queue: Arc<dyn Queue>,
+    queue_ref: QueueRef,
+    receipts: Vec<Receipt>,
+    visibility_timeout: Duration,
+    worker: &'static str,
+}
+
+impl Heartbeat {
+    async fn run(self, mut stopped: watch::Receiver<bool>, expiry: watch::Sender<Option<Instant>>) {
+        let interval = self.visibility_timeout / 3;
+        // After a failure the next try comes sooner: ownership is at stake.
+        let retry = self.visibility_timeout / 15;
+        let mut wait = interval;
+        loop {
+            tokio::select! {
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            let asked_at = Instant::now();
+            let entries: Vec<(Receipt, Duration)> =
+                self.receipts.iter().map(|receipt| (receipt.clone(), self.visibility_timeout)).collect();
+            let results = self.queue.change_visibility(self.queue_ref, &entries).await;
+            let failed = results.iter().filter(|result| result.is_err()).count();
+            if failed == 0 {
+                expiry.send_replace(Some(asked_at + safe(self.visibility_timeout)));
+                wait = interval;
+                continue;
+            }
+            counter!(WORKER_HEARTBEAT_FAILURES, "worker" => self.worker).increment(1);
+            if results.contains(&Err(QueueError::LeaseLost)) {
+                tracing::warn!(worker = self.worker, queue = %self.queue_ref, failed, "a lease was lost");
+                expiry.send_replace(None);
+                return;
+            }
+            tracing::warn!(worker = self.worker, queue = %self.queue_ref, failed, "a lease could not be renewed yet");
+            wait = retry;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The runtime's limits.
+
+use std::time::Duration;
+
+/// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Batches worked on at once. Two keep the writer thread busy while the next batch is parsed.
+    pub slots: usize,
+    /// How long one receive waits for messages: SQS's maximum.
+    pub wait: Duration,
+    /// How long what is received stays invisible to others; renewed every third of it.
+    pub visibility_timeout: Duration,
+    /// The first backoff of a group's head; it doubles with every receive.
+    pub backoff_base: Duration,
+    /// The longest backoff: a group looks again at least this often.
+    pub backoff_cap: Duration,
+    /// A job that has crashed its handler this often is poison.
+    pub max_crashes: u32,
+    /// Jobs received more than once run alone, so many groups side by side.
+    pub suspects_at_once: usize,
+    /// How long running batches may take to finish after a shutdown signal. Docker kills after 10 s, systemd after 90 s.
+    pub drain_deadline: Duration,
+    /// How often queue depths are measured.
+    pub gauge_interval: Duration,
+    /// Seeds the jitter of backoffs.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            slots: 2,
+            wait: Duration::from_secs(20),
+            visibility_timeout: Duration::from_secs(30),
+            backoff_base: Duration::from_millis(250),
+            backoff_cap: Duration::from_secs(300),
+            max_crashes: 3,
+            suspects_at_once: 16,
+            drain_deadline: Duration::from_secs(8),
+            gauge_interval: Duration::from_secs(5),
+            seed: fastrand::u64(..),
+        }
+    }
+}
