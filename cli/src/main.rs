@@ -147,12 +147,15 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 /// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
 fn usage_line(rendered: &str) -> String {
-    let parts: Vec<String> = rendered
+    let mut parts: Vec<String> = rendered
         .trim_start_matches("error: ")
         .split("\n\n")
         .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
-        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
         .collect();
+    if let [_] = parts.as_slice() {
+        parts.push("--help says more".to_owned());
+    }
     parts.join("; ")
 }
 
@@ -190,10 +193,10 @@ mod tests {
         for (arguments, expected) in [
             (&["messages"][..], "<CHANNEL>"),
             (&["mesages", "C1"], "messages"),
-            (&["thread", "C1", "nonsense"], "does not have Slack's shape"),
+            (&["thread", "C1", "nonsense"], "1620000000.000200"),
             (&["messages", "C1", "--limit", "0"], "--limit"),
             (&["messages", "C1", "--limit", "many"], "--limit"),
-            (&["users", "--team", "t#1"], "team id"),
+            (&["users", "--team", "t#1"], "T0123ABCD"),
             (&["up", "--listen", "here"], "--listen"),
             (&["quarantine", "replay"], "--all"),
             (&["manifest", "--url", "example.com"], "https://"),

@@ -19,6 +19,8 @@ const KILLS: usize = 5;
 const SENDERS: usize = 6;
 /// Slack's minute: long enough that a restart falls between two retries, short enough for a test.
 const MINUTE: Duration = Duration::from_millis(20);
+/// `annalist up` has recovered and listens after about this long.
+const STARTING_US: u64 = 60_000;
 const IDLE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A moment within the life of a server that has just acked something.
@@ -37,6 +39,10 @@ async fn every_acked_event_is_archived_once_however_often_up_is_killed() {
     for _ in 0..KILLS {
         a_random_moment(&mut load, &mut random).await;
         server.process.sigkill().await;
+        // The one that recovers is not spared either.
+        let recovering = process::starting_up(data.path());
+        sleep(Duration::from_micros(random.u64(..STARTING_US))).await;
+        recovering.sigkill().await;
         server = process::up(data.path()).await;
         load.follow(server.address);
     }

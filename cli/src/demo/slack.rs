@@ -56,6 +56,15 @@ pub(super) fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
     event
 }
 
+/// The event that tells a thread's root of its first reply.
+pub(super) fn replied(channel: &str, root: &Value, event_ts: &str) -> Value {
+    let mut event = hidden("message_replied", channel, event_ts);
+    event["message"] = root.clone();
+    event["message"]["thread_ts"] = root["ts"].clone();
+    event["message"]["reply_count"] = 1.into();
+    event
+}
+
 fn hidden(subtype: &str, channel: &str, event_ts: &str) -> Value {
     json!({
         "type": "message", "subtype": subtype, "hidden": true, "channel": channel, "channel_type": "channel",

@@ -23,7 +23,7 @@ pub(super) fn sent(
         out,
         acks.count,
         &format!(
-            "requests answered in {:.2} s: {rate:.0} a second, the slowest after {} ms, each on disk before its answer",
+            "requests in {:.2} s, {rate:.0} a second; the slowest took {} ms; each event on disk before its answer",
             acks.took.as_secs_f64(),
             acks.slowest.as_millis()
         ),
@@ -31,7 +31,7 @@ pub(super) fn sent(
     row(
         out,
         count(Kind::Retry) + count(Kind::Twin),
-        "of them events for the second time, and none in order",
+        "of them bring an event again, and all are out of order",
     )?;
     row(out, count(Kind::Forged), "with a forged signature: refused")?;
     row(out, count(Kind::Private), "from a direct message and a private channel: not kept")?;

@@ -185,6 +185,17 @@ impl Stage {
         self.events.push(slack::reaction("reaction_removed", channel, ts, user, "wave", &removed));
     }
 
+    /// Some roots never learn that they have replies.
+    fn start_thread(&mut self, at: usize) -> String {
+        self.expected.threads += 1;
+        if self.random.u32(..100) < 70 {
+            let event_ts = self.tick();
+            let Posted { channel, message, .. } = &self.posted[at];
+            self.events.push(slack::replied(channel, message, &event_ts));
+        }
+        self.ts(at)
+    }
+
     fn ts(&self, at: usize) -> String {
         self.posted[at].message["ts"].as_str().unwrap_or_default().to_owned()
     }
@@ -197,7 +208,7 @@ impl Stage {
             "Release 1.4 is ready to go. Anything missing? <https://example.com/changes/1.4>",
             None,
         );
-        let thread_ts = self.ts(root);
+        let thread_ts = self.start_thread(root);
         self.unfurl(root, "https://example.com/changes/1.4");
         self.post(release, "The date fix @ben made yesterday?", Some(&thread_ts));
         let answer = self.post(release, "It's in: all tests pas", Some(&thread_ts));
@@ -209,7 +220,6 @@ impl Stage {
         let last = self.post(release, "Shipping at two, when everybody is here.", Some(&thread_ts));
         self.react(last, 4);
         self.react(root, 2);
-        self.expected.threads += 1;
         Sights { channel: release.id, thread_ts, edited_ts: self.ts(answer) }
     }
 
@@ -225,9 +235,8 @@ impl Stage {
     }
 
     fn follow_ups(&mut self, channel: &Channel, at: usize, line: &str) {
-        if self.random.u32(..100) < 45 {
-            self.expected.threads += 1;
-            let thread_ts = self.ts(at);
+        if self.random.u32(..100) < 40 {
+            let thread_ts = self.start_thread(at);
             for _ in 0..self.random.usize(1..=5) {
                 let reply = REPLIES[self.random.usize(..REPLIES.len())];
                 self.post(channel, reply, Some(&thread_ts));
@@ -238,10 +247,10 @@ impl Stage {
             self.react(at, people);
         }
         match self.random.u32(..100) {
-            0..12 => self.edit(at, &format!("{line} Update: sorted out.")),
-            12..18 => self.delete(at),
-            18..24 => self.unreact(at),
-            24..30 => self.unfurl(at, "https://example.com/"),
+            0..16 => self.edit(at, &format!("{line} Update: sorted out.")),
+            16..22 => self.delete(at),
+            22..28 => self.unreact(at),
+            28..34 => self.unfurl(at, "https://example.com/"),
             _ => {}
         }
     }

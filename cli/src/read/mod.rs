@@ -39,7 +39,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<NonZeroUsize>,
     /// Workspace id, where the archive holds several
-    #[arg(long, value_name = "TEAM")]
+    #[arg(long, value_name = "TEAM", value_parser = team)]
     pub(crate) team: Option<TeamId>,
 }
 
@@ -60,10 +60,18 @@ pub(crate) struct MessageArgs {
     #[arg(value_name = "CHANNEL")]
     pub(crate) channel: String,
     /// The message's timestamp, such as 1620000000.000200
-    #[arg(value_name = "TS")]
+    #[arg(value_name = "TS", value_parser = ts)]
     pub(crate) ts: Ts,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+fn ts(text: &str) -> Result<Ts, &'static str> {
+    Ts::parse(text).map_err(|_| "a timestamp is such as 1620000000.000200")
+}
+
+fn team(text: &str) -> Result<TeamId, &'static str> {
+    TeamId::parse(text).map_err(|_| "a workspace id is such as T0123ABCD")
 }
 
 /// Why there is nothing to read.

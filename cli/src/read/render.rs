@@ -20,6 +20,8 @@ pub(super) struct Layout {
     pub(super) indent: usize,
     /// What to say about it beside what it says itself.
     pub(super) mark: Option<&'static str>,
+    /// One of several versions: it stands at the time of its edit.
+    pub(super) is_version: bool,
     /// The thread it belongs to, where that is not seen from around it.
     pub(super) reply_to: Option<String>,
 }
@@ -35,10 +37,15 @@ pub(super) fn in_channel(message: &Value) -> Layout {
     }
 }
 
+/// A version that an edit replaced.
+pub(super) fn as_replaced_version(_: &Value) -> Layout {
+    Layout { mark: Some("replaced"), is_version: true, ..Layout::default() }
+}
+
 /// A message behind its earlier versions.
 pub(super) fn as_current_version(message: &Value) -> Layout {
-    let mark = if message["deleted"] == true { "last version" } else { "now" };
-    Layout { mark: Some(mark), ..Layout::default() }
+    let mark = (message["deleted"] != true).then_some("now");
+    Layout { mark, is_version: true, ..Layout::default() }
 }
 
 /// Prints a message.
@@ -63,10 +70,10 @@ pub(super) fn message(
 
 fn head(message: &Value, names: &Names<'_>, layout: &Layout) -> String {
     let text = |name: &str| message[name].as_str().unwrap_or_default();
-    // A revision stands at the time of its edit.
-    let mut head =
-        format!("{}  {}  {}", time(text("timestamp")), plain::line(text("ts")), author(message, names));
-    let edited = message["updated_ts"].is_string().then_some("edited");
+    let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
+    let time = edited_at.filter(|_| layout.is_version).map_or_else(|| time(text("ts")), in_utc);
+    let mut head = format!("{time}  {}  {}", plain::line(text("ts")), author(message, names));
+    let edited = (message["updated_ts"].is_string() && !layout.is_version).then_some("edited");
     let deleted = (message["deleted"] == true).then_some("deleted");
     for mark in [edited, deleted, layout.mark].into_iter().flatten() {
         head += &format!(" ({mark})");
@@ -114,7 +121,11 @@ fn body(message: &Value, names: &Names<'_>) -> Vec<String> {
 /// A timestamp in UTC; what lies beyond the year 9999 as it is.
 fn time(ts: &str) -> String {
     let known = Ts::parse(ts).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
-    known.map_or_else(|| plain::line(ts), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+    known.map_or_else(|| plain::line(ts), in_utc)
+}
+
+fn in_utc(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 #[cfg(test)]

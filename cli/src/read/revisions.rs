@@ -7,7 +7,6 @@ use shared::archive::{Archive, ItemKey, Query};
 use shared::rules::project;
 
 use super::printer::Printer;
-use super::render::Layout;
 use super::rows::{Rows, row};
 use super::{MessageArgs, ReadError, channel, render};
 
@@ -26,7 +25,7 @@ pub(crate) async fn revisions(
     }
     let mut printer = Printer::new(archive, place.team, &args.read, out);
     while let Some(page) = rows.next().await? {
-        printer.print(&page, |_| Layout { mark: Some("replaced"), ..Layout::default() }).await?;
+        printer.print(&page, render::as_replaced_version).await?;
     }
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
@@ -66,6 +65,10 @@ mod tests {
         let order = ["before", "between", "after"].map(|version| text.find(version).unwrap());
         assert!(order.is_sorted(), "{text}");
         assert!(text.contains("(now)") && text.matches("(replaced)").count() == 2, "{text}");
+        let seconds: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("1970-01-01 00:00:0")).collect();
+        let starts = seconds.iter().map(|rest| &rest[..1]).collect::<String>();
+        assert_eq!(starts, "123", "each version stands at the time of its edit:\n{text}");
         let json = printed(&fixture, "1.000000", true).await.unwrap();
         assert!(json.lines().count() == 2 && !json.contains("after"), "{json}");
     }

@@ -169,7 +169,7 @@ fn everything_is_counted_and_no_label_comes_from_outside() {
             retried("evil_reason"),
             unsigned_retry,
             signed("{"),
-            signed(MESSAGE.replace("C1", "D1")),
+            signed(MESSAGE.replace("\"channel_type\":\"channel\"", "\"channel_type\":\"im\"")),
             signed(r#"{"type":"app_rate_limited","team_id":"T1"}"#),
         ] {
             bench.send(request).await;

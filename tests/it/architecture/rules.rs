@@ -132,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: &["tests/it/"],
-        except: ON_VIRTUAL_TIME,
+        except: &[ON_VIRTUAL_TIME, AT_RANDOM_MOMENTS],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
         why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
@@ -140,8 +140,11 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Tests whose runtime is paused: its timers are exact and cost nothing, so sleeping there is moving a clock.
-pub(super) const ON_VIRTUAL_TIME: &[&str] = &["tests/it/runtime.rs"];
+/// Its runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
+pub(super) const ON_VIRTUAL_TIME: &str = "tests/it/runtime.rs";
+
+/// It kills at random moments: the moment itself is what is tested, nothing is waited for.
+const AT_RANDOM_MOMENTS: &str = "tests/it/crash.rs";
 
 /// Names of files and folders that say nothing.
 pub(super) const EMPTY_NAMES: &[&str] =

@@ -64,6 +64,14 @@ pub async fn up(data: &Path) -> Server {
     listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], data).await
 }
 
+/// `annalist up` on this folder, just started: nobody knows how far it is.
+#[must_use]
+pub fn starting_up(data: &Path) -> Process {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0"]).arg("--data").arg(data);
+    Process::spawn_until(&mut command, listening_address).0
+}
+
 /// `ingest` alone on this folder.
 pub async fn ingest(data: &Path) -> Server {
     listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], data).await

@@ -114,30 +114,23 @@ impl State {
         });
     }
 
-    /// Groups in the order of their oldest messages, each in order up to its first invisible message.
+    /// Messages in the order in which they were sent, each group up to its first invisible message.
     fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
-        let mut groups: Vec<GroupId> = Vec::new();
-        for message in self.messages.iter().filter(|message| message.queue == request.queue) {
-            if !groups.contains(&message.group) {
-                groups.push(message.group.clone());
-            }
-        }
+        let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
-        for group in groups {
-            let mut index = 0;
-            while index < self.messages.len() && deliveries.len() < request.max {
-                let message = &mut self.messages[index];
-                if message.queue != request.queue || message.group != group {
-                    index += 1;
-                } else if !message.is_visible(now) {
-                    break;
-                } else if message.is_exhausted() {
-                    let dead = self.messages.remove(index);
-                    self.append(QueueRef::dead_letters(dead.queue.name), dead.group, dead.body, now, now);
-                } else {
-                    deliveries.push(message.deliver(now, request.visibility_timeout));
-                    index += 1;
-                }
+        let mut index = 0;
+        while index < self.messages.len() && deliveries.len() < request.max {
+            let message = &mut self.messages[index];
+            if message.queue != request.queue || stopped.contains(&message.group) {
+                index += 1;
+            } else if !message.is_visible(now) {
+                stopped.push(message.group.clone());
+            } else if message.is_exhausted() {
+                let dead = self.messages.remove(index);
+                self.append(QueueRef::dead_letters(dead.queue.name), dead.group, dead.body, now, now);
+            } else {
+                deliveries.push(message.deliver(now, request.visibility_timeout));
+                index += 1;
             }
         }
         deliveries

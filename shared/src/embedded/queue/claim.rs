@@ -12,6 +12,9 @@ use crate::clock::TimestampMs;
 use crate::embedded::writer::Transaction;
 use crate::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
+/// From so many messages on, a receive leaves groups to others.
+const SHARED_FROM: usize = 64;
+
 /// What a receive found.
 pub(super) struct Claimed {
     /// Messages that are now leased to the caller.
@@ -74,8 +77,8 @@ pub(super) fn claim(
 }
 
 /// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
-/// later deleting them together touches each page once. Half of the ready groups are left for whoever receives next:
-/// several consumers work side by side even where every group has a backlog.
+/// later deleting them together touches each page once. A large receive that can fill itself from half of the ready
+/// groups leaves the others to whoever receives next, so that consumers work side by side on a backlog.
 fn take(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -85,7 +88,8 @@ fn take(
     owner: i64,
     deliveries: &mut Vec<Delivery>,
 ) -> rusqlite::Result<Vec<Taken>> {
-    let most_groups = memory.groups(queue).ready_groups().div_ceil(2);
+    let mut most_groups =
+        if max >= SHARED_FROM { memory.groups(queue).ready_groups().div_ceil(2) } else { usize::MAX };
     let mut taken: Vec<Taken> = Vec::new();
     let mut next: BTreeSet<(i64, usize)> = BTreeSet::new();
     while deliveries.len() < max {
@@ -102,7 +106,14 @@ fn take(
             taken.push(Taken { group, looked_at: 0, gone, exhausted, blocked: None });
             continue;
         }
-        let Some((seq, place)) = next.pop_first() else { break };
+        let Some((seq, place)) = next.pop_first() else {
+            if most_groups == usize::MAX {
+                break;
+            }
+            // Half of the groups did not fill it.
+            most_groups = usize::MAX;
+            continue;
+        };
         let from = &mut taken[place];
         from.looked_at += 1;
         match standing(transaction, queue, &from.group, seq, owner)? {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::QueueName;
+use shared::queue::{QueueName, Receipt};
 
 use super::bench::{Bench, EVENTS, bodies, bodies_of, message};
 
@@ -90,6 +90,8 @@ pub(super) async fn a_thousand_groups_are_received_each_in_order(bench: Bench) {
     while received.len() < 2000 {
         let deliveries = bench.receive(EVENTS, 1500).await;
         assert!(!deliveries.is_empty(), "only {} messages came", received.len());
+        let receipts: Vec<&Receipt> = deliveries.iter().map(|delivery| &delivery.receipt).collect();
+        assert_eq!(bench.ack(EVENTS, &receipts).await, vec![Ok(()); receipts.len()]);
         received.extend(deliveries.into_iter().map(|delivery| (delivery.group.to_string(), delivery.body)));
     }
     // Stable: what came first of a group stays first.

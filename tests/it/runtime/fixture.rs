@@ -1,0 +1,198 @@
+//! A scripted worker, its queue and its archive on virtual time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::archive::Archive;
+use shared::clock::{Clock, SharedClock, TimestampMs};
+use shared::queue::job::encode_event;
+use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
+use tests::faults::{FaultyArchive, FaultyQueue, Plan};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use workers::quarantine;
+use workers::runtime::{self, Outcome, Ports, Settings, Worker};
+
+/// A clock that follows tokio's, which the tests stop and move.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> TimestampMs {
+        TimestampMs(1_700_000_000_000).plus(self.0.elapsed())
+    }
+}
+
+/// What the worker does when it sees a job; the job's number of tries, this one included, is passed.
+type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
+
+pub(super) enum Act {
+    Finish(Outcome),
+    Panic,
+    Hang(Duration),
+}
+
+pub(super) struct Scripted {
+    script: Script,
+    tries: Mutex<HashMap<String, u32>>,
+    /// Bodies in the order in which they were done.
+    done: Mutex<Vec<String>>,
+    /// Bodies handed over together.
+    pub(super) calls: Mutex<Vec<Vec<String>>>,
+}
+
+impl Scripted {
+    pub(super) fn new(script: impl Fn(&str, u32) -> Act + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            script: Box::new(script),
+            tries: Mutex::default(),
+            done: Mutex::default(),
+            calls: Mutex::default(),
+        })
+    }
+
+    pub(super) fn done(&self) -> Vec<String> {
+        self.done.lock().unwrap().clone()
+    }
+
+    pub(super) fn calls_with(&self, body: &str) -> Vec<Vec<String>> {
+        self.calls.lock().unwrap().iter().filter(|call| call.iter().any(|job| job == body)).cloned().collect()
+    }
+}
+
+#[async_trait]
+impl Worker for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName::Events
+    }
+
+    fn max_batch(&self) -> usize {
+        10
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        self.calls.lock().unwrap().push(jobs.iter().map(|job| name(job).to_owned()).collect());
+        let mut outcomes = Vec::new();
+        for job in jobs {
+            let name = name(job);
+            let tries = {
+                let mut tries = self.tries.lock().unwrap();
+                let tries = tries.entry(name.to_owned()).or_default();
+                *tries += 1;
+                *tries
+            };
+            let outcome = match (self.script)(name, tries) {
+                Act::Finish(outcome) => outcome,
+                Act::Panic => panic!("as scripted"),
+                Act::Hang(time) => {
+                    sleep(time).await;
+                    Outcome::Done
+                }
+            };
+            if outcome == Outcome::Done {
+                self.done.lock().unwrap().push(name.to_owned());
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+}
+
+/// `"a1"` of `{"v":1,"event":"a1"}`.
+fn name(job: &Delivery) -> &str {
+    job.body.split('"').rev().nth(1).unwrap()
+}
+
+pub(super) struct Fixture {
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) archive: Arc<dyn Archive>,
+    pub(super) clock: SharedClock,
+    pub(super) memory: Arc<MemoryArchive>,
+}
+
+impl Fixture {
+    pub(super) fn new() -> Self {
+        Self::faulty(Plan::none(), Plan::none())
+    }
+
+    pub(super) fn faulty(queue: Plan, archive: Plan) -> Self {
+        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let memory = Arc::new(MemoryArchive::new());
+        Self {
+            queue: Arc::new(FaultyQueue::new(Arc::new(MemoryQueue::new(Arc::clone(&clock))), queue)),
+            archive: Arc::new(FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, archive)),
+            clock,
+            memory,
+        }
+    }
+
+    /// Jobs named by their group and a number: `a1` is of group `a`.
+    pub(super) async fn send(&self, jobs: &[&str]) {
+        let messages = jobs.iter().map(|job| Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::of(&[&job[..1]]),
+            dedup: DedupId::of(&[job.as_bytes()]),
+            body: encode_event(&format!("\"{job}\"")),
+        });
+        for sent in self.queue.send(messages.collect()).await {
+            sent.unwrap();
+        }
+    }
+
+    pub(super) fn start(&self, worker: &Arc<Scripted>, settings: Settings) -> Running {
+        let (stop, shutdown) = watch::channel(false);
+        let ports = Ports {
+            queue: Arc::clone(&self.queue),
+            archive: Arc::clone(&self.archive),
+            clock: Arc::clone(&self.clock),
+        };
+        let worker = Arc::clone(worker) as Arc<dyn Worker>;
+        Running { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
+    }
+
+    /// Runs until nothing is waiting, backing off or in flight, then stops.
+    pub(super) async fn run_until_idle(&self, worker: &Arc<Scripted>) {
+        let running = self.start(worker, settings());
+        let idle = async {
+            while !self.queue.depth(QueueName::Events.into()).await.unwrap().is_empty() {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(3600), idle).await.expect("the queue is empty within an hour");
+        running.stop().await;
+    }
+
+    pub(super) async fn quarantined(&self) -> Vec<(String, String)> {
+        let listed = quarantine::list(&*self.memory).await.unwrap();
+        listed.into_iter().map(|job| (job.payload.split('"').rev().nth(1).unwrap().to_owned(), job.reason)).collect()
+    }
+}
+
+pub(super) struct Running {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(super) async fn stop(self) {
+        self.stop.send_replace(true);
+        self.task.await.unwrap();
+    }
+}
+
+pub(super) fn settings() -> Settings {
+    Settings { seed: 7, ..Settings::default() }
+}
+
+pub(super) fn done() -> Act {
+    Act::Finish(Outcome::Done)
+}
+

@@ -1,5 +1,0 @@
-mod convergence;
-mod deliveries;
-mod docs;
-mod message_writer;
-mod runtime;
