@@ -7,7 +7,6 @@ use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::Backend;
 use shared::config::{DataArgs, MetricsArgs};
 use shared::telemetry::{self, listener};
-use tokio::net::TcpListener;
 
 use crate::runtime::{self, Ports, Settings, Worker};
 
@@ -32,11 +31,8 @@ pub async fn run(args: WorkerArgs, worker: impl FnOnce(&Ports) -> Arc<dyn Worker
     let backend = Backend::open(&args.data, Arc::clone(&clock))?;
     let ports = Ports { queue: Arc::clone(&backend.queue), archive: Arc::clone(&backend.archive), clock };
     let worker = worker(&ports);
-    if let Some(address) = args.metrics.metrics_listen {
+    if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
         let handle = telemetry::metrics::install()?;
-        let listener = TcpListener::bind(address).await.map_err(|error| {
-            anyhow::anyhow!("cannot serve metrics on {address}: {error}; choose another --metrics-listen")
-        })?;
         let mut until = shutdown.clone();
         tokio::spawn(listener::serve_metrics(listener, handle, async move {
             drop(until.wait_for(|shutdown| *shutdown).await);

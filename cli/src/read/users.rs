@@ -57,7 +57,7 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
     }
     let called =
         [text("display_name"), text("name")].into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-    let line =
-        format!("{:<12} {called:<20} {:<28} {}{marks}", text("user_id"), text("real_name"), text("tz"));
+    let real_name = Some(text("real_name")).filter(|name| *name != called).unwrap_or_default();
+    let line = format!("{:<12}  {called:<20}  {real_name:<28}{marks}", text("user_id"));
     Ok(writeln!(out, "{}", line.trim_end())?)
 }

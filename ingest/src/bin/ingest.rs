@@ -11,7 +11,7 @@ use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::Backend;
 use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
-use shared::telemetry::{self, listener::serve_metrics};
+use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -51,26 +51,28 @@ async fn main() -> ExitCode {
 async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
     let shutdown = shared::shutdown::on_signal().context("cannot listen to signals")?;
     // Both addresses first: what is in use already shows before anything is written.
-    let events = bind(command.listen.listen, "--listen").await?;
-    let metrics =
-        bind(command.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN), "--metrics-listen").await?;
-    let (address, metrics_address) = (events.local_addr()?, metrics.local_addr()?);
-    let handle = telemetry::metrics::install()?;
+    let events = bind(command.listen.listen).await?;
+    let metrics = listener::bind(command.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
+    let address = events.local_addr()?;
+    if let Some(metrics) = metrics {
+        let handle = telemetry::metrics::install()?;
+        tracing::info!(address = %metrics.local_addr()?, "metrics listening");
+        tokio::spawn(listener::serve_metrics(metrics, handle, ends(shutdown.clone())));
+    }
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.data, Arc::clone(&clock))?;
     let router =
         router(Ingest { queue: Arc::clone(&backend.queue), secrets, clock, limits: Limits::default() });
-    let scrapes = tokio::spawn(serve_metrics(metrics, handle, ends(shutdown.clone())));
-    tracing::info!(%address, %metrics_address, data = %command.data.data.display(), "listening");
+    tracing::info!(%address, data = %command.data.data.display(), "listening");
     serve(events, router, ends(shutdown)).await;
     backend.close().await;
-    scrapes.await.context("the metrics listener failed")
+    Ok(())
 }
 
-async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .map_err(|error| anyhow!("cannot listen on {address}: {error}; choose another address with {flag}"))
+        .map_err(|error| anyhow!("cannot listen on {address}: {error}; choose another address with --listen"))
 }
 
 async fn ends(mut shutdown: watch::Receiver<bool>) {

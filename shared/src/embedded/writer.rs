@@ -187,7 +187,8 @@ impl Thread {
                 self.rollbacks += 1;
                 // Fails where there is nothing to roll back.
                 drop(self.connection.execute_batch("ROLLBACK"));
-                tracing::error!(%error, operations = batch.len(), "a transaction failed and was rolled back");
+                // Whoever asked says what it means for them.
+                tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
             }
             for operation in batch {
                 operation.finish(outcome.clone());

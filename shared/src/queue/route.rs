@@ -37,11 +37,13 @@ impl Audience {
     /// What the event says about its conversation. The id's first letter decides only for `D…`.
     #[must_use]
     pub fn of(event: &EventHeader<'_>) -> Self {
+        if event.channel().is_some_and(|channel| channel.starts_with('D')) {
+            return Self::Direct;
+        }
         match event.channel_type.as_deref() {
             Some("im" | "mpim" | "app_home") => Self::Direct,
             Some("channel") => Self::Public,
             Some("group") => Self::Private,
-            Some(_) | None if event.channel().is_some_and(|channel| channel.starts_with('D')) => Self::Direct,
             Some(_) | None => Self::Untyped,
         }
     }
@@ -177,6 +179,7 @@ mod tests {
     fn direct_messages_go_nowhere() {
         for json in [
             r#"{"type":"message","channel":"D1"}"#,
+            r#"{"type":"message","channel":"D1","channel_type":"channel"}"#,
             r#"{"type":"message","channel":"C1","channel_type":"im"}"#,
             r#"{"type":"message","channel":"G1","channel_type":"mpim"}"#,
             r#"{"type":"reaction_added","item":{"type":"message","channel":"D1"}}"#,

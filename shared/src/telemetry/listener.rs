@@ -1,6 +1,7 @@
 //! Serves metrics on a listener of their own, so that they never share an address with Slack's requests.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,30 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Prometheus' text format. <https://prometheus.io/docs/instrumenting/exposition_formats/>
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Binds the address that was asked for, or `default`, which is a courtesy: where it is taken, no metrics are served.
+///
+/// # Errors
+/// Where the address that was asked for cannot be bound; the line names it and the flag.
+pub async fn bind(asked: Option<SocketAddr>, default: Option<SocketAddr>) -> Result<Option<TcpListener>, BindError> {
+    let Some(address) = asked.or(default) else { return Ok(None) };
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(source) if asked.is_some() => Err(BindError { address, source }),
+        Err(error) => {
+            tracing::warn!(%address, %error, "no metrics are served; --metrics-listen chooses another address");
+            Ok(None)
+        }
+    }
+}
+
+/// The metrics address that was asked for is taken or not of this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics on {address}: {source}; choose another address with --metrics-listen")]
+pub struct BindError {
+    address: SocketAddr,
+    source: std::io::Error,
+}
 
 /// Answers `GET /metrics` until `shutdown` resolves, and folds what was recorded meanwhile.
 pub async fn serve_metrics(

@@ -140,8 +140,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Its runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
-pub(super) const ON_VIRTUAL_TIME: &str = "tests/it/runtime.rs";
+/// Their runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
+pub(super) const ON_VIRTUAL_TIME: &str = "tests/it/runtime/";
 
 /// It kills at random moments: the moment itself is what is tested, nothing is waited for.
 const AT_RANDOM_MOMENTS: &str = "tests/it/crash.rs";

@@ -38,6 +38,9 @@ const FOREIGN_POLL: Duration = Duration::from_millis(25);
 /// A waiting receive looks again at least this often, whatever the signals say: it notices a process that died.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
+/// No receive waits longer, whatever it asked for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
 /// Messages handed out by one receive, however many were asked for: they are held in memory.
 const MAX_RECEIVE: usize = 1000;
 
@@ -130,14 +133,11 @@ impl Queue for EmbeddedQueue {
             send::send(transaction, &mut memory, &fitting)
         };
         let sent = self.writer.run(work).await;
-        match &sent {
-            Ok(duplicates) => {
-                for queue in duplicates {
-                    metrics::counter!(QUEUE_DUPLICATES, "queue" => queue.spec().label).increment(1);
-                }
-                queues.into_iter().for_each(|queue| self.announce(queue));
+        if let Ok(duplicates) = &sent {
+            for queue in duplicates {
+                metrics::counter!(QUEUE_DUPLICATES, "queue" => queue.spec().label).increment(1);
             }
-            Err(error) => tracing::error!(%error, "a send failed"),
+            queues.into_iter().for_each(|queue| self.announce(queue));
         }
         sizes
             .into_iter()
@@ -151,7 +151,7 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        let deadline = Instant::now() + request.wait;
+        let deadline = Instant::now() + request.wait.min(LONGEST_WAIT);
         let Some(arrivals) = self.arrivals.get(&request.queue) else { return Ok(Vec::new()) };
         loop {
             let arrival = arrivals.notified();
