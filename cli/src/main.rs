@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use shared::clock::SystemClock;
@@ -79,7 +80,8 @@ fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    let result = run(command, program, &mut out).and_then(|()| Ok(out.flush()?));
+    let result =
+        run(command, program, &mut out).and_then(|()| out.flush().context("cannot write the output"));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),

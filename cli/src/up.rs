@@ -9,7 +9,7 @@ use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::Backend;
 use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
-use shared::telemetry;
+use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -39,7 +39,7 @@ async fn serve(args: &UpArgs, secrets: SigningSecrets, out: &mut dyn Write) -> a
     let clock: SharedClock = SystemClock::shared();
     // Before the data folder is made: what fails here leaves nothing behind.
     let listener = listen(args.listen.listen).await?;
-    let metrics = metrics_listener(args.metrics.metrics_listen).await?;
+    let metrics = listener::bind(args.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
     let backend = Backend::open(&args.data, Arc::clone(&clock))?;
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
@@ -69,25 +69,10 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     }
 }
 
-/// Metrics were asked for on this address, or are a courtesy on the default one.
-async fn metrics_listener(asked: Option<SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
-    let address = asked.unwrap_or(DEFAULT_METRICS_LISTEN);
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if asked.is_some() => {
-            bail!("cannot serve metrics on {address}: {error}; choose another address with --metrics-listen")
-        }
-        Err(error) => {
-            tracing::warn!(%address, %error, "no metrics are served; --metrics-listen chooses another address");
-            Ok(None)
-        }
-    }
-}
-
 fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let handle = telemetry::metrics::install()?;
-    tokio::spawn(telemetry::listener::serve_metrics(listener, handle, turned(shutdown)));
+    tokio::spawn(listener::serve_metrics(listener, handle, turned(shutdown)));
     tracing::info!(%address, "metrics listening");
     Ok(())
 }

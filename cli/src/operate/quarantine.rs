@@ -18,6 +18,8 @@ use crate::plain;
 /// So much of a reason fits a list.
 const REASON: usize = 100;
 
+const NOTHING: &str = "Nothing is in quarantine.";
+
 /// `annalist quarantine …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineCommand {
@@ -84,8 +86,12 @@ pub(crate) async fn run(
             replay(backend, clock, &job, out).await
         }
         QuarantineCommand::Replay { id: None, .. } => {
-            for job in quarantine::list(archive).await? {
-                replay(backend, clock, &job, out).await?;
+            let jobs = quarantine::list(archive).await?;
+            for job in &jobs {
+                replay(backend, clock, job, out).await?;
+            }
+            if jobs.is_empty() {
+                writeln!(out, "{NOTHING}")?;
             }
             Ok(())
         }
@@ -155,7 +161,7 @@ async fn list(archive: &dyn Archive, json: bool, out: &mut dyn Write) -> anyhow:
     }
     if !json {
         match jobs.first() {
-            None => writeln!(out, "Nothing is in quarantine.")?,
+            None => writeln!(out, "{NOTHING}")?,
             Some(_) => writeln!(
                 out,
                 "\n`annalist quarantine show ID` shows a job, `replay ID` sends it again, `drop ID` removes it."

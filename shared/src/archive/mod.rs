@@ -17,7 +17,7 @@ pub use update::{Guard, Update, WriteOutcome};
 pub const MAX_ITEM_BYTES: usize = 4 * 1024 * 1024;
 
 /// What the archive could not do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum ArchiveError {
     /// The backend did not answer in time or failed. Nothing is known about the write; doing it again is safe.
     #[error("the archive is unavailable: {0}")]
@@ -82,6 +82,16 @@ pub trait Archive: Send + Sync + 'static {
     /// Applies one update atomically and durably: see [`Update::apply`] for the rule every backend follows.
     async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError>;
 
+    /// Applies many updates, each atomically on its own; one result per update, in their order. For backends where many
+    /// together cost less than each alone.
+    async fn write_all(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            outcomes.push(self.write(update).await);
+        }
+        outcomes
+    }
+
     /// The item as of every write that was answered before this call.
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError>;
 
@@ -103,10 +113,23 @@ pub trait Archive: Send + Sync + 'static {
 /// As [`Archive::write`].
 pub async fn write(archive: &dyn Archive, update: &Update) -> Result<WriteOutcome, ArchiveError> {
     let outcome = archive.write(update).await?;
-    if let WriteOutcome::Rejected(stored) = &outcome {
-        settle_absent(archive, update, stored).await?;
-    }
+    settle(archive, update, &outcome).await?;
     Ok(outcome)
+}
+
+/// Does the second half of [`write`], where the first is done already.
+///
+/// # Errors
+/// As [`Archive::write`].
+pub async fn settle(
+    archive: &dyn Archive,
+    update: &Update,
+    outcome: &WriteOutcome,
+) -> Result<(), ArchiveError> {
+    match outcome {
+        WriteOutcome::Applied => Ok(()),
+        WriteOutcome::Rejected(stored) => settle_absent(archive, update, stored).await,
+    }
 }
 
 /// Writes those set-if-absent attributes of `update` that `stored` lacks.

@@ -25,38 +25,66 @@ impl EmbeddedArchive {
     }
 }
 
-enum Written {
-    Outcome(WriteOutcome),
-    TooLarge(usize),
-}
-
 #[async_trait]
 impl Archive for EmbeddedArchive {
     async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        // Most updates meet no item. What they insert is rendered here, beside the writer thread.
-        if let Some(attributes) = update.fresh() {
-            let fresh = Rendered::new(attributes.iter().map(|(name, value)| (*name, &**value)));
-            check_size(&update.key, fresh.json.len())?;
-            let key = update.key.clone();
-            if self
-                .writer
-                .run(move |transaction| insert(transaction.connection, &key, &fresh))
-                .await
-                .map_err(unavailable)?
-            {
-                return Ok(WriteOutcome::Applied);
+        let mut outcomes = self.write_all(&[update]).await;
+        outcomes.pop().unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into())))
+    }
+
+    async fn write_all(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        // Most updates meet no item. What they insert is rendered here, beside the writer thread, and nothing is
+        // copied for them; only those that do meet one are.
+        let mut outcomes: Vec<Option<Result<WriteOutcome, ArchiveError>>> = Vec::with_capacity(updates.len());
+        let mut fresh = Vec::with_capacity(updates.len());
+        for (place, update) in updates.iter().enumerate() {
+            let rendered = update
+                .fresh()
+                .map(|fresh| Rendered::new(fresh.iter().map(|(name, value)| (*name, &**value))));
+            let size =
+                rendered.as_ref().map_or(Ok(()), |rendered| check_size(&update.key, rendered.json.len()));
+            outcomes.push(size.err().map(Err));
+            if let (Some(rendered), None) = (rendered, &outcomes[place]) {
+                fresh.push((place, update.key.clone(), rendered));
             }
         }
-        let update = update.clone();
-        match self
-            .writer
-            .run(move |transaction| merge(transaction.connection, &update))
-            .await
-            .map_err(unavailable)?
-        {
-            Written::Outcome(outcome) => Ok(outcome),
-            Written::TooLarge(bytes) => Err(ArchiveError::TooLarge { bytes }),
+        if !fresh.is_empty() {
+            let work = move |transaction: &Transaction<'_>| {
+                let inserts = fresh
+                    .iter()
+                    .map(|(place, key, fresh)| Ok((*place, insert(transaction.connection, key, fresh)?)));
+                inserts.collect::<rusqlite::Result<Vec<_>>>()
+            };
+            match self.writer.run(work).await {
+                Ok(inserted) => {
+                    for (place, _) in inserted.into_iter().filter(|(_, inserted)| *inserted) {
+                        outcomes[place] = Some(Ok(WriteOutcome::Applied));
+                    }
+                }
+                Err(error) => return vec![Err(unavailable(error)); updates.len()],
+            }
         }
+        let met: Vec<(usize, Update)> = updates
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| outcomes[*place].is_none())
+            .map(|(place, update)| (place, (*update).clone()))
+            .collect();
+        if !met.is_empty() {
+            let work = move |transaction: &Transaction<'_>| {
+                let merges =
+                    met.iter().map(|(place, update)| Ok((*place, merge(transaction.connection, update)?)));
+                merges.collect::<rusqlite::Result<Vec<_>>>()
+            };
+            match self.writer.run(work).await {
+                Ok(merged) => merged.into_iter().for_each(|(place, outcome)| outcomes[place] = Some(outcome)),
+                Err(error) => {
+                    let unanswered = outcomes.iter_mut().filter(|outcome| outcome.is_none());
+                    unanswered.for_each(|outcome| *outcome = Some(Err(unavailable(error.clone()))));
+                }
+            }
+        }
+        outcomes.into_iter().flatten().collect()
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
@@ -141,15 +169,15 @@ fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite:
 }
 
 /// Reads an item, applies the update, and writes it back, all within one transaction.
-fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Written> {
+fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
     let stored = read_item(connection, &update.key)?;
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
         let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
-        return Ok(Written::Outcome(WriteOutcome::Rejected(stored.map_or_else(nothing, |(_, item)| item))));
+        return Ok(Ok(WriteOutcome::Rejected(stored.map_or_else(nothing, |(_, item)| item))));
     };
     let rendered = Rendered::new(attributes.iter().map(|(name, value)| (name.as_str(), value)));
-    if let Err(ArchiveError::TooLarge { bytes }) = check_size(&update.key, rendered.json.len()) {
-        return Ok(Written::TooLarge(bytes));
+    if let Err(error) = check_size(&update.key, rendered.json.len()) {
+        return Ok(Err(error));
     }
     match stored {
         Some((rowid, _)) => {
@@ -160,7 +188,7 @@ fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Written> 
         // The item was deleted after the insert had met it.
         None => drop(insert(connection, &update.key, &rendered)?),
     }
-    Ok(Written::Outcome(WriteOutcome::Applied))
+    Ok(Ok(WriteOutcome::Applied))
 }
 
 fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<(i64, Item)>> {

@@ -1,18 +1,21 @@
 //! Connections that only read. They see what was committed when a read starts.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 use super::connection::open_for_reading;
 
-/// Idle connections kept open; more reads at once open more for as long as they last.
-const IDLE: usize = 4;
+/// Reads at once. More would not be faster: they come from the page cache and cost processor time, and opening a
+/// connection costs more than most reads.
+const CONNECTIONS: usize = 4;
 
 /// A small pool.
 pub(super) struct Readers {
     file: PathBuf,
+    permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
     /// `data_version` compares within one connection only.
     probe: Mutex<Option<Connection>>,
@@ -20,16 +23,22 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self { file, idle: Mutex::new(Vec::new()), probe: Mutex::new(None) }
+        Self {
+            file,
+            permits: Semaphore::new(CONNECTIONS),
+            idle: Mutex::new(Vec::new()),
+            probe: Mutex::new(None),
+        }
     }
 
     /// Runs a read on a thread that may block.
-    pub(super) async fn read<T, F>(self: &std::sync::Arc<Self>, work: F) -> Result<T, String>
+    pub(super) async fn read<T, F>(self: &Arc<Self>, work: F) -> Result<T, String>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let readers = std::sync::Arc::clone(self);
+        let _permit = self.permits.acquire().await.map_err(|closed| closed.to_string())?;
+        let readers = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || readers.read_now(work));
         match read.await {
             Ok(result) => result.map_err(|error| error.to_string()),
@@ -43,10 +52,7 @@ impl Readers {
             None => open_for_reading(&self.file)?,
         };
         let result = work(&connection)?;
-        let mut idle = self.idle();
-        if idle.len() < IDLE {
-            idle.push(connection);
-        }
+        self.idle().push(connection);
         Ok(result)
     }
 

@@ -37,7 +37,10 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 ///
 /// # Errors
 /// Where the address that was asked for cannot be bound; the line names it and the flag.
-pub async fn bind(asked: Option<SocketAddr>, default: Option<SocketAddr>) -> Result<Option<TcpListener>, BindError> {
+pub async fn bind(
+    asked: Option<SocketAddr>,
+    default: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, BindError> {
     let Some(address) = asked.or(default) else { return Ok(None) };
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(Some(listener)),

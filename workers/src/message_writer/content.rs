@@ -49,7 +49,18 @@ pub(super) async fn write(
 
 /// A version nobody edited: whatever it replaces has the same edit time, so nothing has to be kept before.
 async fn write_first(archive: &dyn Archive, content: &Content) -> Result<Standing, ArchiveError> {
-    match archive::write(archive, content.if_newer()).await? {
+    let outcome = archive.write(content.if_newer()).await?;
+    settle(archive, content, outcome).await
+}
+
+/// What follows once [`Content::if_newer`] was written.
+pub(super) async fn settle(
+    archive: &dyn Archive,
+    content: &Content,
+    outcome: WriteOutcome,
+) -> Result<Standing, ArchiveError> {
+    archive::settle(archive, content.if_newer(), &outcome).await?;
+    match outcome {
         WriteOutcome::Applied => Ok(Standing::AtLeast { version: content.version().clone(), replaced: None }),
         WriteOutcome::Rejected(stored) => lost(archive, content, &stored).await,
     }

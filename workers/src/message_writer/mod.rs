@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError};
+use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
 use shared::queue::job::{Job, JobError};
 use shared::queue::route::INVALID_GROUP;
 use shared::queue::{Delivery, GroupId, QueueName};
@@ -43,24 +43,14 @@ impl MessageWriter {
         Self { archive, audiences: Audiences::default() }
     }
 
-    /// The events of one group, in order. Which of them are stored depends on the ones before; what they write does
-    /// not, so it is written side by side.
-    async fn handle_group(&self, jobs: Vec<(usize, &Delivery)>) -> Vec<(usize, Outcome)> {
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        let mut kept = Vec::with_capacity(jobs.len());
+    /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
+    /// order; what they write does not.
+    async fn admit_group(&self, jobs: Vec<(usize, &Delivery)>) -> Vec<(usize, Result<Vec<Change>, Failure>)> {
+        let mut admitted = Vec::with_capacity(jobs.len());
         for (place, job) in jobs {
-            match self.admit(job).await {
-                Ok(Some(changes)) => kept.push((place, changes)),
-                Ok(None) => outcomes.push((place, Outcome::Done)),
-                Err(failure) => outcomes.push((place, failure.outcome())),
-            }
+            admitted.push((place, self.admit(job).await.map(Option::unwrap_or_default)));
         }
-        let written = join_all(kept.into_iter().map(|(place, changes)| async move {
-            let result = self.write(changes).await;
-            (place, result.map_or_else(|error| Failure::from(error).outcome(), |()| Outcome::Done))
-        }));
-        outcomes.extend(written.await);
-        outcomes
+        admitted
     }
 
     /// What a job changes, or `None` where nothing of it is stored.
@@ -100,18 +90,50 @@ impl MessageWriter {
         Ok(Some(changes))
     }
 
-    /// Writes an event's changes, contents before what they replaced.
-    async fn write(&self, changes: Vec<Change>) -> Result<(), ArchiveError> {
+    /// Writes the changes of many events: what each begins with at once, the rest side by side.
+    async fn write(&self, events: &[Vec<Change>]) -> Vec<Result<(), ArchiveError>> {
+        let openings: Vec<&Update> = events.iter().filter_map(|changes| opening(changes)).collect();
+        let mut opened = self.archive.write_all(&openings).await.into_iter();
+        let finishing = events.iter().map(|changes| {
+            let opened = opening(changes).and_then(|_| opened.next());
+            self.finish(changes, opened)
+        });
+        join_all(finishing).await
+    }
+
+    /// Writes an event's changes, from the one after its opening on.
+    async fn finish(
+        &self,
+        changes: &[Change],
+        opened: Option<Result<WriteOutcome, ArchiveError>>,
+    ) -> Result<(), ArchiveError> {
+        let archive = &*self.archive;
         let mut standing = None;
+        let mut opened = opened.transpose()?;
         for change in changes {
-            match change {
-                Change::Content(content) => {
-                    standing = Some(content::write(&*self.archive, &content, standing).await?)
+            match (change, opened.take()) {
+                (Change::Content(content), Some(outcome)) => {
+                    standing = Some(content::settle(archive, content, outcome).await?);
                 }
-                Change::Register(update) => drop(archive::write(&*self.archive, &update).await?),
+                (Change::Content(content), None) => {
+                    standing = Some(content::write(archive, content, standing).await?);
+                }
+                (Change::Register(update), Some(outcome)) => {
+                    archive::settle(archive, update, &outcome).await?
+                }
+                (Change::Register(update), None) => drop(archive::write(archive, update).await?),
             }
         }
         Ok(())
+    }
+}
+
+/// What can be written of an event without reading anything first: all of a plain message.
+fn opening(changes: &[Change]) -> Option<&Update> {
+    match changes.first()? {
+        Change::Content(content) if content.is_edit() => None,
+        Change::Content(content) => Some(content.if_newer()),
+        Change::Register(update) => Some(update),
     }
 }
 
@@ -135,9 +157,20 @@ impl Worker for MessageWriter {
             groups.entry(&job.group).or_default().push((place, job));
         }
         let mut outcomes = vec![Outcome::retry("not reached"); jobs.len()];
-        let handled = join_all(groups.into_values().map(|group| self.handle_group(group))).await;
-        for (place, outcome) in handled.into_iter().flatten() {
-            outcomes[place] = outcome;
+        let admitted = join_all(groups.into_values().map(|group| self.admit_group(group))).await;
+        let mut places = Vec::with_capacity(jobs.len());
+        let mut events = Vec::with_capacity(jobs.len());
+        for (place, admitted) in admitted.into_iter().flatten() {
+            match admitted {
+                Ok(changes) => {
+                    places.push(place);
+                    events.push(changes);
+                }
+                Err(failure) => outcomes[place] = failure.outcome(),
+            }
+        }
+        for (place, written) in places.into_iter().zip(self.write(&events).await) {
+            outcomes[place] = written.map_or_else(|error| Failure::from(error).outcome(), |()| Outcome::Done);
         }
         outcomes
     }

@@ -1,24 +1,69 @@
-//! What the figures were taken on.
+//! What the figures were taken on, and how much else it was doing.
 
 use std::fs;
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use ::tests::harness::binaries::binaries;
 use anyhow::Context;
 use tempfile::TempDir;
 
-/// One line about the machine.
-pub(crate) fn line() -> String {
-    let cores = available_parallelism().map_or(0, usize::from);
+/// Linux reports CPU time in ticks of this length on every machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Watches how much of the machine others take while the bench runs.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    started: Instant,
+    busy: Duration,
+    own: Duration,
+}
+
+impl Watch {
+    /// Starts to watch.
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now(), busy: busy(), own: own() }
+    }
+
+    /// One line about the machine since the start.
+    pub(crate) fn line(&self) -> String {
+        let cores = available_parallelism().map_or(0, usize::from);
+        let elapsed = self.started.elapsed();
+        let others = (busy() - self.busy).saturating_sub(own() - self.own);
+        let others_percent = others.as_secs_f64() / (elapsed.as_secs_f64() * cores as f64) * 100.0;
+        format!(
+            "{cores} cores ({}), Linux {}; other processes took {others_percent:.0} % of it during the {:.0} s",
+            cpu_model(),
+            fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+            elapsed.as_secs_f64()
+        )
+    }
+}
+
+/// CPU time of everything on the machine, what a hypervisor took away included.
+fn busy() -> Duration {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields: Vec<u32> =
+        stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1).map(number).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    [0, 1, 2, 5, 6, 7].iter().filter_map(|at| fields.get(*at)).map(|ticks| TICK * *ticks).sum()
+}
+
+/// CPU time of this process and of every server it has ended.
+fn own() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_ascii_whitespace().skip(11).take(4).map(|ticks| TICK * number(ticks)).sum()
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_default()
+}
+
+fn cpu_model() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .map_or("unknown CPU", |rest| rest.trim_start_matches([' ', '\t', ':']));
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or("?");
-    format!("{cores} cores ({model}), Linux {}, load average {load} at the end", kernel.trim())
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+    model.map_or("unknown CPU", |model| model.trim_start_matches([' ', '\t', ':'])).to_owned()
 }
 
 /// A new folder for a server's data, on the disk that holds the target directory: a temporary folder may lie in
@@ -26,4 +71,20 @@ pub(crate) fn line() -> String {
 pub(crate) fn data_folder() -> anyhow::Result<TempDir> {
     let target = binaries().annalist.parent().context("a program lies in a folder")?;
     tempfile::tempdir_in(target).context("cannot make a folder for data")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_at_least_as_busy_as_this_process() {
+        let mut sum = 0_u64;
+        let until = Instant::now() + 3 * TICK;
+        while Instant::now() < until {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(own() > Duration::ZERO && busy() >= own());
+        assert!(Watch::start().line().contains("other processes took"));
+    }
 }

@@ -103,9 +103,11 @@ fn main() -> anyhow::Result<()> {
     }
     progress("building the binaries");
     tests::harness::binaries::binaries();
+    let watch = machine::Watch::start();
     let report = runtime(false)?.block_on(measure(&args))?;
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    write!(std::io::stdout().lock(), "{}", report.markdown(&command)).context("cannot write the report")
+    write!(std::io::stdout().lock(), "{}", report.markdown(&watch.line(), &command))
+        .context("cannot write the report")
 }
 
 async fn measure(args: &Args) -> anyhow::Result<Report> {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::machine;
-
 /// A goal and what was measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Goal {
@@ -62,11 +60,10 @@ impl Report {
         self.sections.push(section);
     }
 
-    /// The report as Markdown; `arguments` are those of this run.
-    pub(crate) fn markdown(&self, arguments: &str) -> String {
+    /// The report as Markdown; `machine` says what it was measured on, `arguments` are those of this run.
+    pub(crate) fn markdown(&self, machine: &str, arguments: &str) -> String {
         let mut text = format!(
-            "Machine: {}.\nCommand: `cargo run --release -p tests --bin bench -- {arguments}`\n",
-            machine::line()
+            "Machine: {machine}.\nCommand: `cargo run --release -p tests --bin bench -- {arguments}`\n"
         );
         let goals: Vec<_> = self
             .sections
@@ -165,7 +162,7 @@ mod tests {
             rows: vec![vec!["1".into()]],
             goals: vec![Goal::at_least("fast", 2.0, 3.0, " ×"), Goal::at_most("small", 2.0, 3.0, " MiB")],
         };
-        let text = Report { sections: vec![section] }.markdown("x");
+        let text = Report { sections: vec![section] }.markdown("m", "x");
         assert!(text.contains("| fast | 2.00 × | ≥ 3.00 × | **falls short** |"), "{text}");
         assert!(text.contains("| small | 2.00 MiB | ≤ 3.00 MiB | met |"), "{text}");
     }
