@@ -21,7 +21,8 @@ const SENDERS: usize = 6;
 const MINUTE: Duration = Duration::from_millis(20);
 /// `annalist up` has recovered and listens after about this long.
 const STARTING_US: u64 = 60_000;
-const IDLE_DEADLINE: Duration = Duration::from_secs(60);
+/// Shorter than a lease: what a killed process held is free at once.
+const IDLE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A moment within the life of a server that has just acked something.
 async fn a_random_moment(load: &mut Load, random: &mut fastrand::Rng) {

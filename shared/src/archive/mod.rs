@@ -95,6 +95,15 @@ pub trait Archive: Send + Sync + 'static {
     /// The item as of every write that was answered before this call.
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError>;
 
+    /// Many items, as [`Archive::get`] would answer each, in the order of the keys.
+    async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        let mut items = Vec::with_capacity(keys.len());
+        for key in keys {
+            items.push(self.get(key).await?);
+        }
+        Ok(items)
+    }
+
     /// One page of items. `Partition::Parent` may lag behind writes on some backends.
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError>;
 

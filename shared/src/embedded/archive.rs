@@ -88,9 +88,18 @@ impl Archive for EmbeddedArchive {
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        let key = key.clone();
+        Ok(self.get_all(&[key]).await?.pop().flatten())
+    }
+
+    async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<ItemKey> = keys.iter().map(|key| (*key).clone()).collect();
         self.readers
-            .read(move |connection| Ok(read_item(connection, &key)?.map(|(_, item)| item)))
+            .read(move |connection| {
+                keys.iter().map(|key| Ok(read_item(connection, key)?.map(|(_, item)| item))).collect()
+            })
             .await
             .map_err(ArchiveError::Unavailable)
     }

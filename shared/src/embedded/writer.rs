@@ -5,11 +5,12 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::presence::Presence;
 use crate::clock::{SharedClock, TimestampMs};
@@ -19,6 +20,14 @@ const WAITING: usize = 8192;
 
 /// A transaction ends when it has taken this long, so that no answer waits for an endless queue of others.
 const MAX_TRANSACTION: Duration = Duration::from_millis(20);
+
+/// A transaction is kept open this long for the next operation, as long as they keep coming: after a commit everyone
+/// who was answered comes back at about the same time, and a sync for the first of them alone would make the others
+/// wait for two.
+const GATHER: Duration = Duration::from_micros(150);
+
+/// And no longer than this in all.
+const MAX_GATHERING: Duration = Duration::from_millis(2);
 
 /// How long to wait for the lock of another process before the operations fail. Its transactions take about 20 ms.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -91,7 +100,8 @@ where
 /// Handle of the thread.
 pub(super) struct Writer {
     sender: Mutex<Option<mpsc::Sender<Box<dyn Operation>>>>,
-    stopped: tokio::sync::watch::Receiver<bool>,
+    places: Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
 }
 
 impl Writer {
@@ -101,12 +111,14 @@ impl Writer {
         presence: Presence,
         clock: SharedClock,
     ) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let (stopping, stopped) = tokio::sync::watch::channel(false);
+        let (sender, receiver) = mpsc::channel();
+        let places = Arc::new(Semaphore::new(WAITING));
+        let (stopping, stopped) = watch::channel(false);
         let thread = Thread {
             connection,
             presence,
             clock,
+            places: Arc::clone(&places),
             looked_around: None,
             others_alive: false,
             rollbacks: 0,
@@ -114,10 +126,10 @@ impl Writer {
             data_version: 0,
         };
         std::thread::Builder::new().name("annalist-writer".into()).spawn(move || {
-            thread.run(receiver);
+            thread.run(&receiver);
             stopping.send_replace(true);
         })?;
-        Ok(Self { sender: Mutex::new(Some(sender)), stopped })
+        Ok(Self { sender: Mutex::new(Some(sender)), places, stopped })
     }
 
     /// Runs `work` in the next transaction and answers when it is durable. `work` may run more than once only if its
@@ -137,11 +149,14 @@ impl Writer {
         F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
         A: FnOnce(T) + Send + 'static,
     {
-        let sender = self.sender().clone().ok_or_else(closed)?;
+        // The thread gives the place back when it takes the operation up.
+        self.places.acquire().await.map_err(|_| closed())?.forget();
         let (reply, answer) = oneshot::channel();
         let operation = Box::new(Answered { work, result: None, reply, abandoned });
-        sender.send(operation).await.map_err(|_| closed())?;
-        drop(sender);
+        match &*self.sender() {
+            Some(sender) => sender.send(operation).map_err(|_| closed())?,
+            None => return Err(closed()),
+        }
         answer.await.map_err(|_| closed())?
     }
 
@@ -166,6 +181,7 @@ struct Thread {
     connection: Connection,
     presence: Presence,
     clock: SharedClock,
+    places: Arc<Semaphore>,
     looked_around: Option<Instant>,
     others_alive: bool,
     rollbacks: u64,
@@ -174,14 +190,15 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(mut self, mut receiver: mpsc::Receiver<Box<dyn Operation>>) {
+    fn run(mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) {
         if let Err(error) = self.connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES) {
             tracing::warn!(%error, "the log's checkpoint interval could not be set");
         }
-        while let Some(first) = receiver.blocking_recv() {
+        while let Ok(first) = receiver.recv() {
+            self.places.add_permits(1);
             self.look_around();
             let mut batch = vec![first];
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch, &mut receiver)))
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch, receiver)))
                 .unwrap_or_else(|_| Err(WriteError("an operation panicked".into())));
             if let Err(error) = &outcome {
                 self.rollbacks += 1;
@@ -204,7 +221,7 @@ impl Thread {
     fn commit(
         &mut self,
         batch: &mut Vec<Box<dyn Operation>>,
-        receiver: &mut mpsc::Receiver<Box<dyn Operation>>,
+        receiver: &mpsc::Receiver<Box<dyn Operation>>,
     ) -> Result<(), WriteError> {
         let began = Instant::now();
         self.begin().map_err(write_error)?;
@@ -230,8 +247,11 @@ impl Thread {
             if began.elapsed() > MAX_TRANSACTION {
                 break;
             }
-            match receiver.try_recv() {
-                Ok(operation) => batch.push(operation),
+            match receiver.try_recv().or_else(|_| self.gather(receiver, began)) {
+                Ok(operation) => {
+                    self.places.add_permits(1);
+                    batch.push(operation);
+                }
                 Err(_) => break,
             }
         }
@@ -240,6 +260,19 @@ impl Thread {
             .and_then(|mut commit| commit.execute([]))
             .map_err(write_error)?;
         Ok(())
+    }
+
+    /// Waits a moment for the next operation.
+    fn gather(
+        &self,
+        receiver: &mpsc::Receiver<Box<dyn Operation>>,
+        began: Instant,
+    ) -> Result<Box<dyn Operation>, RecvTimeoutError> {
+        if began.elapsed() > MAX_GATHERING {
+            Err(RecvTimeoutError::Timeout)
+        } else {
+            receiver.recv_timeout(GATHER)
+        }
     }
 
     fn begin(&self) -> rusqlite::Result<()> {

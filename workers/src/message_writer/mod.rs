@@ -16,6 +16,7 @@ use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
 use shared::queue::job::{Job, JobError};
 use shared::queue::route::INVALID_GROUP;
 use shared::queue::{Delivery, GroupId, QueueName};
+use shared::rules::message::Content;
 use shared::rules::{Change, Event, Kind, Malformed};
 use shared::slack::envelope::Envelope;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
@@ -23,6 +24,7 @@ use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use crate::runtime::{Outcome, Worker};
 
 use audience::{Audiences, Verdict};
+use content::Standing;
 
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
@@ -90,51 +92,93 @@ impl MessageWriter {
         Ok(Some(changes))
     }
 
-    /// Writes the changes of many events: what each begins with at once, the rest side by side.
+    /// Writes the changes of many events: what each begins with together, the rest side by side.
     async fn write(&self, events: &[Vec<Change>]) -> Vec<Result<(), ArchiveError>> {
-        let openings: Vec<&Update> = events.iter().filter_map(|changes| opening(changes)).collect();
-        let mut opened = self.archive.write_all(&openings).await.into_iter();
-        let finishing = events.iter().map(|changes| {
-            let opened = opening(changes).and_then(|_| opened.next());
-            self.finish(changes, opened)
+        let archive = &*self.archive;
+        let openings: Vec<Opening<'_>> = events.iter().map(|changes| Opening::of(changes)).collect();
+        let updates: Vec<&Update> = openings.iter().filter_map(Opening::update).collect();
+        let edits: Vec<&Content> = openings.iter().filter_map(Opening::edit).collect();
+        let mut updated = archive.write_all(&updates).await.into_iter();
+        let mut edited = content::write_edits(archive, &edits).await.into_iter();
+        let finishing = events.iter().zip(&openings).map(|(changes, opening)| {
+            let opened = match opening {
+                Opening::Nothing => None,
+                Opening::Register(update) => updated.next().map(|outcome| Opened::Register(update, outcome)),
+                Opening::Content(content) => updated.next().map(|outcome| Opened::Content(content, outcome)),
+                Opening::Edit(_) => edited.next().map(Opened::Edit),
+            };
+            finish(archive, changes, opened)
         });
         join_all(finishing).await
     }
+}
 
-    /// Writes an event's changes, from the one after its opening on.
-    async fn finish(
-        &self,
-        changes: &[Change],
-        opened: Option<Result<WriteOutcome, ArchiveError>>,
-    ) -> Result<(), ArchiveError> {
-        let archive = &*self.archive;
-        let mut standing = None;
-        let mut opened = opened.transpose()?;
-        for change in changes {
-            match (change, opened.take()) {
-                (Change::Content(content), Some(outcome)) => {
-                    standing = Some(content::settle(archive, content, outcome).await?);
-                }
-                (Change::Content(content), None) => {
-                    standing = Some(content::write(archive, content, standing).await?);
-                }
-                (Change::Register(update), Some(outcome)) => {
-                    archive::settle(archive, update, &outcome).await?
-                }
-                (Change::Register(update), None) => drop(archive::write(archive, update).await?),
-            }
+/// An event's first change: what is known of it before anything was read.
+enum Opening<'a> {
+    Nothing,
+    /// A register other than content.
+    Register(&'a Update),
+    /// Content nobody edited: all of a plain message.
+    Content(&'a Content),
+    /// Content that may have to keep what it replaces.
+    Edit(&'a Content),
+}
+
+impl<'a> Opening<'a> {
+    fn of(changes: &'a [Change]) -> Self {
+        match changes.first() {
+            None => Self::Nothing,
+            Some(Change::Register(update)) => Self::Register(update),
+            Some(Change::Content(content)) if content.is_edit() => Self::Edit(content),
+            Some(Change::Content(content)) => Self::Content(content),
         }
-        Ok(())
+    }
+
+    fn update(&self) -> Option<&'a Update> {
+        match self {
+            Self::Register(update) => Some(update),
+            Self::Content(content) => Some(content.if_newer()),
+            Self::Nothing | Self::Edit(_) => None,
+        }
+    }
+
+    fn edit(&self) -> Option<&'a Content> {
+        match self {
+            Self::Edit(content) => Some(content),
+            Self::Nothing | Self::Register(_) | Self::Content(_) => None,
+        }
     }
 }
 
-/// What can be written of an event without reading anything first: all of a plain message.
-fn opening(changes: &[Change]) -> Option<&Update> {
-    match changes.first()? {
-        Change::Content(content) if content.is_edit() => None,
-        Change::Content(content) => Some(content.if_newer()),
-        Change::Register(update) => Some(update),
+/// What became of an event's first change.
+enum Opened<'a> {
+    Register(&'a Update, Result<WriteOutcome, ArchiveError>),
+    Content(&'a Content, Result<WriteOutcome, ArchiveError>),
+    Edit(Result<Standing, ArchiveError>),
+}
+
+/// Writes the changes behind an event's first one.
+async fn finish(
+    archive: &dyn Archive,
+    changes: &[Change],
+    opened: Option<Opened<'_>>,
+) -> Result<(), ArchiveError> {
+    let mut standing = match opened {
+        None => None,
+        Some(Opened::Register(update, outcome)) => {
+            archive::settle(archive, update, &outcome?).await?;
+            None
+        }
+        Some(Opened::Content(content, outcome)) => Some(content::settle(archive, content, outcome?).await?),
+        Some(Opened::Edit(standing)) => Some(standing?),
+    };
+    for change in changes.iter().skip(1) {
+        match change {
+            Change::Content(content) => standing = Some(content::write(archive, content, standing).await?),
+            Change::Register(update) => drop(archive::write(archive, update).await?),
+        }
     }
+    Ok(())
 }
 
 #[async_trait]
