@@ -132,11 +132,16 @@ fn delivered() -> impl Strategy<Value = Delivered> {
     events.prop_flat_map(|events| {
         let again = prop::collection::vec(0..events.len(), 0..6);
         let all: Vec<usize> = (0..events.len()).collect();
-        let order = again
-            .prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>())
-            .prop_shuffle();
+        let order =
+            again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
         (Just(events), order, 1..8usize, prop::collection::vec(0..40u64, 0..5), any::<u64>()).prop_map(
-            |(events, order, batch, lives, interleaving)| Delivered { events, order, batch, lives, interleaving },
+            |(events, order, batch, lives, interleaving)| Delivered {
+                events,
+                order,
+                batch,
+                lives,
+                interleaving,
+            },
         )
     })
 }
@@ -230,8 +235,8 @@ async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
 
 fn converges(delivered: Delivered) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (expected, found) =
-        runtime.block_on(async { (rows_in_order(&delivered.events).await, rows_as_delivered(&delivered).await) });
+    let (expected, found) = runtime
+        .block_on(async { (rows_in_order(&delivered.events).await, rows_as_delivered(&delivered).await) });
     // Only the rows that differ, so that a counterexample can be read.
     let only_in = |rows: &[Item], others: &[Item]| -> Vec<String> {
         rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()

@@ -155,7 +155,10 @@ async fn reactions_are_a_set_and_wait_for_their_message() {
 async fn a_private_channel_is_stored_only_once_it_was_public() {
     let fixture = Fixture::new();
     let private = |ts: &str, text: &str| {
-        event::with(event::posted("C01", &event::message(ts, "U01", text)), [("channel_type", "group".into())])
+        event::with(
+            event::posted("C01", &event::message(ts, "U01", text)),
+            [("channel_type", "group".into())],
+        )
     };
     let untyped = |ts: &str| {
         let mut event = event::posted("C01", &event::message(ts, "U01", "untyped"));
@@ -166,7 +169,11 @@ async fn a_private_channel_is_stored_only_once_it_was_public() {
     assert_eq!(fixture.message("C01", "1700000001.000000").await, None);
     assert_eq!(fixture.message("C01", "1700000001.500000").await, None);
 
-    let conversion = event::subtyped(private("1700000002.000000", "made private"), "channel_convert_to_private", json!({}));
+    let conversion = event::subtyped(
+        private("1700000002.000000", "made private"),
+        "channel_convert_to_private",
+        json!({}),
+    );
     fixture
         .store(&[
             private("1700000001.900000", "before the conversion"),
@@ -210,7 +217,8 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
     assert_eq!((&users[0]["user_id"], &users[0]["name"]), (&json!("U01"), &json!("new name")));
     assert_eq!(users[0]["insert_timestamp"], "001700000001.000000");
     let emoji = fixture.rows(format!("meta#{TEAM}#emoji")).await;
-    let values: Vec<_> = emoji.iter().map(|row| (row["name"].as_str().unwrap(), row.get("value").is_some())).collect();
+    let values: Vec<_> =
+        emoji.iter().map(|row| (row["name"].as_str().unwrap(), row.get("value").is_some())).collect();
     assert_eq!(values, [("party", false), ("tada2", true)]);
 }
 
@@ -227,7 +235,11 @@ async fn what_cannot_be_stored_is_put_aside_and_what_is_unknown_is_done() {
         ])
         .await;
     let quarantined = |outcome: &Outcome| matches!(outcome, Outcome::Quarantine(_));
-    assert_eq!(outcomes.iter().map(quarantined).collect::<Vec<_>>(), [true, true, false, false, false], "{outcomes:?}");
+    assert_eq!(
+        outcomes.iter().map(quarantined).collect::<Vec<_>>(),
+        [true, true, false, false, false],
+        "{outcomes:?}"
+    );
 }
 
 #[tokio::test]

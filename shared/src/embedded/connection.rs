@@ -57,6 +57,16 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// A connection that only folds the log.
+pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
 /// A connection that cannot write.
 pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(

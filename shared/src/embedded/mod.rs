@@ -5,6 +5,7 @@
 //! [`presence`] tells them of each other.
 
 mod archive;
+mod checkpoint;
 mod connection;
 mod presence;
 mod queue;
@@ -75,7 +76,9 @@ impl Database {
         let writing = connection::open_for_writing(&file)?;
         let presence = Presence::join(&data.join("processes")).map_err(folder_error)?;
         let owner = presence.id();
-        let writer = Arc::new(Writer::start(writing, presence, Arc::clone(&clock)).map_err(folder_error)?);
+        let writer = Arc::new(
+            Writer::start(writing, file.clone(), presence, Arc::clone(&clock)).map_err(folder_error)?,
+        );
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
         let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use super::checkpoint::Checkpoints;
 use super::presence::Presence;
 use crate::clock::{SharedClock, TimestampMs};
 
@@ -41,9 +43,6 @@ const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
 
 /// How often to look for other processes.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
-
-/// Pages in the log before it is folded into the database.
-const CHECKPOINT_PAGES: i32 = 4000;
 
 /// An operation that did not become durable.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -108,14 +107,17 @@ impl Writer {
     /// Starts the thread.
     pub(super) fn start(
         connection: Connection,
+        file: PathBuf,
         presence: Presence,
         clock: SharedClock,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let places = Arc::new(Semaphore::new(WAITING));
         let (stopping, stopped) = watch::channel(false);
+        let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
         let thread = Thread {
             connection,
+            checkpoints,
             presence,
             clock,
             places: Arc::clone(&places),
@@ -179,6 +181,7 @@ fn closed() -> WriteError {
 
 struct Thread {
     connection: Connection,
+    checkpoints: Checkpoints,
     presence: Presence,
     clock: SharedClock,
     places: Arc<Semaphore>,
@@ -191,9 +194,6 @@ struct Thread {
 
 impl Thread {
     fn run(mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) {
-        if let Err(error) = self.connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES) {
-            tracing::warn!(%error, "the log's checkpoint interval could not be set");
-        }
         while let Ok(first) = receiver.recv() {
             self.places.add_permits(1);
             self.look_around();
@@ -210,9 +210,16 @@ impl Thread {
             for operation in batch {
                 operation.finish(outcome.clone());
             }
+            self.checkpoints.after_commit(&self.connection);
             if self.others_alive {
                 sleep(TURN_FOR_OTHERS);
             }
+        }
+        // Whatever is still leased was received for nobody. Once this process's file is gone, nobody could tell.
+        let released = self.begin().and_then(|()| self.release_leases(&HashSet::from([self.presence.id()])));
+        if let Err(error) = released {
+            drop(self.connection.execute_batch("ROLLBACK"));
+            tracing::warn!(%error, "leases could not be released; they will time out");
         }
         drop(self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
     }

@@ -172,7 +172,10 @@ impl Fixture {
 
     pub(super) async fn quarantined(&self) -> Vec<(String, String)> {
         let listed = quarantine::list(&*self.memory).await.unwrap();
-        listed.into_iter().map(|job| (job.payload.split('"').rev().nth(1).unwrap().to_owned(), job.reason)).collect()
+        listed
+            .into_iter()
+            .map(|job| (job.payload.split('"').rev().nth(1).unwrap().to_owned(), job.reason))
+            .collect()
     }
 }
 
@@ -195,4 +198,3 @@ pub(super) fn settings() -> Settings {
 pub(super) fn done() -> Act {
     Act::Finish(Outcome::Done)
 }
-

@@ -37,7 +37,8 @@ async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_
     // Once in company, then alone until it is known for what it is.
     let calls = worker.calls_with("a2");
     assert_eq!(calls[1..], vec![vec!["a2".to_owned()]; 3]);
-    let marks: Vec<_> = fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).collect();
+    let marks: Vec<_> =
+        fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).collect();
     assert!(marks.is_empty(), "{marks:?}");
 }
 
@@ -61,9 +62,12 @@ async fn a_transient_failure_is_tried_until_it_ends_and_its_group_waits() {
     let fixture = Fixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let began = Instant::now();
-    let worker = Scripted::new(|job, tries| {
-        if job == "a1" && tries <= 12 { Act::Finish(Outcome::retry("down")) } else { done() }
-    });
+    let worker =
+        Scripted::new(
+            |job, tries| {
+                if job == "a1" && tries <= 12 { Act::Finish(Outcome::retry("down")) } else { done() }
+            },
+        );
     fixture.run_until_idle(&worker).await;
     assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
     assert!(fixture.quarantined().await.is_empty(), "transient failures never quarantine");
@@ -76,9 +80,11 @@ async fn retry_after_is_honoured() {
     fixture.send(&["a1"]).await;
     let began = Instant::now();
     let asked = Retry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
-    let worker = Scripted::new(move |_, tries| {
-        if tries == 1 { Act::Finish(Outcome::Retry(asked.clone())) } else { done() }
-    });
+    let worker = Scripted::new(
+        move |_, tries| {
+            if tries == 1 { Act::Finish(Outcome::Retry(asked.clone())) } else { done() }
+        },
+    );
     fixture.run_until_idle(&worker).await;
     let waited = began.elapsed();
     assert!(waited >= Duration::from_secs(77) && waited < Duration::from_secs(79), "{waited:?}");
@@ -88,7 +94,8 @@ async fn retry_after_is_honoured() {
 async fn a_long_job_keeps_its_lease() {
     let fixture = Fixture::new();
     fixture.send(&["a1", "a2"]).await;
-    let worker = Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
+    let worker =
+        Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
     fixture.run_until_idle(&worker).await;
     assert_eq!(worker.done(), ["a1", "a2"], "nobody else was given them meanwhile");
 }
@@ -96,9 +103,11 @@ async fn a_long_job_keeps_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_stopped_before_its_lease_ends() {
     // No renewal gets through for a while.
-    let fixture = Fixture::faulty(Plan::none().and(Method::ChangeVisibility, 1..=40, Fault::FailBefore), Plan::none());
+    let fixture =
+        Fixture::faulty(Plan::none().and(Method::ChangeVisibility, 1..=40, Fault::FailBefore), Plan::none());
     fixture.send(&["a1"]).await;
-    let worker = Scripted::new(|_, tries| if tries == 1 { Act::Hang(Duration::from_secs(40)) } else { done() });
+    let worker =
+        Scripted::new(|_, tries| if tries == 1 { Act::Hang(Duration::from_secs(40)) } else { done() });
     let began = Instant::now();
     fixture.run_until_idle(&worker).await;
     assert_eq!(worker.done(), ["a1"], "the first try never came to its end");
@@ -185,7 +194,10 @@ async fn dead_letters_end_up_in_quarantine() {
     timeout(Duration::from_secs(60), arrived).await.unwrap();
     running.stop().await;
     assert!(worker.done().is_empty());
-    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "received 1000 times without success".to_owned())]);
+    assert_eq!(
+        fixture.quarantined().await,
+        [("a1".to_owned(), "received 1000 times without success".to_owned())]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@
 //! the event comes again and does the rest.
 
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use shared::archive::{self, Archive, ArchiveError, Attributes, Item, Update, WriteOutcome};
 use shared::rules::message::{Content, revision_of, stored_version};
 use shared::rules::version::ContentVersion;
 use shared::telemetry::metrics::ARCHIVE_DUPLICATES;
@@ -68,55 +68,49 @@ pub(super) async fn settle(
 }
 
 /// What an edit has to do, given the row as it was read.
-enum Plan {
-    /// The row has this version or a greater one, or is erased.
-    Lost,
-    /// Keep the revision, if there is one to keep, then write the content if the row is still what was read.
-    Replace { revision: Option<Update>, replaced: Option<ContentVersion>, content: Update },
+struct Replacement {
+    /// What has to be kept before the content is replaced.
+    revision: Option<Update>,
+    replaced: Option<ContentVersion>,
+    /// Writes the content if the row is still what was read.
+    content: Update,
 }
 
-fn plan(content: &Content, stored: Option<&Item>) -> Plan {
+/// `None` where the row has this version or a greater one, or is erased.
+fn plan(content: &Content, stored: Option<&Item>) -> Option<Replacement> {
     let current = stored.and_then(stored_version);
     if stored.is_some_and(Item::is_erased)
         || current.as_ref().is_some_and(|current| current >= content.version())
     {
-        return Plan::Lost;
+        return None;
     }
     let update = content.if_unchanged(current.as_ref());
     // An unfurl of the same edit replaces it without a revision.
     let replaced = current.filter(|current| current.edit_time() < content.version().edit_time());
     let revision = replaced.as_ref().and(stored).and_then(revision_of);
-    Plan::Replace { revision, replaced, content: update }
+    Some(Replacement { revision, replaced, content: update })
 }
 
 async fn write_edit(archive: &dyn Archive, content: &Content) -> Result<Standing, ArchiveError> {
     loop {
         let stored = archive.get(content.key()).await?;
-        match (plan(content, stored.as_ref()), stored) {
-            (Plan::Replace { revision, replaced, content: update }, _) => {
-                if let Some(revision) = &revision {
-                    archive::write(archive, revision).await?;
-                }
-                match archive.write(&update).await? {
-                    WriteOutcome::Applied => {
-                        return Ok(Standing::AtLeast { version: content.version().clone(), replaced });
-                    }
-                    // Somebody wrote in between; each round, somebody's version has grown, so this ends.
-                    WriteOutcome::Rejected(_) => {}
-                }
-            }
-            (Plan::Lost, Some(stored)) => {
-                archive::settle_absent(archive, content.if_newer(), &stored).await?;
-                return lost(archive, content, &stored).await;
-            }
-            (Plan::Lost, None) => {
-                return Err(ArchiveError::Unavailable("an edit lost against nothing".into()));
-            }
+        let Some(replacement) = plan(content, stored.as_ref()) else {
+            let nothing = || Item { key: content.key().clone(), attributes: Attributes::new() };
+            let stored = stored.unwrap_or_else(nothing);
+            return settle(archive, content, WriteOutcome::Rejected(stored)).await;
+        };
+        if let Some(revision) = &replacement.revision {
+            archive::write(archive, revision).await?;
+        }
+        match archive.write(&replacement.content).await? {
+            WriteOutcome::Applied => return Ok(replacement.done(content)),
+            // Somebody wrote in between; each round, somebody's version has grown, so this ends.
+            WriteOutcome::Rejected(_) => {}
         }
     }
 }
 
-/// Writes many edits step by step together: one read, one write of revisions, one of contents. Whatever does not go
+/// Writes many edits step by step together: one read, one write of revisions, one of contents. What does not go
 /// through like this, because it lost or met another write, goes its own way.
 pub(super) async fn write_edits(
     archive: &dyn Archive,
@@ -127,44 +121,39 @@ pub(super) async fn write_edits(
         Ok(stored) => stored,
         Err(error) => return vec![Err(error); contents.len()],
     };
-    let plans: Vec<Plan> =
+    let plans: Vec<Option<Replacement>> =
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
-    let revisions: Vec<&Update> = plans.iter().filter_map(Plan::revision).collect();
+    let revisions: Vec<&Update> = plans.iter().flatten().filter_map(|plan| plan.revision.as_ref()).collect();
     let mut kept = archive.write_all(&revisions).await.into_iter();
-    let kept: Vec<Result<(), ArchiveError>> =
-        plans.iter().map(|plan| plan.revision().and_then(|_| kept.next()).transpose().map(drop)).collect();
-    // A content may only follow a revision that is kept.
-    let ready = |place: usize| kept[place].is_ok().then(|| plans[place].content()).flatten();
-    let updates: Vec<&Update> = (0..plans.len()).filter_map(ready).collect();
+    // A content may only follow a revision that is kept; without one it follows nothing.
+    let ready: Vec<Result<Option<&Replacement>, ArchiveError>> = plans
+        .iter()
+        .map(|plan| match plan {
+            Some(plan) if plan.revision.is_some() => kept.next().transpose().map(|_| Some(plan)),
+            Some(plan) => Ok(Some(plan)),
+            None => Ok(None),
+        })
+        .collect();
+    let updates: Vec<&Update> = ready.iter().flatten().flatten().map(|plan| &plan.content).collect();
     let mut written = archive.write_all(&updates).await.into_iter();
     let mut standings = Vec::with_capacity(contents.len());
-    for (place, content) in contents.iter().enumerate() {
-        let outcome = ready(place).and_then(|_| written.next());
-        standings.push(match (&kept[place], outcome, &plans[place]) {
-            (Err(error), _, _) => Err(error.clone()),
-            (Ok(()), Some(Err(error)), _) => Err(error),
-            (Ok(()), Some(Ok(WriteOutcome::Applied)), Plan::Replace { replaced, .. }) => {
-                Ok(Standing::AtLeast { version: content.version().clone(), replaced: replaced.clone() })
-            }
-            (Ok(()), Some(Ok(_)) | None, _) => write_edit(archive, content).await,
+    for (content, ready) in contents.iter().zip(ready) {
+        standings.push(match ready {
+            Err(error) => Err(error),
+            Ok(None) => write_edit(archive, content).await,
+            Ok(Some(replacement)) => match written.next() {
+                Some(Ok(WriteOutcome::Applied)) => Ok(replacement.done(content)),
+                Some(Ok(WriteOutcome::Rejected(_))) | None => write_edit(archive, content).await,
+                Some(Err(error)) => Err(error),
+            },
         });
     }
     standings
 }
 
-impl Plan {
-    fn revision(&self) -> Option<&Update> {
-        match self {
-            Self::Replace { revision, .. } => revision.as_ref(),
-            Self::Lost => None,
-        }
-    }
-
-    fn content(&self) -> Option<&Update> {
-        match self {
-            Self::Replace { content, .. } => Some(content),
-            Self::Lost => None,
-        }
+impl Replacement {
+    fn done(&self, content: &Content) -> Standing {
+        Standing::AtLeast { version: content.version().clone(), replaced: self.replaced.clone() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Batches worked on at once. Two keep the writer thread busy while the next batch is parsed.
+    /// Batches worked on at once. Three keep the writer thread busy while others are parsed or wait for a sync.
     pub slots: usize,
     /// How long one receive waits for messages: SQS's maximum.
     pub wait: Duration,
@@ -30,7 +30,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            slots: 2,
+            slots: 3,
             wait: Duration::from_secs(20),
             visibility_timeout: Duration::from_secs(30),
             backoff_base: Duration::from_millis(250),
