@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use serde_json::Value;
 
 use super::reader::Readers;
@@ -50,9 +50,10 @@ impl Archive for EmbeddedArchive {
         }
         if !fresh.is_empty() {
             let work = move |transaction: &Transaction<'_>| {
+                let mut statement = transaction.connection.prepare_cached(INSERT)?;
                 let inserts = fresh
                     .iter()
-                    .map(|(place, key, fresh)| Ok((*place, insert(transaction.connection, key, fresh)?)));
+                    .map(|(place, key, fresh)| Ok((*place, insert_with(&mut statement, key, fresh)?)));
                 inserts.collect::<rusqlite::Result<Vec<_>>>()
             };
             match self.writer.run(work).await {
@@ -169,12 +170,14 @@ impl Rendered {
 
 /// Adds an item where there is none of its key. Says whether it did.
 fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
-    let inserted = connection
-        .prepare_cached(
-            "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![key.item_id, key.timestamp, fresh.parent, fresh.json])?;
-    Ok(inserted == 1)
+    let mut statement = connection.prepare_cached(INSERT)?;
+    insert_with(&mut statement, key, fresh)
+}
+
+const INSERT: &str = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+
+fn insert_with(statement: &mut Statement<'_>, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
+    Ok(statement.execute(params![key.item_id, key.timestamp, fresh.parent, fresh.json])? == 1)
 }
 
 /// Reads an item, applies the update, and writes it back, all within one transaction.

@@ -17,9 +17,10 @@ use crate::slack::ids::{ChannelId, TeamId, Ts};
 /// The register of a message's content.
 pub const CONTENT_VERSION: &str = "content_version";
 
-/// The attributes the content register consists of.
-const CONTENT: [&str; 9] =
-    ["text", "user", "bot_id", "username", "subtype", "blocks", "files", "updated_ts", "raw_event"];
+/// The attributes the content register consists of. What else Slack said (blocks, attachments) is in `raw_event`: a
+/// second copy would make every row, and every write of it, half as large again.
+const CONTENT: [&str; 8] =
+    ["text", "user", "bot_id", "username", "subtype", "files", "updated_ts", "raw_event"];
 
 /// One version of a message's content.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,9 +238,6 @@ fn content_attributes(object: &MessageObject<'_>, edited_ts: Option<&Ts>, raw: &
         .into_iter()
         .filter_map(|(name, text)| Some((name.to_owned(), Value::from(text.as_deref()?))))
         .collect();
-    if let Some(blocks) = object.blocks.and_then(non_empty_array) {
-        attributes.insert("blocks".into(), blocks);
-    }
     // Old payloads carry one file object under the singular name.
     let single =
         || Some(Value::Array(vec![serde_json::from_str(object.file?.get()).ok().filter(Value::is_object)?]));

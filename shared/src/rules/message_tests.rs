@@ -24,7 +24,7 @@ fn written(event: &str) -> Vec<(String, Attributes)> {
 
 #[test]
 fn a_plain_message_is_one_update_with_the_attributes_of_seed_000() {
-    let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"100.000001","event_ts":"100.000001","files":[{"id":"F1"}],"blocks":[{"type":"rich_text"}]}"#;
+    let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"100.000001","event_ts":"100.000001","files":[{"id":"F1"}]}"#;
     let rows = written(event);
     assert_eq!(rows.len(), 1);
     let row = &rows[0].1;

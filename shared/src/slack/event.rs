@@ -147,9 +147,6 @@ pub struct MessageObject<'a> {
     /// The name a bot gave itself.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub username: Option<Cow<'a, str>>,
-    /// Block Kit blocks.
-    #[serde(borrow, default)]
-    pub blocks: Option<&'a RawValue>,
     /// File objects.
     #[serde(borrow, default)]
     pub files: Option<&'a RawValue>,

@@ -233,21 +233,22 @@ pub(super) fn ack(
 ) -> rusqlite::Result<BatchResult> {
     let mut acked = Vec::with_capacity(receipts.len());
     let mut results = Vec::with_capacity(receipts.len());
+    let queue_label = label(queue);
+    let mut end_lease = transaction.connection.prepare_cached(
+        "DELETE FROM leases WHERE seq = ?1 AND receive_count = ?2 AND queue = ?3 AND visible_at_ms > ?4",
+    )?;
+    let mut delete_job = transaction.connection.prepare_cached("DELETE FROM jobs WHERE seq = ?1")?;
     for receipt in receipts {
         let held = match parse(receipt) {
-            Some((seq, receive_count)) => transaction
-                .connection
-                .prepare_cached(
-                    "DELETE FROM leases WHERE seq = ?1 AND receive_count = ?2 AND queue = ?3 AND visible_at_ms > ?4",
-                )?
-                .execute(params![seq, receive_count, label(queue), transaction.now.0])?
-                .eq(&1)
-                .then_some(seq),
+            Some((seq, receive_count)) => {
+                let ended = end_lease.execute(params![seq, receive_count, queue_label, transaction.now.0])?;
+                (ended == 1).then_some(seq)
+            }
             None => None,
         };
         results.push(match held {
             Some(seq) => {
-                transaction.connection.prepare_cached("DELETE FROM jobs WHERE seq = ?1")?.execute([seq])?;
+                delete_job.execute([seq])?;
                 acked.push(seq);
                 Ok(())
             }
