@@ -11,7 +11,7 @@ use super::{Change, Event, Malformed};
 use crate::archive::key::thread_parent;
 use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
 use crate::slack::envelope;
-use crate::slack::event::{MessageEvent, MessageObject};
+use crate::slack::event::MessageObject;
 use crate::slack::ids::{ChannelId, TeamId, Ts};
 
 /// The register of a message's content.
@@ -126,7 +126,7 @@ fn content_update(
 /// What a message event changes.
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
-    let message: MessageEvent<'_> = envelope::object(event.raw);
+    let message = object(event.raw);
     let place = Place { team: &event.team, channel: &channel };
     match event.header.subtype.as_deref() {
         Some("message_changed") => {
@@ -156,7 +156,7 @@ pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
         Some("message_replied") | None if message.message.is_some() => {
             message.message.map(|root| place.content(root, &version::zero())).into_iter().collect()
         }
-        Some(_) | None => Ok(vec![place.content(event.raw, &clock(event))?]),
+        Some(_) | None => Ok(vec![place.content_of(&message, event.raw, &clock(event))?]),
     }
 }
 
@@ -200,7 +200,15 @@ impl Place<'_> {
 
     /// The content in a message object, or its deletion where it is a tombstone.
     fn content(&self, raw: &RawValue, clock: &Ts) -> Result<Change, Malformed> {
-        let object = object(raw);
+        self.content_of(&object(raw), raw, clock)
+    }
+
+    fn content_of(
+        &self,
+        object: &MessageObject<'_>,
+        raw: &RawValue,
+        clock: &Ts,
+    ) -> Result<Change, Malformed> {
         let ts = object.ts.as_deref().ok_or(Malformed::Missing { event: "message", field: "ts" })?;
         let ts = Ts::parse(ts)?;
         if object.is_tombstone() {
@@ -215,7 +223,7 @@ impl Place<'_> {
             identity.insert("thread_ts".into(), thread_ts.as_str().into());
         }
         let version = ContentVersion::new(&edit_time, clock, raw.get());
-        let attributes = content_attributes(&object, edited_ts.as_ref(), raw);
+        let attributes = content_attributes(object, edited_ts.as_ref(), raw);
         let key = ItemKey::message(self.team, self.channel, &ts);
         Ok(Change::Content(Box::new(Content {
             revision_key: ItemKey::revision(self.team, self.channel, &ts, &edit_time),

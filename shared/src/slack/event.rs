@@ -109,21 +109,8 @@ fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| object::<WithId<'_>>(raw).id)
 }
 
-/// The fields of a message event beside the message itself.
-#[derive(Debug, Default, Deserialize)]
-pub struct MessageEvent<'a> {
-    /// The message as it is now (`message_changed`, `message_replied`).
-    #[serde(borrow, default)]
-    pub message: Option<&'a RawValue>,
-    /// The message as it was (`message_changed`, `message_deleted`).
-    #[serde(borrow, default)]
-    pub previous_message: Option<&'a RawValue>,
-    /// Which message went (`message_deleted`).
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    pub deleted_ts: Option<Cow<'a, str>>,
-}
-
-/// A message object: the event itself, or the `message` inside a change, or a row of history.
+/// A message object: the event itself, or the `message` inside a change, or a row of history. The last three fields
+/// are those of an event that changes another message.
 #[derive(Debug, Default, Deserialize)]
 pub struct MessageObject<'a> {
     /// What kind of message, where it is not a plain one.
@@ -155,6 +142,15 @@ pub struct MessageObject<'a> {
     pub file: Option<&'a RawValue>,
     #[serde(borrow, default)]
     edited: Option<&'a RawValue>,
+    /// The message as it is now (`message_changed`, `message_replied`).
+    #[serde(borrow, default)]
+    pub message: Option<&'a RawValue>,
+    /// The message as it was (`message_changed`, `message_deleted`).
+    #[serde(borrow, default)]
+    pub previous_message: Option<&'a RawValue>,
+    /// Which message went (`message_deleted`).
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub deleted_ts: Option<Cow<'a, str>>,
 }
 
 #[derive(Default, Deserialize)]

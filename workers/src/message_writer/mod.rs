@@ -95,87 +95,69 @@ impl MessageWriter {
     /// Writes the changes of many events: what each begins with together, the rest side by side.
     async fn write(&self, events: &[Vec<Change>]) -> Vec<Result<(), ArchiveError>> {
         let archive = &*self.archive;
-        let openings: Vec<Opening<'_>> = events.iter().map(|changes| Opening::of(changes)).collect();
-        let updates: Vec<&Update> = openings.iter().filter_map(Opening::update).collect();
-        let edits: Vec<&Content> = openings.iter().filter_map(Opening::edit).collect();
-        let mut updated = archive.write_all(&updates).await.into_iter();
+        let beginnings: Vec<&Update> =
+            events.iter().flat_map(|changes| changes.iter().take(beginning(changes)).map(update)).collect();
+        let edits: Vec<&Content> = events.iter().filter_map(|changes| first_edit(changes)).collect();
+        let mut begun = archive.write_all(&beginnings).await.into_iter();
         let mut edited = content::write_edits(archive, &edits).await.into_iter();
-        let finishing = events.iter().zip(&openings).map(|(changes, opening)| {
-            let opened = match opening {
-                Opening::Nothing => None,
-                Opening::Register(update) => updated.next().map(|outcome| Opened::Register(update, outcome)),
-                Opening::Content(content) => updated.next().map(|outcome| Opened::Content(content, outcome)),
-                Opening::Edit(_) => edited.next().map(Opened::Edit),
-            };
-            finish(archive, changes, opened)
+        let finishing = events.iter().map(|changes| {
+            let begun = begun.by_ref().take(beginning(changes)).collect();
+            let edited = first_edit(changes).and_then(|_| edited.next());
+            finish(archive, changes, begun, edited)
         });
         join_all(finishing).await
     }
 }
 
-/// An event's first change: what is known of it before anything was read.
-enum Opening<'a> {
-    Nothing,
-    /// A register other than content.
-    Register(&'a Update),
-    /// Content nobody edited: all of a plain message.
-    Content(&'a Content),
-    /// Content that may have to keep what it replaces.
-    Edit(&'a Content),
-}
-
-impl<'a> Opening<'a> {
-    fn of(changes: &'a [Change]) -> Self {
-        match changes.first() {
-            None => Self::Nothing,
-            Some(Change::Register(update)) => Self::Register(update),
-            Some(Change::Content(content)) if content.is_edit() => Self::Edit(content),
-            Some(Change::Content(content)) => Self::Content(content),
-        }
-    }
-
-    fn update(&self) -> Option<&'a Update> {
-        match self {
-            Self::Register(update) => Some(update),
-            Self::Content(content) => Some(content.if_newer()),
-            Self::Nothing | Self::Edit(_) => None,
-        }
-    }
-
-    fn edit(&self) -> Option<&'a Content> {
-        match self {
-            Self::Edit(content) => Some(content),
-            Self::Nothing | Self::Register(_) | Self::Content(_) => None,
-        }
+/// How many of an event's changes can be written before anything is read: all of a plain message.
+fn beginning(changes: &[Change]) -> usize {
+    // What a second content does depends on how the first one fared.
+    match changes.iter().position(|change| matches!(change, Change::Content(_))) {
+        Some(place) if first_edit(&changes[place..]).is_some() => place,
+        Some(place) => place + 1,
+        None => changes.len(),
     }
 }
 
-/// What became of an event's first change.
-enum Opened<'a> {
-    Register(&'a Update, Result<WriteOutcome, ArchiveError>),
-    Content(&'a Content, Result<WriteOutcome, ArchiveError>),
-    Edit(Result<Standing, ArchiveError>),
+/// The edit behind an event's beginning: content that may have to keep what it replaces.
+fn first_edit(changes: &[Change]) -> Option<&Content> {
+    let first_content = changes.iter().find_map(|change| match change {
+        Change::Content(content) => Some(&**content),
+        Change::Register(_) => None,
+    });
+    first_content.filter(|content| content.is_edit())
 }
 
-/// Writes the changes behind an event's first one.
+/// A change as one update that reads nothing first.
+fn update(change: &Change) -> &Update {
+    match change {
+        Change::Content(content) => content.if_newer(),
+        Change::Register(update) => update,
+    }
+}
+
+/// Does what is left of an event, given what became of its beginning and of its edit.
 async fn finish(
     archive: &dyn Archive,
     changes: &[Change],
-    opened: Option<Opened<'_>>,
+    begun: Vec<Result<WriteOutcome, ArchiveError>>,
+    mut edited: Option<Result<Standing, ArchiveError>>,
 ) -> Result<(), ArchiveError> {
-    let mut standing = match opened {
-        None => None,
-        Some(Opened::Register(update, outcome)) => {
-            archive::settle(archive, update, &outcome?).await?;
-            None
-        }
-        Some(Opened::Content(content, outcome)) => Some(content::settle(archive, content, outcome?).await?),
-        Some(Opened::Edit(standing)) => Some(standing?),
-    };
-    for change in changes.iter().skip(1) {
-        match change {
-            Change::Content(content) => standing = Some(content::write(archive, content, standing).await?),
-            Change::Register(update) => drop(archive::write(archive, update).await?),
+    let mut begun = begun.into_iter();
+    let mut standing = None;
+    for change in changes {
+        match (change, begun.next()) {
+            (Change::Register(update), Some(outcome)) => archive::settle(archive, update, &outcome?).await?,
+            (Change::Register(update), None) => drop(archive::write(archive, update).await?),
+            (Change::Content(content), Some(outcome)) => {
+                standing = Some(content::settle(archive, content, outcome?).await?);
+            }
+            (Change::Content(content), None) => {
+                standing = Some(match edited.take() {
+                    Some(standing) => standing?,
+                    None => content::write(archive, content, standing).await?,
+                });
+            }
         }
     }
     Ok(())

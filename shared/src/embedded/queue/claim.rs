@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{Statement, params};
 
 use super::memory::Memory;
 use super::recent::kept;
@@ -90,6 +90,9 @@ fn take(
 ) -> rusqlite::Result<Vec<Taken>> {
     let mut most_groups =
         if max >= SHARED_FROM { memory.groups(queue).ready_groups().div_ceil(2) } else { usize::MAX };
+    let mut look = transaction.connection.prepare_cached(LOOK)?;
+    let mut lease = transaction.connection.prepare_cached(LEASE)?;
+    let queue_label = label(queue);
     let mut taken: Vec<Taken> = Vec::new();
     let mut next: BTreeSet<(i64, usize)> = BTreeSet::new();
     while deliveries.len() < max {
@@ -116,7 +119,7 @@ fn take(
         };
         let from = &mut taken[place];
         from.looked_at += 1;
-        match standing(transaction, queue, &from.group, seq, owner)? {
+        match standing(&mut look, transaction.now, queue, &from.group, seq, owner)? {
             Standing::Gone => from.gone.push(seq),
             Standing::Exhausted => from.exhausted.push(seq),
             Standing::Invisible { until, foreign } => {
@@ -125,7 +128,7 @@ fn take(
                 continue;
             }
             Standing::Deliverable(delivery) => {
-                lease(transaction, queue, seq, visible_at, delivery.receive_count, owner)?;
+                lease.execute(params![seq, queue_label, visible_at.0, delivery.receive_count, owner])?;
                 memory.lease(seq, from.group.clone());
                 from.blocked = from.blocked.or(Some((visible_at, false)));
                 deliveries.push(delivery);
@@ -138,27 +141,31 @@ fn take(
     Ok(taken)
 }
 
+const LOOK: &str =
+    "SELECT jobs.sent_at_ms, leases.visible_at_ms, leases.receive_count, leases.owner, jobs.body
+     FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq WHERE jobs.seq = ?1";
+
+const LEASE: &str = "INSERT OR REPLACE INTO leases (seq, queue, visible_at_ms, receive_count, owner)
+     VALUES (?1, ?2, ?3, ?4, ?5)";
+
 fn standing(
-    transaction: &Transaction<'_>,
+    look: &mut Statement<'_>,
+    now: TimestampMs,
     queue: QueueRef,
     group: &GroupId,
     seq: i64,
     owner: i64,
 ) -> rusqlite::Result<Standing> {
     let spec = queue.name.spec();
-    let mut statement = transaction.connection.prepare_cached(
-        "SELECT jobs.sent_at_ms, leases.visible_at_ms, leases.receive_count, leases.owner, jobs.body
-         FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq WHERE jobs.seq = ?1",
-    )?;
-    let mut rows = statement.query([seq])?;
+    let mut rows = look.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(Standing::Gone) };
     let sent_at = TimestampMs(row.get(0)?);
     let delayed_until = if queue.dead_letters { sent_at } else { sent_at.plus(spec.delay) };
-    if delayed_until > transaction.now {
+    if delayed_until > now {
         return Ok(Standing::Invisible { until: delayed_until, foreign: false });
     }
     let receive_count: u32 = match row.get::<_, Option<i64>>(1)? {
-        Some(visible_at_ms) if visible_at_ms > transaction.now.0 => {
+        Some(visible_at_ms) if visible_at_ms > now.0 => {
             let foreign = row.get::<_, i64>(3)? != owner;
             return Ok(Standing::Invisible { until: TimestampMs(visible_at_ms), foreign });
         }
@@ -178,24 +185,6 @@ fn standing(
         sent_at,
         receipt: Receipt(format!("{seq}-{receive_count}")),
     }))
-}
-
-fn lease(
-    transaction: &Transaction<'_>,
-    queue: QueueRef,
-    seq: i64,
-    visible_at: TimestampMs,
-    receive_count: u32,
-    owner: i64,
-) -> rusqlite::Result<()> {
-    transaction
-        .connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO leases (seq, queue, visible_at_ms, receive_count, owner)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![seq, label(queue), visible_at.0, receive_count, owner])?;
-    Ok(())
 }
 
 /// Moves a message to the dead-letter queue, where it is sent anew.
