@@ -115,6 +115,20 @@ async fn a_handler_is_stopped_before_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_lease_is_no_crash() {
+    let fixture = Fixture::faulty(
+        Plan::none().and(Method::ChangeVisibility, 1..=1000, Fault::FailBefore),
+        Plan::none(),
+    );
+    fixture.send(&["a1"]).await;
+    let worker =
+        Scripted::new(|_, tries| if tries <= 8 { Act::Hang(Duration::from_secs(40)) } else { done() });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done(), ["a1"]);
+    assert!(fixture.quarantined().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
     let fixture = Fixture::faulty(Plan::none(), Plan::none().and(Method::Write, 1..=3, Fault::FailBefore));
     fixture.send(&["a1", "a2"]).await;

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
-use shared::queue::{Delivery, GroupId, QueueRef};
+use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
 use shared::telemetry::metrics::{WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
 use tokio::time::Instant;
 
-use super::attempts::{self, Marked};
+use super::attempts::{self, Mark, Marked};
 use super::backoff::Backoff;
 use super::conclude::conclude;
 use super::lease::Lease;
@@ -41,6 +41,9 @@ impl Context {
     }
 }
 
+/// The marks of jobs that are running alone.
+type Running = Mutex<HashMap<MessageId, Mark>>;
+
 /// Runs a batch to its end.
 pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
     let began = Instant::now();
@@ -55,8 +58,9 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
         context.settings.visibility_timeout,
         worker,
     );
+    let running = Running::default();
     let outcomes = tokio::select! {
-        outcomes = handle(context, &batch) => Some(outcomes),
+        outcomes = handle(context, &batch, &running) => Some(outcomes),
         // Dropping the handler is what keeps it from writing for a lease that somebody else may have by now.
         () = lease.ended() => None,
     };
@@ -64,6 +68,10 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
     match outcomes {
         Some(outcomes) if held => conclude(context, &batch, settle(&batch, &outcomes)).await,
         Some(_) | None => {
+            // Whoever was stopped here has not crashed.
+            for mark in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+                clear(context, &mark).await;
+            }
             context.count("lease_lost", batch.len());
             tracing::warn!(
                 worker,
@@ -77,7 +85,7 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
 
 /// The outcomes of all jobs. Those that were never received before run together; from the first repeated one on, a
 /// group's jobs run one by one.
-async fn handle(context: &Context, batch: &[Delivery]) -> Vec<Outcome> {
+async fn handle(context: &Context, batch: &[Delivery], running: &Running) -> Vec<Outcome> {
     let mut suspects: HashMap<&GroupId, Vec<usize>> = HashMap::new();
     let mut fresh: Vec<usize> = Vec::new();
     for (place, delivery) in batch.iter().enumerate() {
@@ -115,9 +123,9 @@ async fn handle(context: &Context, batch: &[Delivery]) -> Vec<Outcome> {
             groups.push(places);
         }
     }
-    let running = groups.into_iter().map(|places| one_by_one(context, batch, places));
+    let one_by_one = groups.into_iter().map(|places| one_by_one(context, batch, places, running));
     let concluded: Vec<_> =
-        stream::iter(running).buffer_unordered(context.settings.suspects_at_once).collect().await;
+        stream::iter(one_by_one).buffer_unordered(context.settings.suspects_at_once).collect().await;
     for (place, outcome) in concluded.into_iter().flatten() {
         outcomes[place] = outcome;
     }
@@ -125,10 +133,15 @@ async fn handle(context: &Context, batch: &[Delivery]) -> Vec<Outcome> {
 }
 
 /// The jobs of one group from the first repeated one on, up to the first that fails.
-async fn one_by_one(context: &Context, batch: &[Delivery], places: Vec<usize>) -> Vec<(usize, Outcome)> {
+async fn one_by_one(
+    context: &Context,
+    batch: &[Delivery],
+    places: Vec<usize>,
+    running: &Running,
+) -> Vec<(usize, Outcome)> {
     let mut outcomes = Vec::with_capacity(places.len());
     for place in places {
-        let outcome = alone(context, &batch[place]).await;
+        let outcome = alone(context, &batch[place], running).await;
         let stop = matches!(outcome, Outcome::Retry(_));
         outcomes.push((place, outcome));
         if stop {
@@ -152,7 +165,7 @@ async fn together(context: &Context, jobs: &[Delivery]) -> Vec<Outcome> {
 }
 
 /// A job that was received before: it runs alone, and a crash of it is counted.
-async fn alone(context: &Context, job: &Delivery) -> Outcome {
+async fn alone(context: &Context, job: &Delivery, running: &Running) -> Outcome {
     if job.receive_count <= 1 {
         return together(context, std::slice::from_ref(job))
             .await
@@ -170,13 +183,23 @@ async fn alone(context: &Context, job: &Delivery) -> Outcome {
             }
             Err(error) => return Outcome::retry(error),
         };
-    let Some(mut outcomes) = guarded(context, std::slice::from_ref(job)).await else {
+    // Noted outside this future: where the lease ends first, it is dropped, and that is no crash.
+    running.lock().unwrap_or_else(PoisonError::into_inner).insert(job.message_id.clone(), mark);
+    let outcomes = guarded(context, std::slice::from_ref(job)).await;
+    let mark = running.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.message_id);
+    let Some(mut outcomes) = outcomes else {
         return Outcome::retry("the handler panicked");
     };
-    if let Err(error) = attempts::clear(archive, &mark).await {
-        tracing::warn!(worker = context.worker.name(), message_id = %job.message_id, %error, "a mark stays uncleared");
+    if let Some(mark) = mark {
+        clear(context, &mark).await;
     }
     outcomes.pop().unwrap_or_else(|| Outcome::retry("no outcome"))
+}
+
+async fn clear(context: &Context, mark: &Mark) {
+    if let Err(error) = attempts::clear(&*context.ports.archive, mark).await {
+        tracing::warn!(worker = context.worker.name(), %error, "a mark stays uncleared");
+    }
 }
 
 /// Calls the worker; `None` where it panicked or did not account for every job.
