@@ -3,14 +3,18 @@
 //! * [`slack`]: what Slack sends: ids, the signature, the envelope, the events.
 //! * [`rules`]: pure functions from events to archive updates, and from items to what readers see.
 //! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
-//! * [`embedded`]: both ports on one SQLite file.
+//! * [`files`]: the third port, for bytes.
+//! * [`directory`]: which channel has which name, for readers.
+//! * [`embedded`]: the ports on one SQLite file.
 //! * [`clock`], [`config`], [`telemetry`], [`shutdown`]: the only doors to time, environment, log and signals.
 
 pub mod archive;
 pub mod clock;
 pub mod config;
+pub mod directory;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+pub mod files;
 pub mod queue;
 pub mod rules;
 pub mod shutdown;

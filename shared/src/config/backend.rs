@@ -6,6 +6,7 @@ use super::DataArgs;
 use crate::archive::Archive;
 use crate::clock::SharedClock;
 use crate::embedded::{Database, OpenError};
+use crate::files::Files;
 use crate::queue::Queue;
 
 /// The ports of the chosen backend. Take only those you need.
@@ -14,6 +15,8 @@ pub struct Backend {
     pub queue: Arc<dyn Queue>,
     /// Where rows are kept.
     pub archive: Arc<dyn Archive>,
+    /// Where files are kept.
+    pub files: Arc<dyn Files>,
     database: Database,
 }
 
@@ -35,7 +38,7 @@ impl Backend {
     }
 
     fn of(database: Database) -> Self {
-        Self { queue: database.queue(), archive: database.archive(), database }
+        Self { queue: database.queue(), archive: database.archive(), files: database.files(), database }
     }
 
     /// Waits until everything is durable and closes the backend.

@@ -2,8 +2,13 @@
 
 #[cfg(feature = "embedded")]
 pub mod backend;
+#[cfg(feature = "web")]
+pub mod slack;
+#[cfg(feature = "web")]
+mod tokens;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
@@ -44,6 +49,30 @@ pub struct MetricsArgs {
     pub metrics_listen: Option<SocketAddr>,
 }
 
+/// How files are fetched.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FileArgs {
+    /// Files asked for in a minute, by each process
+    #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_FILES_PER_MINUTE)]
+    pub files_per_minute: NonZeroU32,
+    /// Longest file that is kept
+    #[arg(long, env = "ANNALIST_MAX_FILE_BYTES", value_name = "BYTES", default_value_t = DEFAULT_MAX_FILE_BYTES)]
+    pub max_file_bytes: u64,
+}
+
+impl Default for FileArgs {
+    fn default() -> Self {
+        Self { files_per_minute: DEFAULT_FILES_PER_MINUTE, max_file_bytes: DEFAULT_MAX_FILE_BYTES }
+    }
+}
+
+/// Slack publishes no limit for downloads. One a second stays below everything it publishes for the methods around them
+/// (<https://docs.slack.dev/apis/web-api/rate-limits>), and below what makes it answer 429, which is obeyed as well.
+pub const DEFAULT_FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
+
+/// Slack's own limit for an upload.
+pub const DEFAULT_MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+
 /// A setting that stops the program from starting, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -58,6 +87,29 @@ pub enum ConfigError {
         "{SIGNING_SECRET} cannot be used: {0}; give one secret, or the old and the new one separated by a comma"
     )]
     SigningSecret(#[from] InvalidSecrets),
+    /// The base of Slack's Web API cannot be used.
+    #[error("SLACK_API_URL (--slack-api-url) cannot be used: {0}; leave it out for Slack itself")]
+    ApiUrl(String),
+    /// The bot token cannot be used.
+    #[error(
+        "SLACK_BOT_TOKEN cannot be used: {0}; copy the Bot User OAuth Token from your Slack app's OAuth & Permissions \
+         page"
+    )]
+    BotToken(String),
+    /// The file of tokens cannot be used.
+    #[error("SLACK_BOT_TOKENS_FILE {} cannot be used: {why}", path.display())]
+    BotTokensFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Tokens are set in both ways.
+    #[error(
+        "SLACK_BOT_TOKEN and SLACK_BOT_TOKENS_FILE are both set: keep the first for one workspace, or the file for \
+         several"
+    )]
+    TwoTokens,
 }
 
 /// The signing secrets from the environment.

@@ -54,7 +54,10 @@ impl<'a> Envelope<'a> {
 }
 
 /// Reads a string as it stands in the input where it has no escapes; anything that is no string is none.
-pub(crate) fn text_or_none<'de, D>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error>
+///
+/// # Errors
+/// Where the input is no JSON at all.
+pub fn text_or_none<'de, D>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error>
 where
     D: serde::Deserializer<'de>,
 {

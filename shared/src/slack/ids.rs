@@ -78,6 +78,12 @@ slack_id!(
     "user id"
 );
 
+slack_id!(
+    /// A file.
+    FileId,
+    "file id"
+);
+
 /// A Slack timestamp such as `1620000000.000200`: seconds, a point, six digits. It identifies a message within its
 /// channel and is compared as a number, never parsed into a float.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]

@@ -4,3 +4,5 @@ pub mod envelope;
 pub mod event;
 pub mod ids;
 pub mod signature;
+#[cfg(feature = "web")]
+pub mod web;

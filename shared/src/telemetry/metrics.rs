@@ -70,6 +70,24 @@ metrics_table! {
         "Events that are not stored by design: private channels never seen in public, direct messages.";
     EVENTS_UNKNOWN = "annalist_events_unknown_total", Counter, "",
         "Events of a type this version does not store.";
+    WEB_API_CALLS = "annalist_web_api_calls_total", Counter, "method, outcome",
+        "Calls of Slack's Web API by outcome: ok, refused, rate_limited, unreachable, garbled.";
+    DIRECTORY_SYNCS = "annalist_directory_syncs_total", Counter, "outcome",
+        "Syncs of a workspace's directory by outcome: ok, failed.";
+    DIRECTORY_SKIPPED = "annalist_directory_skipped_total", Counter, "kind",
+        "Listed channels, people and emoji that were passed over because something in them is missing or odd.";
+    DIRECTORY_JOINS = "annalist_directory_joins_total", Counter, "outcome",
+        "Public channels to be joined by outcome: joined, failed.";
+    FILES = "annalist_files_total", Counter, "outcome",
+        "File jobs by outcome: stored, already_held, retry, failed, or the verdict that says why nothing is fetched.";
+    FILE_BYTES = "annalist_file_bytes_total", Counter, "",
+        "Bytes of files and pictures that were downloaded whole.";
+    FILE_PAUSES = "annalist_file_pauses_total", Counter, "",
+        "Times Slack asked for a pause between downloads.";
+    FILES_SKIPPED = "annalist_files_skipped_total", Counter, "",
+        "Files in messages that have no valid id, or are more than one message can have.";
+    IMAGES = "annalist_images_total", Counter, "outcome",
+        "Avatars and emoji by outcome: stored, already_held, given_up.";
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";
 }

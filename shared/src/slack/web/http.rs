@@ -1,0 +1,64 @@
+//! The one HTTP client. Redirects are never followed here: a generic client would either lose the token on the way or
+//! carry it to somebody else.
+
+use std::error::Error as _;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+
+/// Slack answers within a fraction of a second; a host that does not take a connection in this time is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection that says nothing for this long is dead: it bounds the wait for an answer and for each piece of a body.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Makes the client when it is first needed: reading the machine's certificates takes longer than starting.
+#[derive(Debug)]
+pub(super) struct Http {
+    /// Past any proxy: what plays Slack on this machine is spoken to without encryption, which is nobody else's to hear.
+    direct: bool,
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Http {
+    pub(super) fn new(direct: bool) -> Self {
+        Self { direct, client: OnceLock::new() }
+    }
+
+    /// The client.
+    pub(super) fn client(&self) -> Result<&reqwest::Client, String> {
+        let build = || build(self.direct).map_err(describe);
+        self.client.get_or_init(build).as_ref().map_err(Clone::clone)
+    }
+}
+
+fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
+    let provider = rustls::crypto::ring::default_provider();
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else may have been faster; theirs is the same one.
+        drop(provider.install_default().map_err(Arc::unwrap_or_clone));
+    }
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .redirect(Policy::none())
+        .user_agent(concat!("annalist/", env!("CARGO_PKG_VERSION")));
+    if direct { builder.no_proxy() } else { builder }.build()
+}
+
+/// What went wrong, down to its cause, without the URL: it may hold what is nobody's business.
+pub(super) fn describe(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    let mut description = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        description.push_str(": ");
+        description.push_str(&deeper.to_string());
+        cause = deeper.source();
+    }
+    description
+}
