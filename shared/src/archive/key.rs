@@ -1,6 +1,6 @@
 //! Where each kind of item lives. Each kind is one partition to query, never a scan.
 
-use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+use crate::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// The primary key of an item: `itemId` and `timestamp` (seed 000).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,16 +36,34 @@ impl ItemKey {
         Self::new(users(team), user.as_str())
     }
 
+    /// A channel as of an event's clock.
+    #[must_use]
+    pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
+        Self::new(channels(team, channel), clock.as_str())
+    }
+
     /// The mark of a channel that was public at some time.
     #[must_use]
     pub fn public_mark(team: &TeamId, channel: &ChannelId) -> Self {
-        Self::new(format!("meta#{team}#public"), channel.as_str())
+        Self::new(public_marks(team), channel.as_str())
     }
 
     /// A custom emoji.
     #[must_use]
     pub fn emoji(team: &TeamId, name: &str) -> Self {
-        Self::new(format!("meta#{team}#emoji"), name)
+        Self::new(emoji(team), name)
+    }
+
+    /// A file, wherever it was shared.
+    #[must_use]
+    pub fn file(team: &TeamId, file: &FileId) -> Self {
+        Self::new(files(team), file.as_str())
+    }
+
+    /// What the last sync of a workspace's directory found.
+    #[must_use]
+    pub fn directory_sync(team: &TeamId) -> Self {
+        Self::new(format!("meta#{team}#sync"), "directory")
     }
 
     /// A workspace that has sent something.
@@ -70,10 +88,40 @@ pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
     format!("revision#{team}#{channel}#{ts}")
 }
 
+/// The partition of a channel's snapshots: the newest is the channel now.
+#[must_use]
+pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
+    format!("channel#{team}#{channel}")
+}
+
+/// The partition of a workspace's ChannelIndex.
+#[must_use]
+pub fn channel_index(team: &TeamId) -> String {
+    format!("channelindex#{team}")
+}
+
+/// The partition of the marks of channels that were public at some time.
+#[must_use]
+pub fn public_marks(team: &TeamId) -> String {
+    format!("meta#{team}#public")
+}
+
+/// The partition of a workspace's custom emoji.
+#[must_use]
+pub fn emoji(team: &TeamId) -> String {
+    format!("meta#{team}#emoji")
+}
+
 /// The partition of a workspace's people.
 #[must_use]
 pub fn users(team: &TeamId) -> String {
     format!("user#{team}")
+}
+
+/// The partition of a workspace's files.
+#[must_use]
+pub fn files(team: &TeamId) -> String {
+    format!("file#{team}")
 }
 
 /// The partition of a workspace's gaps.

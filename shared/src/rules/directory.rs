@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::by_clock;
-use super::{Change, Event, Malformed, checked_name};
-use crate::archive::{Attributes, Guard, ItemKey, Update};
+use super::{Change, Event, MAX_NAME_BYTES, Malformed, checked_name};
+use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
 use crate::slack::envelope::{self, text_or_none};
 use crate::slack::ids::{TeamId, Ts, UserId};
 
@@ -73,6 +73,51 @@ pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) ->
     vec![newest, earliest]
 }
 
+/// Checks a person as Slack's directory lists them, and says who it is.
+///
+/// # Errors
+/// [`Malformed`] where the id is missing or malformed, or a name is longer than any.
+pub fn listed_user(raw: &RawValue) -> Result<UserId, Malformed> {
+    let user: ListedUser<'_> = envelope::object(raw);
+    let id = user.id.ok_or(Malformed::Missing { event: "listed user", field: "id" })?;
+    let profile = user.profile.map(envelope::object::<ListedProfile<'_>>).unwrap_or_default();
+    let names = [user.name, user.real_name, profile.real_name, profile.display_name];
+    if names.iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
+        return Err(Malformed::Name("user's name"));
+    }
+    Ok(UserId::parse(&id)?)
+}
+
+#[derive(Default, Deserialize)]
+struct ListedUser<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    real_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    profile: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListedProfile<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    real_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    display_name: Option<Cow<'a, str>>,
+}
+
+/// Whether what is listed differs from what the row of a person says. What Slack says the same every hour is not
+/// written every hour.
+#[must_use]
+pub fn is_user_news(row: Option<&Item>, listed: &RawValue) -> bool {
+    let Some(row) = row else { return true };
+    let Some(known) = row.text("raw_event") else { return !row.is_erased() };
+    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+    known != listed.get() && (value(known) != value(listed.get()) || value(known).is_none())
+}
+
 #[derive(Default, Deserialize)]
 struct EmojiChanged<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
@@ -108,20 +153,84 @@ pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed>
 }
 
 fn emoji(event: &Event<'_>, name: &str, value: Option<&str>) -> Result<Change, Malformed> {
+    emoji_update(&event.team, name, value, &event.clock()).map(Change::Register)
+}
+
+/// The row of a custom emoji: its picture or the emoji it stands for; none where it is gone.
+///
+/// # Errors
+/// [`Malformed`] where the name cannot be a key.
+pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) -> Result<Update, Malformed> {
     let name = checked_name(name, "emoji's name")?;
     let mut set = Attributes::new();
     if let Some(value) = value {
         set.insert("value".into(), value.into());
     }
-    let identity = [("type", "emoji"), ("team_id", event.team.as_str()), ("name", name)];
-    Ok(Change::Register(Update {
+    let identity = [("type", "emoji"), ("team_id", team.as_str()), ("name", name)];
+    Ok(Update {
         guard: Guard::Greater {
             register: VERSION.into(),
-            version: by_clock(&event.clock(), value.unwrap_or_default()),
+            version: by_clock(clock, value.unwrap_or_default()),
         },
         remove: if value.is_none() { vec!["value"] } else { Vec::new() },
         set,
         set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        ..Update::new(ItemKey::emoji(&event.team, name))
-    }))
+        ..Update::new(ItemKey::emoji(team, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_listed_person_needs_an_id_and_names_of_a_sane_length() {
+        for fine in [
+            json!({ "id": "U1" }),
+            json!({ "id": "U1", "name": 7, "profile": "none", "real_name": null }),
+            json!({ "id": "U1", "name": "ada", "profile": { "display_name": "Ada", "image_72": ["?"] } }),
+        ] {
+            assert_eq!(listed_user(&raw(&fine)).unwrap().as_str(), "U1");
+        }
+        let long = "x".repeat(10_000);
+        for odd in [
+            json!({}),
+            json!({ "id": 7 }),
+            json!({ "id": "u#1" }),
+            json!({ "id": "U1", "name": long }),
+            json!({ "id": "U1", "profile": { "display_name": long } }),
+            json!(["U1"]),
+            json!("U1"),
+            json!(null),
+        ] {
+            assert!(listed_user(&raw(&odd)).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_same_person_in_another_order_is_no_news() {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let listed: Box<RawValue> =
+            serde_json::from_str(r#"{"id":"U1", "name":"ada", "updated": 1}"#).unwrap();
+        let clock = Ts::parse("1.000000").unwrap();
+        let update = user_updates(&team, &user, &listed, &clock).remove(0);
+        let row = Item { attributes: update.apply(None).unwrap(), key: update.key };
+        assert!(is_user_news(None, &listed));
+        for same in [r#"{"id":"U1", "name":"ada", "updated": 1}"#, r#"{"updated":1,"name":"ada","id":"U1"}"#]
+        {
+            assert!(
+                !is_user_news(Some(&row), &serde_json::from_str::<Box<RawValue>>(same).unwrap()),
+                "{same}"
+            );
+        }
+        assert!(is_user_news(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
+        let only_a_picture = Item { attributes: Attributes::new(), ..row };
+        assert!(is_user_news(Some(&only_a_picture), &listed));
+    }
 }

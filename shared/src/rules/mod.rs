@@ -1,6 +1,9 @@
 //! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
 
+pub mod channel;
 pub mod directory;
+pub mod file;
+pub mod gap;
 pub mod message;
 pub mod project;
 pub mod reaction;
@@ -68,6 +71,10 @@ pub enum Kind {
     User,
     /// Custom emoji.
     Emoji,
+    /// A file was deleted.
+    FileDeleted,
+    /// Something else that happened to a channel.
+    Channel,
     /// A channel continues under another id.
     ChannelIdChanged,
     /// Nothing that is stored by this version.
@@ -94,7 +101,13 @@ impl<'a> Event<'a> {
             Some("reaction_added" | "reaction_removed") if self.is_about_a_message() => Kind::Reaction,
             Some("user_change" | "team_join") => Kind::User,
             Some("emoji_changed") => Kind::Emoji,
+            Some("file_deleted") => Kind::FileDeleted,
             Some("channel_id_changed") => Kind::ChannelIdChanged,
+            Some(
+                "channel_created" | "channel_rename" | "channel_archive" | "channel_unarchive"
+                | "channel_deleted" | "channel_left" | "channel_shared" | "channel_unshared" | "group_rename"
+                | "group_archive" | "group_unarchive" | "group_deleted" | "group_left",
+            ) => Kind::Channel,
             Some(_) | None => Kind::Unknown,
         }
     }
@@ -114,6 +127,19 @@ impl<'a> Event<'a> {
         Ok(ChannelId::parse(&channel)?)
     }
 
+    /// The ids of a channel that goes on under another: the one it had, and the one it has now.
+    ///
+    /// # Errors
+    /// [`Malformed`] where one is missing or malformed.
+    pub fn changed_ids(&self) -> Result<(ChannelId, ChannelId), Malformed> {
+        let id = |id: Option<&str>, field| -> Result<ChannelId, Malformed> {
+            let id = id.ok_or(Malformed::Missing { event: "channel_id_changed", field })?;
+            Ok(ChannelId::parse(id)?)
+        };
+        let old = id(self.header.old_channel_id.as_deref(), "old_channel_id")?;
+        Ok((old, id(self.header.new_channel_id.as_deref(), "new_channel_id")?))
+    }
+
     /// Slack's clock for this event: `event_ts`, or the second of `event_time`, or the beginning of time.
     #[must_use]
     pub fn clock(&self) -> Ts {
@@ -131,7 +157,8 @@ impl<'a> Event<'a> {
             Kind::Reaction => reaction::changes(self),
             Kind::User => directory::user_changes(self),
             Kind::Emoji => directory::emoji_changes(self),
-            Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
+            Kind::FileDeleted => file::deleted(self),
+            Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
         }
     }
 

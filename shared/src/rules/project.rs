@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
+use super::channel::event::is_raw;
+use super::channel::fold::FOLDED;
 use super::directory::VERSION;
+use super::file::{image, row};
 use super::message::CONTENT_VERSION;
 use super::reaction;
 use crate::archive::Item;
@@ -16,7 +19,10 @@ pub fn message(item: &Item) -> Option<Value> {
     }
     let mut visible = item.clone();
     let reactions = reaction::project(&item.attributes);
-    visible.attributes.retain(|name, _| name != CONTENT_VERSION && !reaction::is_register(name));
+    let files = row::on_message_projected(&item.attributes);
+    let is_register = |name: &str| reaction::is_register(name) || row::is_register(name);
+    visible.attributes.retain(|name, _| name != CONTENT_VERSION && !is_register(name));
+    visible.attributes.extend(files);
     if let Some(reactions) = reactions {
         visible.attributes.insert("reactions".into(), reactions);
     }
@@ -27,6 +33,24 @@ pub fn message(item: &Item) -> Option<Value> {
 #[must_use]
 pub fn directory(item: &Item) -> Value {
     let mut visible = item.clone();
-    visible.attributes.remove(VERSION);
+    let image = image::current(&item.attributes);
+    visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
+    visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
     visible.to_json()
+}
+
+/// A file as readers see it. `None` for one of which nothing is known but that it was deleted.
+#[must_use]
+pub fn file(item: &Item) -> Option<Value> {
+    let attributes = row::projected(item)?;
+    Some(Item { key: item.key.clone(), attributes }.to_json())
+}
+
+/// A snapshot of a channel as readers see it. `None` for a row whose event is kept and not folded yet.
+#[must_use]
+pub fn channel(item: &Item) -> Option<Value> {
+    item.text(FOLDED)?;
+    let mut visible = item.clone();
+    visible.attributes.retain(|name, _| name != FOLDED && !is_raw(name));
+    Some(visible.to_json())
 }

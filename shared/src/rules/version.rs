@@ -61,7 +61,8 @@ pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
     canonical(edited_ts.map_or(ts, |edited_ts| edited_ts.max(ts)).as_str())
 }
 
-fn hash(content: &str) -> String {
+/// A short hash: what tells two contents apart.
+pub(super) fn hash(content: &str) -> String {
     to_hex(&Sha256::digest(content.as_bytes())[..16])
 }
 

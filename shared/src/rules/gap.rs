@@ -1,0 +1,143 @@
+//! Gaps: times in which events may have been lost, told by Slack itself.
+//!
+//! * `app_rate_limited`: a minute without events, <https://docs.slack.dev/reference/events/app_rate_limited>
+//! * `channel_left`, `group_left`: the app is no longer in the channel
+//! * `tokens_revoked`, `app_uninstalled`: the app may ask for nothing any more
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Event, Malformed};
+use crate::archive::key::gaps;
+use crate::archive::{Attributes, ItemKey, Update};
+use crate::slack::envelope;
+use crate::slack::ids::{ChannelId, TeamId, Ts};
+
+/// Stands for the channel where the whole workspace is meant.
+pub const ALL_CHANNELS: &str = "all";
+
+/// A time without events.
+struct Gap<'a> {
+    team: &'a TeamId,
+    /// `None` where every channel is meant.
+    channel: Option<ChannelId>,
+    reason: &'static str,
+    from: Ts,
+    /// `None` where its end is not known.
+    to: Option<Ts>,
+}
+
+impl Gap<'_> {
+    /// One row per gap; the same event always makes the same one.
+    fn update(self) -> Update {
+        let channel = self.channel.as_ref().map_or(ALL_CHANNELS, ChannelId::as_str);
+        let key = ItemKey::new(gaps(self.team), format!("{channel}#{}#{}", self.from, self.reason));
+        let mut set_if_absent: Attributes = [
+            ("type", "gap"),
+            ("team_id", self.team.as_str()),
+            ("reason", self.reason),
+            ("from", self.from.as_str()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect();
+        set_if_absent.extend(self.channel.map(|channel| ("channel_id".to_owned(), channel.as_str().into())));
+        set_if_absent.extend(self.to.map(|to| ("to".to_owned(), to.as_str().into())));
+        Update { set_if_absent, ..Update::new(key) }
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct RateLimited<'a> {
+    #[serde(borrow, default)]
+    minute_rate_limited: Option<&'a RawValue>,
+}
+
+/// The minute that an `app_rate_limited` envelope names.
+///
+/// # Errors
+/// [`Malformed`] where it names none.
+pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malformed> {
+    let missing = || Malformed::Missing { event: "app_rate_limited", field: "minute_rate_limited" };
+    let body: RateLimited<'_> = envelope::object(envelope);
+    let minute_s: u64 =
+        body.minute_rate_limited.and_then(|raw| raw.get().parse().ok()).ok_or_else(missing)?;
+    let second = |second: u64| Ts::parse(&format!("{second}.000000"));
+    let from = second(minute_s)?;
+    let to = Some(second(minute_s.saturating_add(60))?);
+    Ok(Gap { team, channel: None, reason: "rate_limited", from, to }.update())
+}
+
+/// The gap an event opens, if it is one that does.
+///
+/// # Errors
+/// [`Malformed`] where the channel it is about is missing or malformed.
+pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
+    let gap =
+        |channel, reason| Gap { team: &event.team, channel, reason, from: event.clock(), to: None }.update();
+    Ok(match event.header.kind.as_deref() {
+        Some("channel_left" | "group_left") => Some(gap(Some(event.channel()?), "left")),
+        Some("tokens_revoked") if revokes_bot(event.raw) => Some(gap(None, "revoked")),
+        Some("app_uninstalled") => Some(gap(None, "revoked")),
+        Some(_) | None => None,
+    })
+}
+
+/// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.
+fn revokes_bot(raw: &RawValue) -> bool {
+    let event: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    match event.pointer("/tokens/bot") {
+        Some(Value::Array(bot)) => !bot.is_empty(),
+        Some(_) | None => event.pointer("/tokens/oauth").is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slack::envelope::Envelope;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    fn opened(event: &str) -> Result<Option<Update>, Malformed> {
+        let body = format!(r#"{{"team_id":"T1","event_time":1700000000,"event":{event}}}"#);
+        opened_by(&Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_rate_limited_minute_has_a_beginning_and_an_end() {
+        let team = TeamId::parse("T1").unwrap();
+        let update = rate_limited(&team, &raw(r#"{"minute_rate_limited":1518467820}"#)).unwrap();
+        assert_eq!(update.key, ItemKey::new("gap#T1", "all#1518467820.000000#rate_limited"));
+        assert_eq!(update.set_if_absent["to"], "1518467880.000000");
+        for hostile in [
+            "{}",
+            r#"{"minute_rate_limited":"x"}"#,
+            r#"{"minute_rate_limited":-1}"#,
+            r#"{"minute_rate_limited":99999999999999999999}"#,
+            "[]",
+        ] {
+            assert!(rate_limited(&team, &raw(hostile)).is_err(), "{hostile}");
+        }
+        assert!(rate_limited(&team, &raw(r#"{"minute_rate_limited":18446744073709551615}"#)).is_err());
+    }
+
+    #[test]
+    fn leaving_a_channel_and_losing_the_token_open_gaps() {
+        let left =
+            opened(r#"{"type":"channel_left","channel":"C1","event_ts":"5.000100"}"#).unwrap().unwrap();
+        assert_eq!(left.key.timestamp, "C1#5.000100#left");
+        assert!(!left.set_if_absent.contains_key("to"));
+        let revoked = opened(r#"{"type":"tokens_revoked","tokens":{"bot":["U1"]}}"#).unwrap().unwrap();
+        assert_eq!(revoked.key.timestamp, "all#1700000000.000000#revoked");
+        assert!(opened(r#"{"type":"app_uninstalled"}"#).unwrap().is_some());
+        assert!(opened(r#"{"type":"tokens_revoked"}"#).unwrap().is_some());
+        assert!(opened(r#"{"type":"tokens_revoked","tokens":{"oauth":["U1"],"bot":[]}}"#).unwrap().is_none());
+        assert!(opened(r#"{"type":"tokens_revoked","tokens":{"oauth":["U1"]}}"#).unwrap().is_none());
+        assert!(opened(r#"{"type":"channel_rename","channel":{"id":"C1"}}"#).unwrap().is_none());
+        assert!(opened(r#"{"type":"channel_left"}"#).is_err());
+    }
+}
