@@ -14,7 +14,7 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(10);
 /// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 
-const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("schema/01.sql"))];
+const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("schema/01.sql")), M::up(include_str!("schema/02.sql"))];
 
 /// Makes a folder that only its owner may enter: it holds a workspace's messages.
 pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
@@ -84,6 +84,52 @@ mod tests {
     #[test]
     fn the_migrations_are_valid() {
         Migrations::from_slice(MIGRATIONS).validate().unwrap();
+    }
+
+    #[test]
+    fn an_archive_of_the_first_version_is_migrated_when_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("annalist.db");
+        let mut first = Connection::open(&file).unwrap();
+        Migrations::from_slice(&MIGRATIONS[..1]).to_latest(&mut first).unwrap();
+        let row = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
+        for (ts, attributes) in [
+            ("1.000000", r#"{"channel_id":"C1","name":"old","folded":"1"}"#),
+            ("2.000000", r#"{"channel_id":"C1","name":"new","archived":true,"folded":"2"}"#),
+            ("3.000000", r#"{"channel_id":"C1"}"#),
+        ] {
+            first.execute(row, ("channel#T1#C1", ts, attributes)).unwrap();
+        }
+        first.execute(row, ("channelindex#T1", "0", r#"{"channels_map":{"C1":"new"}}"#)).unwrap();
+        for (file, attributes) in [
+            ("F1", r#"{"name":"a.txt","size_bytes":3,"file#F1":"9/stored/file:///a","deleted":true}"#),
+            ("F2", r#"{"name":"b.txt","object":{"size":4},"file#F2":"1/failed/no answer"}"#),
+            ("F3", r#"{"file#F3":"7/external"}"#),
+            ("F4", r#"{"name":"d.txt"}"#),
+        ] {
+            first.execute(row, ("file#T1", file, attributes)).unwrap();
+        }
+        drop(first);
+
+        let migrated = open_for_writing(&file).unwrap();
+        let query = "SELECT channel_id, name, archived, event_ts FROM channels";
+        let mut channels = migrated.prepare(query).unwrap();
+        let rows = channels.query_map([], |row| <(String, String, bool, String)>::try_from(row)).unwrap();
+        let rows: Vec<_> = rows.collect::<rusqlite::Result<_>>().unwrap();
+        assert_eq!(rows, [("C1".into(), "new".into(), true, "2.000000".into())]);
+
+        let query = "SELECT concat_ws(' ', file_id, name, size_bytes, state, uri, why, deleted) FROM files";
+        let mut files = migrated.prepare(query).unwrap();
+        let rows: rusqlite::Result<Vec<String>> = files.query_map([], |row| row.get(0)).unwrap().collect();
+        assert_eq!(
+            rows.unwrap(),
+            [
+                "F1 a.txt 3 held file:///a 1",
+                "F2 b.txt 4 failed no answer",
+                "F3 skipped external",
+                "F4 d.txt pending"
+            ]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Both ports on one SQLite file, `annalist.db` in the data folder.
+//! The ports in a data folder: queue and archive on one SQLite file, `annalist.db`, and [`files`] in a folder beside it.
 //!
 //! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
 //! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
@@ -7,6 +7,7 @@
 mod archive;
 mod checkpoint;
 mod connection;
+mod files;
 mod presence;
 mod queue;
 mod reader;
@@ -17,9 +18,11 @@ use std::sync::Arc;
 
 use crate::archive::Archive;
 use crate::clock::SharedClock;
+use crate::files::Files;
 use crate::queue::Queue;
 
 use archive::EmbeddedArchive;
+use files::EmbeddedFiles;
 use presence::Presence;
 use queue::EmbeddedQueue;
 use reader::Readers;
@@ -62,6 +65,7 @@ pub struct Database {
     readers: Arc<Readers>,
     queue: Arc<EmbeddedQueue>,
     archive: Arc<EmbeddedArchive>,
+    files: Arc<EmbeddedFiles>,
 }
 
 impl Database {
@@ -74,15 +78,18 @@ impl Database {
         connection::create_private_folder(data).map_err(folder_error)?;
         let file = data.join(DATABASE_FILE);
         let writing = connection::open_for_writing(&file)?;
-        let presence = Presence::join(&data.join("processes")).map_err(folder_error)?;
+        let processes = data.join("processes");
+        let presence = Presence::join(&processes).map_err(folder_error)?;
         let owner = presence.id();
+        let files = EmbeddedFiles::new(data, owner).map_err(folder_error)?;
+        files.remove_leftovers(|process| presence::is_alive(&processes, process)).map_err(folder_error)?;
         let writer = Arc::new(
             Writer::start(writing, file.clone(), presence, Arc::clone(&clock)).map_err(folder_error)?,
         );
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
         let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
-        Ok(Self { writer, readers, queue, archive })
+        Ok(Self { writer, readers, queue, archive, files: Arc::new(files) })
     }
 
     /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
@@ -107,6 +114,12 @@ impl Database {
     #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive) as Arc<dyn Archive>
+    }
+
+    /// The files in this folder.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        Arc::clone(&self.files) as Arc<dyn Files>
     }
 
     /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.

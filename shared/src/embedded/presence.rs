@@ -67,6 +67,14 @@ impl Presence {
     }
 }
 
+/// Whether a process uses the folder, this one included. What cannot be told is taken for alive.
+pub(super) fn is_alive(folder: &Path, id: i64) -> bool {
+    match File::open(folder.join(id.to_string())) {
+        Ok(file) => file.try_lock().is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
 impl Drop for Presence {
     fn drop(&mut self) {
         self.bury(self.id);
@@ -93,5 +101,17 @@ mod tests {
         assert_eq!(first.look_around().unwrap().dead, [77]);
         first.bury(77);
         assert!(first.look_around().unwrap().dead.is_empty());
+    }
+
+    #[test]
+    fn a_process_is_alive_until_its_lock_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = Presence::join(folder.path()).unwrap();
+        let id = process.id();
+        assert!(is_alive(folder.path(), id));
+        drop(process);
+        assert!(!is_alive(folder.path(), id));
+        std::fs::write(folder.path().join("77"), "").unwrap();
+        assert!(!is_alive(folder.path(), 77));
     }
 }

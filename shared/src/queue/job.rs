@@ -1,4 +1,5 @@
-//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed.
+//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed; or a `file` or an `image` to be
+//! fetched.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,9 +9,6 @@ use crate::clock::TimestampMs;
 
 /// The version this build writes. A job of a higher version waits for a newer worker instead of being guessed at.
 pub const VERSION: u32 = 1;
-
-const EVENT_HEAD: &str = "{\"v\":1,\"event\":";
-const EVENT_TAIL: &str = "}";
 
 /// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the origin that a replay adds.
 pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
@@ -27,6 +25,12 @@ pub struct Job<'a> {
     /// An event envelope as Slack sent it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub event: Option<&'a RawValue>,
+    /// A file of a message.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<&'a RawValue>,
+    /// An avatar or an emoji.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<&'a RawValue>,
 }
 
 /// Where a replayed job came from.
@@ -60,11 +64,23 @@ pub enum JobError {
 /// Encodes an event. `envelope` must be JSON; it is carried as it is.
 #[must_use]
 pub fn encode_event(envelope: &str) -> String {
-    let mut body = String::with_capacity(EVENT_HEAD.len() + envelope.len() + EVENT_TAIL.len());
-    body.push_str(EVENT_HEAD);
-    body.push_str(envelope);
-    body.push_str(EVENT_TAIL);
-    body
+    encode("event", envelope)
+}
+
+/// Encodes a file to be fetched, which must be JSON.
+#[must_use]
+pub fn encode_file(file: &str) -> String {
+    encode("file", file)
+}
+
+/// Encodes an avatar or an emoji to be fetched, which must be JSON.
+#[must_use]
+pub fn encode_image(image: &str) -> String {
+    encode("image", image)
+}
+
+fn encode(kind: &str, json: &str) -> String {
+    format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
 
 impl<'a> Job<'a> {
@@ -90,10 +106,22 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_job_is_told_from_the_others() {
+        let kinds = |body: &str| {
+            let job = Job::decode(body).unwrap();
+            [job.event, job.file, job.image].map(|part| part.map(RawValue::get).map(str::to_owned))
+        };
+        let some = || Some("{\"a\":1}".to_owned());
+        assert_eq!(kinds("{\"v\":1,\"event\":{\"a\":1}}"), [some(), None, None]);
+        assert_eq!(kinds(&encode_file("{\"a\":1}")), [None, some(), None]);
+        assert_eq!(kinds(&encode_image("{\"a\":1}")), [None, None, some()]);
+    }
+
+    #[test]
     fn the_largest_event_fits_a_message() {
         let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
         let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
-        let job = Job { v: VERSION, origin: Some(origin), event: Some(&event) };
+        let job = Job { v: VERSION, origin: Some(origin), event: Some(&event), file: None, image: None };
         assert!(serde_json::to_string(&job).unwrap().len() <= MAX_MESSAGE_BYTES);
     }
 

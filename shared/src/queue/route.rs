@@ -83,6 +83,12 @@ pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
     })
 }
 
+/// Passes an event on to the channel-indexer, as the message-writer does with what only messages tell of a channel.
+#[must_use]
+pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
+    outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), envelope, body, "channel")
+}
+
 enum Destination {
     Events,
     Channels,

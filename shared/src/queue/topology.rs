@@ -73,8 +73,14 @@ pub const QUEUES: [QueueSpec; 7] = [
             "team, event_id; without one the body",
         )
     },
-    spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind"),
-    spec(QueueName::Files, "files", "`team#file`", "kind, channel, ts, file, version"),
+    QueueSpec {
+        consumer: Some("channel-indexer"),
+        ..spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind")
+    },
+    QueueSpec {
+        consumer: Some("file-downloader"),
+        ..spec(QueueName::Files, "files", "`team#file`", "kind, team, channel, ts, file, object")
+    },
     QueueSpec {
         // Longer than the bucket of the deduplication id, so that the last change of a bucket is counted.
         delay: Duration::from_secs(90),
