@@ -3,6 +3,10 @@
 //! A worker is one folder: what it consumes, a function over ports, its tests. The runtime owns everything else:
 //! leases, order, backoff, poison, quarantine, draining.
 
+pub mod channel_indexer;
+pub mod directory;
+mod failure;
+pub mod file_downloader;
 pub mod message_writer;
 #[cfg(feature = "embedded")]
 pub mod process;
@@ -11,10 +15,32 @@ pub mod runtime;
 
 use std::sync::Arc;
 
+use directory::Joiner;
 use runtime::{Ports, Worker};
+use shared::files::Files;
+use shared::slack::web::WebApi;
+
+/// What the fleet is made of.
+pub struct Equipment {
+    /// Where jobs and rows are.
+    pub ports: Ports,
+    /// Where bytes are.
+    pub files: Arc<dyn Files>,
+    /// Slack.
+    pub web: Arc<WebApi>,
+    /// Joins new channels; none where joining is refused.
+    pub joiner: Option<Joiner>,
+    /// The downloader's limits.
+    pub downloads: file_downloader::Settings,
+}
 
 /// Every worker of the fleet, in the order of the flow. `annalist up` runs them all; each also has a binary.
 #[must_use]
-pub fn registry(ports: &Ports) -> Vec<Arc<dyn Worker>> {
-    vec![Arc::new(message_writer::MessageWriter::new(Arc::clone(&ports.archive)))]
+pub fn registry(equipment: Equipment) -> Vec<Arc<dyn Worker>> {
+    let Equipment { ports: Ports { queue, archive, .. }, files, web, joiner, downloads } = equipment;
+    vec![
+        Arc::new(message_writer::MessageWriter::new(Arc::clone(&archive), queue)),
+        Arc::new(channel_indexer::ChannelIndexer::new(Arc::clone(&archive), joiner)),
+        Arc::new(file_downloader::FileDownloader::new(archive, files, web, downloads)),
+    ]
 }

@@ -7,6 +7,7 @@ use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::Backend;
 use shared::config::{DataArgs, MetricsArgs};
 use shared::telemetry::{self, listener};
+use tokio::sync::watch;
 
 use crate::runtime::{self, Ports, Settings, Worker};
 
@@ -21,16 +22,27 @@ pub struct WorkerArgs {
     pub metrics: MetricsArgs,
 }
 
-/// Runs one worker until a signal, drains it, and closes the backend.
+/// Runs one worker, made of the ports it takes, until a signal; drains it, and closes the backend.
 ///
 /// # Errors
 /// What kept it from starting, in one line that says what to do.
-pub async fn run(args: WorkerArgs, worker: impl FnOnce(&Ports) -> Arc<dyn Worker>) -> anyhow::Result<()> {
+pub async fn run(args: WorkerArgs, worker: impl FnOnce(&Backend) -> Arc<dyn Worker>) -> anyhow::Result<()> {
+    run_beside(args, |backend, _| (worker(backend), std::future::ready(()))).await
+}
+
+/// The same, with something that runs beside the worker and ends when its shutdown turns.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_beside<B: Future<Output = ()>>(
+    args: WorkerArgs,
+    parts: impl FnOnce(&Backend, watch::Receiver<bool>) -> (Arc<dyn Worker>, B),
+) -> anyhow::Result<()> {
     let shutdown = shared::shutdown::on_signal()?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.data, Arc::clone(&clock))?;
     let ports = Ports { queue: Arc::clone(&backend.queue), archive: Arc::clone(&backend.archive), clock };
-    let worker = worker(&ports);
+    let (worker, beside) = parts(&backend, shutdown.clone());
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
         let handle = telemetry::metrics::install()?;
         let mut until = shutdown.clone();
@@ -39,7 +51,7 @@ pub async fn run(args: WorkerArgs, worker: impl FnOnce(&Ports) -> Arc<dyn Worker
         }));
     }
     tracing::info!(worker = worker.name(), queue = %worker.queue(), data = %args.data.data.display(), "working");
-    runtime::run(worker, ports, Settings::default(), shutdown).await;
+    tokio::join!(runtime::run(worker, ports, Settings::default(), shutdown), beside);
     backend.close().await;
     Ok(())
 }

@@ -19,7 +19,9 @@ struct Command {
 async fn main() -> ExitCode {
     let command = Command::parse();
     shared::telemetry::init_log(&shared::config::log_filter());
-    let writer =
-        process::run(command.worker, |ports| Arc::new(MessageWriter::new(Arc::clone(&ports.archive)))).await;
+    let writer = process::run(command.worker, |ports| {
+        Arc::new(MessageWriter::new(Arc::clone(&ports.archive), Arc::clone(&ports.queue)))
+    })
+    .await;
     process::exit_code(writer)
 }

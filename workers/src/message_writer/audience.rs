@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Update};
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
 use shared::queue::route::Audience;
-use shared::rules::{Event, Malformed};
+use shared::rules::Event;
 use shared::slack::ids::{ChannelId, TeamId};
 
-use super::Failure;
+use crate::failure::Failure;
 
 /// Rows remembered as written. Beyond it everything is forgotten and asked for again.
 const MAX_REMEMBERED: usize = 100_000;
@@ -43,18 +43,33 @@ impl Audiences {
             Audience::Public => self.ensure(archive, mark).await.map(|()| Verdict::Store),
             Audience::Private if converted => self.ensure(archive, mark).await.map(|()| Verdict::Store),
             Audience::Private => Ok(self.if_marked(archive, mark, "private_channel").await?),
-            Audience::Untyped => Ok(self.if_marked(archive, mark, "channel_unknown").await?),
+            Audience::Untyped => self.judge_untyped(archive, &event.team, &channel, mark).await,
         }
+    }
+
+    /// An event that does not say who sees it: where there is no mark, what is known of the channel decides.
+    async fn judge_untyped(
+        &self,
+        archive: &dyn Archive,
+        team: &TeamId,
+        channel: &ChannelId,
+        mark: ItemKey,
+    ) -> Result<Verdict, Failure> {
+        if self.is_marked(archive, &mark).await? {
+            return Ok(Verdict::Store);
+        }
+        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
+        let rows = archive.query(&newest).await?.items;
+        if rows.iter().any(|row| row.text("visibility") == Some("public")) {
+            self.ensure(archive, mark).await?;
+            return Ok(Verdict::Store);
+        }
+        Ok(Verdict::Drop("channel_unknown"))
     }
 
     /// A channel that was public is stored under its new id too.
     pub(super) async fn carry_over(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<(), Failure> {
-        let id = |id: Option<&str>, field| -> Result<ChannelId, Malformed> {
-            let id = id.ok_or(Malformed::Missing { event: "channel_id_changed", field })?;
-            Ok(ChannelId::parse(id)?)
-        };
-        let old = id(event.header.old_channel_id.as_deref(), "old_channel_id")?;
-        let new = id(event.header.new_channel_id.as_deref(), "new_channel_id")?;
+        let (old, new) = event.changed_ids()?;
         if self.is_marked(archive, &ItemKey::public_mark(&event.team, &old)).await? {
             self.ensure(archive, ItemKey::public_mark(&event.team, &new)).await?;
         }

@@ -2,9 +2,11 @@
 //!
 //! * [`audience`] decides, in the order of the channel, which events are stored at all.
 //! * [`content`] writes versions of messages, so that any order gives the same rows.
+//! * [`follow_up`] is what other workers do next.
 
 mod audience;
 mod content;
+mod follow_up;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +15,15 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
-use shared::queue::job::{Job, JobError};
+use shared::queue::job::Job;
 use shared::queue::route::INVALID_GROUP;
-use shared::queue::{Delivery, GroupId, QueueName};
+use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
-use shared::rules::{Change, Event, Kind, Malformed};
+use shared::rules::{Change, Event, Kind};
 use shared::slack::envelope::Envelope;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
+use crate::failure::Failure;
 use crate::runtime::{Outcome, Worker};
 
 use audience::{Audiences, Verdict};
@@ -35,19 +38,27 @@ const MAX_BATCH: usize = 512;
 /// Turns events into rows of the archive.
 pub struct MessageWriter {
     archive: Arc<dyn Archive>,
+    queue: Arc<dyn Queue>,
     audiences: Audiences,
 }
 
+/// What an event brings: what it writes, and what other workers do next.
+#[derive(Default)]
+struct Admitted {
+    changes: Vec<Change>,
+    follow_ups: Vec<Outgoing>,
+}
+
 impl MessageWriter {
-    /// A writer to this archive.
+    /// A writer to this archive, whose follow-ups go to this queue.
     #[must_use]
-    pub fn new(archive: Arc<dyn Archive>) -> Self {
-        Self { archive, audiences: Audiences::default() }
+    pub fn new(archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
+        Self { archive, queue, audiences: Audiences::default() }
     }
 
     /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
     /// order; what they write does not.
-    async fn admit_group(&self, jobs: Vec<(usize, &Delivery)>) -> Vec<(usize, Result<Vec<Change>, Failure>)> {
+    async fn admit_group(&self, jobs: Vec<(usize, &Delivery)>) -> Vec<(usize, Result<Admitted, Failure>)> {
         let mut admitted = Vec::with_capacity(jobs.len());
         for (place, job) in jobs {
             admitted.push((place, self.admit(job).await.map(Option::unwrap_or_default)));
@@ -55,8 +66,8 @@ impl MessageWriter {
         admitted
     }
 
-    /// What a job changes, or `None` where nothing of it is stored.
-    async fn admit(&self, job: &Delivery) -> Result<Option<Vec<Change>>, Failure> {
+    /// What a job brings, or `None` where nothing of it is stored.
+    async fn admit(&self, job: &Delivery) -> Result<Option<Admitted>, Failure> {
         if job.group.as_str() == INVALID_GROUP {
             return Err(Failure::Permanent("an id does not have Slack's shape".into()));
         }
@@ -70,7 +81,7 @@ impl MessageWriter {
         }
         let event = Event::read(&envelope)?;
         match event.kind() {
-            Kind::Unknown => {
+            Kind::Channel | Kind::Unknown => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(None);
             }
@@ -85,11 +96,12 @@ impl MessageWriter {
                     return Ok(None);
                 }
             },
-            Kind::User | Kind::Emoji => {}
+            Kind::User | Kind::Emoji | Kind::FileDeleted => {}
         }
         let changes = event.changes()?;
         self.audiences.note_team(&*self.archive, &event.team).await?;
-        Ok(Some(changes))
+        let follow_ups = follow_up::of(&event, &envelope, raw.get(), &changes);
+        Ok(Some(Admitted { changes, follow_ups }))
     }
 
     /// Writes the changes of many events: what each begins with together, the rest side by side.
@@ -186,57 +198,29 @@ impl Worker for MessageWriter {
         let admitted = join_all(groups.into_values().map(|group| self.admit_group(group))).await;
         let mut places = Vec::with_capacity(jobs.len());
         let mut events = Vec::with_capacity(jobs.len());
+        let mut follow_ups = Vec::with_capacity(jobs.len());
         for (place, admitted) in admitted.into_iter().flatten() {
             match admitted {
-                Ok(changes) => {
+                Ok(admitted) => {
                     places.push(place);
-                    events.push(changes);
+                    events.push(admitted.changes);
+                    follow_ups.push(admitted.follow_ups);
                 }
                 Err(failure) => outcomes[place] = failure.outcome(),
             }
         }
-        for (place, written) in places.into_iter().zip(self.write(&events).await) {
-            outcomes[place] = written.map_or_else(|error| Failure::from(error).outcome(), |()| Outcome::Done);
+        let written = self.write(&events).await;
+        // Nothing follows from what is not stored yet.
+        for (follow_ups, written) in follow_ups.iter_mut().zip(&written) {
+            if written.is_err() {
+                follow_ups.clear();
+            }
+        }
+        let sent = follow_up::send(&*self.queue, follow_ups).await;
+        for ((place, written), sent) in places.into_iter().zip(written).zip(sent) {
+            let done = written.map_err(Failure::from).and_then(|()| sent.map_err(Failure::from));
+            outcomes[place] = done.map_or_else(Failure::outcome, |()| Outcome::Done);
         }
         outcomes
-    }
-}
-
-/// Why a job is not done: whether trying again can help is all the runtime needs to know.
-enum Failure {
-    Permanent(String),
-    Transient(String),
-}
-
-impl Failure {
-    fn outcome(self) -> Outcome {
-        match self {
-            Self::Permanent(reason) => Outcome::Quarantine(reason),
-            Self::Transient(reason) => Outcome::retry(reason),
-        }
-    }
-}
-
-impl From<ArchiveError> for Failure {
-    fn from(error: ArchiveError) -> Self {
-        match error {
-            ArchiveError::Unavailable(_) => Self::Transient(error.to_string()),
-            ArchiveError::TooLarge { .. } => Self::Permanent(error.to_string()),
-        }
-    }
-}
-
-impl From<JobError> for Failure {
-    fn from(error: JobError) -> Self {
-        match error {
-            JobError::Malformed(_) => Self::Permanent(error.to_string()),
-            JobError::Newer(_) => Self::Transient(error.to_string()),
-        }
-    }
-}
-
-impl From<Malformed> for Failure {
-    fn from(malformed: Malformed) -> Self {
-        Self::Permanent(malformed.to_string())
     }
 }

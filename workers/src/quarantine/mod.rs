@@ -216,7 +216,7 @@ fn without_token(body: &str) -> String {
         let mut envelope: BTreeMap<String, &RawValue> = serde_json::from_str(job.event?.get()).ok()?;
         envelope.remove("token")?;
         let envelope = serde_json::value::to_raw_value(&envelope).ok()?;
-        serde_json::to_string(&Job { v: job.v, origin: job.origin.clone(), event: Some(&envelope) }).ok()
+        serde_json::to_string(&Job { event: Some(&envelope), ..job }).ok()
     };
     redacted().unwrap_or_else(|| body.to_owned())
 }

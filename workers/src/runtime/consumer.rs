@@ -43,6 +43,7 @@ async fn consume(
     });
     let mut batches = JoinSet::new();
     let mut failed_receives = 0;
+    let mut permitted = false;
     loop {
         // A message received before there is a hand for it would only age its lease.
         let slot = tokio::select! {
@@ -50,6 +51,12 @@ async fn consume(
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
         };
         let Ok(slot) = slot else { break };
+        if !permitted {
+            tokio::select! {
+                () = context.worker.permit() => permitted = true,
+                _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+            }
+        }
         let received = tokio::select! {
             received = context.ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
@@ -58,6 +65,7 @@ async fn consume(
             Ok(deliveries) if deliveries.is_empty() => {}
             Ok(deliveries) => {
                 failed_receives = 0;
+                permitted = false;
                 let context = Arc::clone(&context);
                 batches.spawn(async move {
                     batch::run(&context, deliveries).await;

@@ -80,6 +80,11 @@ pub trait Worker: Send + Sync + 'static {
     /// How many jobs it takes at once.
     fn max_batch(&self) -> usize;
 
+    /// Resolves when the worker could do something with what is received next: a worker that may do only so much in a
+    /// time leaves the rest on the queue, where it costs no lease. Asked once before each batch; dropping the future
+    /// must be safe.
+    async fn permit(&self) {}
+
     /// Does the jobs and says what became of each, in their order. Jobs of one group are in the order of the queue; a
     /// job may have been done before. Dropping the future must be safe at any point: it happens when the lease is lost.
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome>;

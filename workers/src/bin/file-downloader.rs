@@ -1,0 +1,38 @@
+//! file-downloader as a process of its own, for a fleet.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use shared::config::FileArgs;
+use shared::config::slack::{self, SlackArgs};
+use workers::file_downloader::{FileDownloader, Settings};
+use workers::process::{self, WorkerArgs};
+
+/// Downloads the files that are shared in Slack, and keeps them
+#[derive(Parser)]
+#[command(version)]
+struct Command {
+    #[command(flatten)]
+    worker: WorkerArgs,
+    #[command(flatten)]
+    slack: SlackArgs,
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let command = Command::parse();
+    shared::telemetry::init_log(&shared::config::log_filter());
+    process::exit_code(run(command).await)
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    let web = slack::web_api(&command.slack)?;
+    let settings = Settings::from(&command.files);
+    process::run(command.worker, |ports| {
+        Arc::new(FileDownloader::new(Arc::clone(&ports.archive), Arc::clone(&ports.files), web, settings))
+    })
+    .await
+}

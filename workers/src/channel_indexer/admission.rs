@@ -1,0 +1,66 @@
+//! Public channels only, except that a channel once public is kept after its conversion.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use shared::queue::route::Audience;
+use shared::rules::Event;
+use shared::rules::channel::ChannelEvent;
+use shared::slack::ids::{ChannelId, TeamId};
+
+/// Judges the events of one batch: one that lets its channel in lets in what follows it.
+#[derive(Default)]
+pub(super) struct Admission {
+    admitted: HashSet<(TeamId, ChannelId)>,
+}
+
+impl Admission {
+    /// Whether an event is kept. A channel that only says that it is private, or does not say, must have been public
+    /// before: it has the mark that the message-writer and the directory sync set, or rows already.
+    pub(super) async fn admits(
+        &mut self,
+        archive: &dyn Archive,
+        event: &Event<'_>,
+        told: &ChannelEvent,
+    ) -> Result<bool, ArchiveError> {
+        if Audience::of(&event.header) == Audience::Direct {
+            return Ok(false);
+        }
+        let channel = (told.team().clone(), told.channel().clone());
+        let admitted = says_public(event)
+            || self.admitted.contains(&channel)
+            || is_marked(archive, told).await?
+            || has_rows(archive, told).await?;
+        if admitted {
+            self.admitted.extend(told.channels().map(|channel| (told.team().clone(), channel.clone())));
+        }
+        Ok(admitted)
+    }
+}
+
+/// Whether the event itself says that the channel is public. `channel_shared`, `channel_unshared` and
+/// `channel_id_changed` are sent for private channels too; a message came through the message-writer, which judged it.
+fn says_public(event: &Event<'_>) -> bool {
+    match event.header.kind.as_deref() {
+        Some(
+            "message" | "channel_rename" | "channel_archive" | "channel_unarchive" | "channel_deleted"
+            | "channel_left",
+        ) => true,
+        Some("channel_created") => {
+            let event: Value = serde_json::from_str(event.raw.get()).unwrap_or_default();
+            event.pointer("/channel/is_private") != Some(&Value::Bool(true))
+        }
+        Some(_) | None => false,
+    }
+}
+
+async fn is_marked(archive: &dyn Archive, told: &ChannelEvent) -> Result<bool, ArchiveError> {
+    let mark = archive.get(&ItemKey::public_mark(told.team(), told.channel())).await?;
+    Ok(mark.is_some_and(|mark| !mark.is_erased()))
+}
+
+async fn has_rows(archive: &dyn Archive, told: &ChannelEvent) -> Result<bool, ArchiveError> {
+    let any = Query { limit: 1, ..Query::partition(key::channels(told.team(), told.channel())) };
+    Ok(!archive.query(&any).await?.items.is_empty())
+}

@@ -1,0 +1,149 @@
+//! The public channels of a workspace. <https://docs.slack.dev/reference/methods/conversations.list>
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
+use shared::directory::{self, Channels};
+use shared::rules::channel::fold::State;
+use shared::rules::channel::{ChannelEvent, is_news};
+use shared::slack::envelope;
+use shared::slack::ids::{TeamId, Ts};
+use shared::slack::web::Method;
+
+use super::listing::{Listing, Page};
+use super::sync::write;
+use super::{DirectorySync, Report, SyncError};
+use crate::channel_indexer;
+
+/// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
+const READS_AT_ONCE: usize = 16;
+
+const PARAMETERS: [(&str, &str); 2] = [("types", "public_channel"), ("exclude_archived", "false")];
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow)]
+    channels: Vec<&'a RawValue>,
+}
+
+/// What decides about a channel beside its name. Each flag for itself: one that is odd takes no other with it.
+#[derive(Default, Deserialize)]
+struct Standing<'a> {
+    #[serde(borrow, default)]
+    is_private: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_im: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_mpim: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_archived: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_member: Option<&'a RawValue>,
+}
+
+impl Standing<'_> {
+    /// Not asked for, and never kept.
+    fn is_private(&self) -> bool {
+        [self.is_private, self.is_im, self.is_mpim].into_iter().any(|flag| is(flag, "true"))
+    }
+
+    fn could_be_joined(&self) -> bool {
+        is(self.is_member, "false") && !is(self.is_archived, "true")
+    }
+}
+
+fn is(flag: Option<&RawValue>, value: &str) -> bool {
+    flag.is_some_and(|flag| flag.get() == value)
+}
+
+impl DirectorySync {
+    /// Brings in every public channel, a page at a time.
+    pub(super) async fn public_channels(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+        let team = report.team.clone();
+        let index = directory::read(&*self.archive, &team).await?;
+        let mut listing =
+            Listing::new(&self.api, &team, Method::ConversationsList, &PARAMETERS, clock.clone());
+        while let Some(page) = listing.next().await? {
+            self.channels_of(&page, &index, report).await?;
+        }
+        *clock = listing.into_clock();
+        Ok(())
+    }
+
+    async fn channels_of(&self, page: &Page, index: &Channels, report: &mut Report) -> Result<(), SyncError> {
+        let listed: Listed<'_> = page.reply.read()?;
+        let mut events = Vec::with_capacity(listed.channels.len());
+        for raw in listed.channels {
+            report.channels.listed += 1;
+            let standing: Standing<'_> = envelope::object(raw);
+            match ChannelEvent::listed(&report.team, raw, &page.asked) {
+                Ok(_) if standing.is_private() => report.channels.skipped += 1,
+                Ok(event) => {
+                    if standing.could_be_joined() {
+                        report.to_join.push(event.channel().clone());
+                    }
+                    events.push(event);
+                }
+                Err(malformed) => {
+                    report.channels.skipped += 1;
+                    report.first_skipped.get_or_insert(malformed);
+                }
+            }
+        }
+        self.mark_public(&events).await?;
+        let news = self.news(events, index).await?;
+        for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
+            match stored {
+                Ok(()) => report.channels.changed += 1,
+                Err(ArchiveError::TooLarge { .. }) => report.channels.skipped += 1,
+                Err(error @ ArchiveError::Unavailable(_)) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the message-writer know that these channels are public. The marks are never unset, so they are written past
+    /// its queue.
+    async fn mark_public(&self, events: &[ChannelEvent]) -> Result<(), SyncError> {
+        let keys: Vec<ItemKey> =
+            events.iter().map(|event| ItemKey::public_mark(event.team(), event.channel())).collect();
+        let marks = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        let missing = keys.into_iter().zip(marks).filter(|(_, mark)| mark.is_none());
+        let updates: Vec<Vec<Update>> = missing
+            .map(|(key, _)| {
+                let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+                vec![Update { set_if_absent, ..Update::new(key) }]
+            })
+            .collect();
+        write(&*self.archive, &updates).await?;
+        Ok(())
+    }
+
+    /// Those of which the archive knows something else, or which readers would not find.
+    async fn news(
+        &self,
+        events: Vec<ChannelEvent>,
+        index: &Channels,
+    ) -> Result<Vec<ChannelEvent>, ArchiveError> {
+        let archive = &*self.archive;
+        let looked_up = stream::iter(events).map(|event| async move {
+            let newest = newest(archive, event.team(), &event).await?;
+            let name = newest.as_ref().and_then(|newest| State::of(newest).index_name());
+            let found = index.name(event.channel()) == name.as_deref();
+            Ok::<_, ArchiveError>((!found || is_news(newest.as_ref(), &event)).then_some(event))
+        });
+        let looked_up = looked_up.buffered(READS_AT_ONCE);
+        looked_up.try_filter_map(|event| async { Ok(event) }).try_collect().await
+    }
+}
+
+async fn newest(
+    archive: &dyn Archive,
+    team: &TeamId,
+    event: &ChannelEvent,
+) -> Result<Option<Item>, ArchiveError> {
+    let newest =
+        Query { limit: 1, descending: true, ..Query::partition(key::channels(team, event.channel())) };
+    Ok(archive.query(&newest).await?.items.pop())
+}

@@ -1,0 +1,73 @@
+//! The custom emoji of a workspace. <https://docs.slack.dev/reference/methods/emoji.list>
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use shared::archive::{Item, Query, Update, key, query_all};
+use shared::rules::directory::emoji_update;
+use shared::slack::ids::Ts;
+use shared::slack::web::Method;
+
+use super::listing::ask;
+use super::sync::write;
+use super::{DirectorySync, Report, SyncError};
+
+/// A URL of Slack's, or the name of another emoji.
+const MAX_VALUE_BYTES: usize = 4_096;
+
+#[derive(Deserialize)]
+struct Listed {
+    emoji: BTreeMap<String, Value>,
+}
+
+impl DirectorySync {
+    /// Brings in all custom emoji. Slack lists them at once; one that is listed no more is gone.
+    pub(super) async fn custom_emoji(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+        let team = report.team.clone();
+        let reply = ask(&self.api, &team, Method::EmojiList, &[]).await?;
+        let Listed { emoji: listed } = reply.read()?;
+        report.emoji.listed = listed.len();
+        let rows = query_all(&*self.archive, Query::partition(key::emoji(&team))).await?;
+        let known: BTreeMap<&str, Option<&str>> =
+            rows.iter().map(|row| (row.key.timestamp.as_str(), row.text("value"))).collect();
+
+        let mut updates = Vec::new();
+        for (name, value) in &listed {
+            let Some(value) = value.as_str().filter(|value| value.len() <= MAX_VALUE_BYTES) else {
+                report.emoji.skipped += 1;
+                continue;
+            };
+            if known.get(name.as_str()) == Some(&Some(value)) {
+                continue;
+            }
+            match emoji_update(&team, name, Some(value), clock) {
+                Ok(update) => updates.push(vec![update]),
+                Err(malformed) => {
+                    report.emoji.skipped += 1;
+                    report.first_skipped.get_or_insert(malformed);
+                }
+            }
+        }
+        let gone =
+            rows.iter().filter(|row| row.text("value").is_some() && !listed.contains_key(name_of(row)));
+        let gone = gone.filter_map(|row| emoji_update(&team, name_of(row), None, clock).ok());
+        updates.extend(gone.map(|update: Update| vec![update]));
+
+        let written = write(&*self.archive, &updates).await?;
+        report.emoji.changed = written.changed;
+        report.emoji.skipped += written.too_large;
+        if let Some(date) = reply.date() {
+            *clock = date.clone();
+        }
+        let unchanged = rows.iter().filter(|row| {
+            let value = listed.get(name_of(row)).and_then(Value::as_str);
+            value.is_some() && value == row.text("value")
+        });
+        self.pictures.send(&*self.queue, &team, updates.iter().flatten(), unchanged).await
+    }
+}
+
+fn name_of(row: &Item) -> &str {
+    &row.key.timestamp
+}

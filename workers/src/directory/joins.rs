@@ -1,0 +1,209 @@
+//! Joining public channels: Slack delivers messages only from channels the app is in.
+//! <https://docs.slack.dev/reference/methods/conversations.join>
+//!
+//! One call at a time for each workspace, at the pace of the method's limit: 10,000 channels take some 200 minutes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use metrics::counter;
+use shared::slack::ids::{ChannelId, TeamId};
+use shared::slack::web::{ApiError, Method, WebApi};
+use shared::telemetry::metrics::DIRECTORY_JOINS;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::joiner::Asked;
+
+/// Channels that were asked for one by one and wait. More are left to the next sync.
+const MAX_ASKED: usize = 1_024;
+
+/// Reasons that are told apart. Slack has a dozen.
+const MAX_REASONS: usize = 32;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What a sync found: channels of a workspace that the app is not in. It replaces what an earlier one found.
+pub type Found = (TeamId, Vec<ChannelId>);
+
+/// How long to go on where Slack cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// For as long as it takes.
+    Endless,
+    /// For this many failures in a row.
+    Failures(u32),
+}
+
+/// What became of the channels of a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Channels the app is in now.
+    pub joined: u64,
+    /// Channels it is not in, by the reason.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// The channels of one workspace.
+#[derive(Default)]
+struct Lane {
+    asked: VecDeque<ChannelId>,
+    found: BTreeSet<ChannelId>,
+    busy: bool,
+    not_before: Option<Instant>,
+    failures_in_a_row: u32,
+    tally: Tally,
+}
+
+struct Joined {
+    team: TeamId,
+    channel: ChannelId,
+    result: Result<(), ApiError>,
+}
+
+/// Joins what is asked for and found, until nobody can ask any more; answers what became of it. May be dropped at any
+/// point: the next sync finds what is left.
+pub async fn run(
+    api: &WebApi,
+    mut asked: Asked,
+    mut found: mpsc::Receiver<Found>,
+    patience: Patience,
+) -> BTreeMap<TeamId, Tally> {
+    let mut lanes: BTreeMap<TeamId, Lane> = BTreeMap::new();
+    let mut joining: FuturesUnordered<BoxFuture<'_, Joined>> = FuturesUnordered::new();
+    loop {
+        for (team, lane) in &mut lanes {
+            joining.extend(lane.start(api, team));
+        }
+        tokio::select! {
+            Some((team, channel)) = asked.recv() => lanes.entry(team).or_default().ask(channel),
+            Some((team, channels)) = found.recv() => {
+                lanes.entry(team).or_default().found = channels.into_iter().collect();
+            }
+            Some(joined) = joining.next() => {
+                if let Some(lane) = lanes.get_mut(&joined.team) {
+                    lane.settle(joined, patience);
+                }
+            }
+            else => break,
+        }
+    }
+    lanes.into_iter().map(|(team, lane)| (team, lane.tally)).collect()
+}
+
+impl Lane {
+    fn ask(&mut self, channel: ChannelId) {
+        if self.asked.len() < MAX_ASKED && !self.asked.contains(&channel) {
+            self.asked.push_back(channel);
+        }
+    }
+
+    /// The next call, unless one is under way. A new channel goes first: its messages are being written now.
+    fn start<'a>(&mut self, api: &'a WebApi, team: &TeamId) -> Option<BoxFuture<'a, Joined>> {
+        if self.busy {
+            return None;
+        }
+        let channel = self.asked.pop_front().or_else(|| self.found.pop_first())?;
+        self.busy = true;
+        let (team, not_before) = (team.clone(), self.not_before.take());
+        Some(Box::pin(async move {
+            if let Some(not_before) = not_before {
+                tokio::time::sleep_until(not_before).await;
+            }
+            let parameters = [("channel", channel.as_str())];
+            let result = api.call(&team, Method::ConversationsJoin, &parameters).await.map(drop);
+            Joined { team, channel, result }
+        }))
+    }
+
+    fn settle(&mut self, joined: Joined, patience: Patience) {
+        let Joined { team, channel, result } = joined;
+        self.busy = false;
+        match result {
+            Ok(()) => {
+                self.failures_in_a_row = 0;
+                self.tally.joined += 1;
+                counter!(DIRECTORY_JOINS, "outcome" => "joined").increment(1);
+            }
+            Err(error) => match Next::after(&error) {
+                Next::OtherChannels => {
+                    self.failures_in_a_row = 0;
+                    self.fail(&team, &error, 1);
+                }
+                Next::Nothing => self.give_up(&team, &error),
+                Next::Again { pause } => {
+                    self.failures_in_a_row += 1;
+                    if patience == Patience::Failures(self.failures_in_a_row) {
+                        self.give_up(&team, &error);
+                    } else {
+                        let doubled = FIRST_PAUSE * 2_u32.pow(self.failures_in_a_row.min(10));
+                        self.not_before = Some(Instant::now() + pause.unwrap_or(doubled.min(LONGEST_PAUSE)));
+                        self.asked.push_front(channel);
+                    }
+                }
+            },
+        }
+        if self.asked.is_empty() && self.found.is_empty() && patience == Patience::Endless {
+            let Tally { joined, failed } = std::mem::take(&mut self.tally);
+            tracing::info!(%team, joined, ?failed, "public channels are joined");
+        }
+    }
+
+    /// No channel of this workspace can be joined for now; the next sync tries again.
+    fn give_up(&mut self, team: &TeamId, error: &ApiError) {
+        let left = 1 + self.asked.len() + self.found.len();
+        self.asked.clear();
+        self.found.clear();
+        self.failures_in_a_row = 0;
+        self.fail(team, error, left as u64);
+    }
+
+    fn fail(&mut self, team: &TeamId, error: &ApiError, channels: u64) {
+        counter!(DIRECTORY_JOINS, "outcome" => "failed").increment(channels);
+        let reason = error.refusal().map_or_else(|| error.to_string(), str::to_owned);
+        let failed = &mut self.tally.failed;
+        let reason =
+            if failed.len() < MAX_REASONS || failed.contains_key(&reason) { reason } else { "others".into() };
+        if !failed.contains_key(&reason) {
+            tracing::warn!(%team, %error, "public channels cannot be joined");
+        }
+        *failed.entry(reason).or_default() += channels;
+    }
+}
+
+/// What a failure means for what waits.
+enum Next {
+    /// It was about this channel only.
+    OtherChannels,
+    /// It would be the same for every channel.
+    Nothing,
+    /// It may pass.
+    Again { pause: Option<Duration> },
+}
+
+impl Next {
+    fn after(error: &ApiError) -> Self {
+        match error {
+            ApiError::Refused { error, .. } => match error.as_str() {
+                "missing_scope"
+                | "not_authed"
+                | "invalid_auth"
+                | "account_inactive"
+                | "token_revoked"
+                | "token_expired"
+                | "not_allowed_token_type"
+                | "no_permission"
+                | "ekm_access_denied"
+                | "team_access_not_granted" => Self::Nothing,
+                _ => Self::OtherChannels,
+            },
+            ApiError::Garbled { .. } => Self::OtherChannels,
+            ApiError::NoToken(_) | ApiError::WrongToken { .. } => Self::Nothing,
+            ApiError::RateLimited { retry_after, .. } => Self::Again { pause: Some(*retry_after) },
+            ApiError::Unreachable { .. } => Self::Again { pause: None },
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The directory: what Slack knows of channels, people and emoji, brought into the archive.
+//!
+//! Not a worker: nobody sends it jobs. It runs when a process starts and every hour after that, for every workspace
+//! there is a token for, and whenever somebody asks.
+//! * [`sync`] is one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by [`listing`].
+//! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] asks for one more.
+//! * [`schedule`] does both for as long as the process lives.
+
+mod channels;
+mod emoji;
+mod joiner;
+pub mod joins;
+mod listing;
+mod people;
+mod pictures;
+pub mod report;
+mod schedule;
+mod sync;
+
+use std::sync::Arc;
+
+use shared::archive::Archive;
+use shared::queue::Queue;
+use shared::rules::channel::index;
+use shared::slack::web::WebApi;
+
+pub use joiner::{Asked, Joiner};
+pub use report::{Report, SyncError};
+
+/// Brings the directory of workspaces into the archive.
+pub struct DirectorySync {
+    api: Arc<WebApi>,
+    archive: Arc<dyn Archive>,
+    queue: Arc<dyn Queue>,
+    shard_bytes: usize,
+    pictures: pictures::Pictures,
+}
+
+impl DirectorySync {
+    /// A sync into this archive; pictures to be fetched go to the queue.
+    #[must_use]
+    pub fn new(api: Arc<WebApi>, archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
+        Self { api, archive, queue, shard_bytes: index::SHARD_BYTES, pictures: pictures::Pictures::default() }
+    }
+
+    /// With shards of another size: tests have small ones.
+    #[must_use]
+    pub fn with_shards_of(self, shard_bytes: usize) -> Self {
+        Self { shard_bytes, ..self }
+    }
+}

@@ -1,0 +1,70 @@
+//! The people of a workspace. <https://docs.slack.dev/reference/methods/users.list>
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::archive::{Archive, Item, ItemKey, Update};
+use shared::rules::directory::{is_user_news, listed_user, user_updates};
+use shared::slack::ids::{TeamId, Ts, UserId};
+use shared::slack::web::Method;
+
+use super::listing::{Listing, Page};
+use super::sync::write;
+use super::{DirectorySync, Report, SyncError};
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    members: Vec<&'a RawValue>,
+}
+
+impl DirectorySync {
+    /// Brings in everybody, a page at a time.
+    pub(super) async fn people(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+        let team = report.team.clone();
+        let mut listing = Listing::new(&self.api, &team, Method::UsersList, &[], clock.clone());
+        while let Some(page) = listing.next().await? {
+            self.people_of(&page, report).await?;
+        }
+        *clock = listing.into_clock();
+        Ok(())
+    }
+
+    async fn people_of(&self, page: &Page, report: &mut Report) -> Result<(), SyncError> {
+        let team = report.team.clone();
+        let listed: Members<'_> = page.reply.read()?;
+        let mut people: Vec<(UserId, &RawValue)> = Vec::with_capacity(listed.members.len());
+        for raw in listed.members {
+            report.people.listed += 1;
+            match listed_user(raw) {
+                Ok(user) => people.push((user, raw)),
+                Err(malformed) => {
+                    report.people.skipped += 1;
+                    report.first_skipped.get_or_insert(malformed);
+                }
+            }
+        }
+        let rows = rows(&*self.archive, &team, &people).await?;
+        let mut updates: Vec<Vec<Update>> = Vec::new();
+        let mut unchanged: Vec<&Item> = Vec::new();
+        for ((user, raw), row) in people.iter().zip(&rows) {
+            match row {
+                Some(row) if !is_user_news(Some(row), raw) => unchanged.push(row),
+                Some(_) | None => updates.push(user_updates(&team, user, raw, &page.asked)),
+            }
+        }
+        let written = write(&*self.archive, &updates).await?;
+        report.people.changed += written.changed;
+        report.people.skipped += written.too_large;
+        let changed = updates.iter().filter_map(|updates| updates.first());
+        self.pictures.send(&*self.queue, &team, changed, unchanged).await
+    }
+}
+
+async fn rows(
+    archive: &dyn Archive,
+    team: &TeamId,
+    people: &[(UserId, &RawValue)],
+) -> Result<Vec<Option<Item>>, SyncError> {
+    let keys: Vec<ItemKey> = people.iter().map(|(user, _)| ItemKey::user(team, user)).collect();
+    Ok(archive.get_all(&keys.iter().collect::<Vec<_>>()).await?)
+}

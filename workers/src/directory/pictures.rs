@@ -1,0 +1,48 @@
+//! Avatars and pictures of emoji, for whoever fetches files.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use shared::archive::{Item, Update};
+use shared::queue::{Outgoing, Queue, QueueError};
+use shared::rules::file::image;
+use shared::slack::ids::TeamId;
+
+use super::SyncError;
+
+/// Sends the jobs. What is new is sent each time; what a row still lacks, once in the life of the process: a picture
+/// that cannot be had is not asked for every hour.
+#[derive(Debug, Default)]
+pub(super) struct Pictures {
+    caught_up: Mutex<HashSet<TeamId>>,
+}
+
+impl Pictures {
+    /// Sends the jobs for the pictures that updates bring, and for those that rows lack.
+    pub(super) async fn send<'a>(
+        &self,
+        queue: &dyn Queue,
+        team: &TeamId,
+        updates: impl Iterator<Item = &'a Update>,
+        rows: impl IntoIterator<Item = &'a Item>,
+    ) -> Result<(), SyncError> {
+        let mut jobs: Vec<Outgoing> = updates.filter_map(image::job).collect();
+        if !self.caught_up().contains(team) {
+            jobs.extend(rows.into_iter().filter_map(image::missing));
+        }
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        queue.send(jobs).await.into_iter().collect::<Result<Vec<_>, QueueError>>()?;
+        Ok(())
+    }
+
+    /// Remembers that every row of a workspace has been looked at.
+    pub(super) fn caught_up_with(&self, team: &TeamId) {
+        self.caught_up().insert(team.clone());
+    }
+
+    fn caught_up(&self) -> std::sync::MutexGuard<'_, HashSet<TeamId>> {
+        self.caught_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a sync found, and what stopped it.
+
+use std::collections::BTreeSet;
+
+use shared::archive::{ArchiveError, Attributes, Guard, ItemKey, Update};
+use shared::queue::QueueError;
+use shared::rules::Malformed;
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use shared::slack::web::{ApiError, Method};
+
+/// What a sync of one workspace found.
+#[derive(Debug)]
+pub struct Report {
+    /// The workspace.
+    pub team: TeamId,
+    /// What it calls itself.
+    pub team_name: Option<String>,
+    /// Its public channels.
+    pub channels: Tally,
+    /// Its people.
+    pub people: Tally,
+    /// Its custom emoji.
+    pub emoji: Tally,
+    /// Scopes the app lacks: what they are for was left out.
+    pub missing_scopes: BTreeSet<String>,
+    /// Public channels the app is not in and could join.
+    pub to_join: Vec<ChannelId>,
+    /// What kept the sync from its end. What it had found by then is kept.
+    pub failure: Option<SyncError>,
+    /// The first thing that was passed over, and why.
+    pub first_skipped: Option<Malformed>,
+}
+
+/// How many there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Listed by Slack.
+    pub listed: usize,
+    /// New, or changed since they were last seen.
+    pub changed: usize,
+    /// Passed over: something in them is missing or odd.
+    pub skipped: usize,
+}
+
+/// Why a sync did not reach its end.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// Slack did not answer, or said no.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The pages of a list do not end.
+    #[error("the pages of {} go round in a circle or on without end", .0.name())]
+    Endless(Method),
+    /// Slack's clock is unknown.
+    #[error("Slack's answers have no usable Date header: without Slack's clock nothing can be put in order")]
+    NoDate,
+    /// The archive could not be read or written.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// Pictures to be fetched could not be queued.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+impl SyncError {
+    /// Whether the rest of the sync would fail for the same reason.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Api(ApiError::Refused { .. } | ApiError::Garbled { .. }) | Self::Endless(_) => false,
+            Self::Api(
+                ApiError::NoToken(_)
+                | ApiError::WrongToken { .. }
+                | ApiError::RateLimited { .. }
+                | ApiError::Unreachable { .. },
+            )
+            | Self::NoDate
+            | Self::Archive(_)
+            | Self::Queue(_) => true,
+        }
+    }
+}
+
+impl Report {
+    /// A report on a workspace of which nothing is known yet.
+    #[must_use]
+    pub fn new(team: TeamId) -> Self {
+        Self {
+            team,
+            team_name: None,
+            channels: Tally::default(),
+            people: Tally::default(),
+            emoji: Tally::default(),
+            missing_scopes: BTreeSet::new(),
+            to_join: Vec::new(),
+            failure: None,
+            first_skipped: None,
+        }
+    }
+
+    /// How much was passed over.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.channels.skipped + self.people.skipped + self.emoji.skipped
+    }
+
+    /// The row that says so; `clock` is Slack's.
+    pub(super) fn row(&self, clock: &Ts) -> Update {
+        let mut set = Attributes::new();
+        set.insert("synced_ts".into(), clock.as_str().into());
+        set.extend(self.team_name.as_ref().map(|name| ("team_name".to_owned(), name.as_str().into())));
+        let counts = [
+            ("channels", self.channels.listed),
+            ("users", self.people.listed),
+            ("emoji", self.emoji.listed),
+            ("skipped", self.skipped()),
+        ];
+        set.extend(counts.map(|(name, count)| (name.to_owned(), count.into())));
+        if !self.missing_scopes.is_empty() {
+            set.insert("missing_scopes".into(), self.missing_scopes.iter().cloned().collect());
+        }
+        let optional = ["team_name", "missing_scopes"];
+        let identity = [("type", "sync"), ("team_id", self.team.as_str())];
+        Update {
+            guard: Guard::Greater { register: "version".into(), version: clock.padded() },
+            remove: optional.into_iter().filter(|name| !set.contains_key(*name)).collect(),
+            set,
+            set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            ..Update::new(ItemKey::directory_sync(&self.team))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One sync of one workspace.
+
+use std::borrow::Cow;
+
+use metrics::counter;
+use serde::Deserialize;
+use shared::archive::{self, Archive, ArchiveError, ItemKey, Update, WriteOutcome};
+use shared::rules::MAX_NAME_BYTES;
+use shared::slack::envelope::text_or_none;
+use shared::slack::ids::TeamId;
+use shared::slack::web::{ApiError, Method};
+use shared::telemetry::metrics::{DIRECTORY_SKIPPED, DIRECTORY_SYNCS};
+
+use super::listing::ask;
+use super::{DirectorySync, Report, SyncError};
+
+/// Slack's word for a call that needs a scope the app lacks.
+const MISSING_SCOPE: &str = "missing_scope";
+
+impl DirectorySync {
+    /// Brings in the directory of a workspace as it is now. What fails is in the report, beside what was found.
+    ///
+    /// Everything listed is an event whose clock is Slack's before the list was asked for: whatever happens later wins.
+    pub async fn sync(&self, team: &TeamId) -> Report {
+        let mut report = Report::new(team.clone());
+        report.failure = self.parts(&mut report).await.err();
+        counter!(DIRECTORY_SYNCS, "outcome" => if report.failure.is_some() { "failed" } else { "ok" })
+            .increment(1);
+        let kinds = [("channels", &report.channels), ("people", &report.people), ("emoji", &report.emoji)];
+        for (kind, tally) in kinds.into_iter().filter(|(_, tally)| tally.skipped > 0) {
+            counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(tally.skipped as u64);
+        }
+        log(&report);
+        report
+    }
+
+    async fn parts(&self, report: &mut Report) -> Result<(), SyncError> {
+        let team = report.team.clone();
+        let reply = ask(&self.api, &team, Method::AuthTest, &[]).await?;
+        let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
+        let identity: Identity<'_> = reply.read()?;
+        report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
+        self.list_team(&team).await?;
+
+        let channels = self.public_channels(&mut clock, report).await;
+        let mut failure = excuse(channels, "channels:read", report)?;
+        let people = self.people(&mut clock, report).await;
+        failure = failure.or(excuse(people, "users:read", report)?);
+        let emoji = self.custom_emoji(&mut clock, report).await;
+        failure = failure.or(excuse(emoji, "emoji:read", report)?);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        self.pictures.caught_up_with(&team);
+        archive::write(&*self.archive, &report.row(&clock)).await?;
+        Ok(())
+    }
+
+    /// Lists the workspace, so that readers find it without scanning.
+    async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
+        let key = ItemKey::team(team);
+        if self.archive.get(&key).await?.is_none() {
+            let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+            self.archive.write(&Update { set_if_absent, ..Update::new(key) }).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A missing scope leaves its part out and is no failure; another failure of one part does not stop the others, unless
+/// they would fail the same way.
+fn excuse(
+    part: Result<(), SyncError>,
+    scope: &str,
+    report: &mut Report,
+) -> Result<Option<SyncError>, SyncError> {
+    match part {
+        Ok(()) => Ok(None),
+        Err(SyncError::Api(ApiError::Refused { error, needed, .. })) if error == MISSING_SCOPE => {
+            report.missing_scopes.insert(needed.unwrap_or_else(|| scope.to_owned()));
+            Ok(None)
+        }
+        Err(error) if error.is_final() => Err(error),
+        Err(error) => Ok(Some(error)),
+    }
+}
+
+fn is_shown(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
+}
+
+/// What became of many updates.
+pub(super) struct Written {
+    /// Entries of which something is new.
+    pub(super) changed: usize,
+    /// Entries that no archive could hold.
+    pub(super) too_large: usize,
+}
+
+/// Writes the updates of many entries together.
+pub(super) async fn write(archive: &dyn Archive, entries: &[Vec<Update>]) -> Result<Written, ArchiveError> {
+    let updates: Vec<&Update> = entries.iter().flatten().collect();
+    let mut outcomes = archive.write_all(&updates).await.into_iter();
+    let mut written = Written { changed: 0, too_large: 0 };
+    for entry in entries {
+        let (mut changed, mut too_large) = (false, false);
+        for (update, outcome) in entry.iter().zip(outcomes.by_ref()) {
+            match outcome {
+                Ok(outcome) => {
+                    changed |= outcome == WriteOutcome::Applied;
+                    archive::settle(archive, update, &outcome).await?;
+                }
+                Err(ArchiveError::TooLarge { .. }) => too_large = true,
+                Err(error @ ArchiveError::Unavailable(_)) => return Err(error),
+            }
+        }
+        written.changed += usize::from(changed);
+        written.too_large += usize::from(too_large);
+    }
+    Ok(written)
+}
+
+/// One line, and another where something was passed over.
+fn log(report: &Report) {
+    let Report { team, channels, people, emoji, missing_scopes, failure, .. } = report;
+    if report.skipped() > 0 {
+        let first = report.first_skipped.as_ref().map(ToString::to_string);
+        tracing::warn!(
+            %team,
+            channels = channels.skipped,
+            people = people.skipped,
+            emoji = emoji.skipped,
+            first,
+            "parts of the directory are passed over"
+        );
+    }
+    match failure {
+        None => tracing::info!(
+            %team,
+            channels = channels.listed,
+            people = people.listed,
+            emoji = emoji.listed,
+            changed = channels.changed + people.changed + emoji.changed,
+            ?missing_scopes,
+            "the directory is synced"
+        ),
+        Some(error) => tracing::warn!(%team, %error, "the directory could not be synced"),
+    }
+}
+
+#[derive(Deserialize)]
+struct Identity<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team: Option<Cow<'a, str>>,
+}

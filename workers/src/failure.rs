@@ -1,0 +1,60 @@
+//! Why a job is not done: whether trying again can help is all the runtime needs to know.
+
+use shared::archive::ArchiveError;
+use shared::queue::QueueError;
+use shared::queue::job::JobError;
+use shared::rules::Malformed;
+
+use crate::runtime::Outcome;
+
+/// Why a job is not done.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// Trying again cannot help.
+    Permanent(String),
+    /// Something outside the job was in the way.
+    Transient(String),
+}
+
+impl Failure {
+    /// What the runtime is told.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Permanent(reason) => Outcome::Quarantine(reason),
+            Self::Transient(reason) => Outcome::retry(reason),
+        }
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Unavailable(_) => Self::Transient(error.to_string()),
+            ArchiveError::TooLarge { .. } => Self::Permanent(error.to_string()),
+        }
+    }
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Unavailable(_) | QueueError::LeaseLost => Self::Transient(error.to_string()),
+            QueueError::TooLarge { .. } => Self::Permanent(error.to_string()),
+        }
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Malformed(_) => Self::Permanent(error.to_string()),
+            JobError::Newer(_) => Self::Transient(error.to_string()),
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        Self::Permanent(malformed.to_string())
+    }
+}

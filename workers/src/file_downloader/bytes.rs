@@ -1,0 +1,130 @@
+//! Takes what comes: counts it, hashes it, looks whether it is what was asked for, and keeps it.
+
+use metrics::counter;
+use sha2::{Digest, Sha256};
+use shared::files::{FileKey, FilesError, Published};
+use shared::rules::file::row::Held;
+use shared::rules::file::{FileObject, Verdict};
+use shared::slack::signature::to_hex;
+use shared::slack::web::download::Download;
+use shared::telemetry::metrics::FILE_BYTES;
+
+use super::FileDownloader;
+use super::fetch::{Fetched, Trouble, login_needed};
+
+/// Enough of a body to see that it is a page.
+const HEAD_BYTES: usize = 512;
+
+/// Digest and length of what has come so far.
+#[derive(Default)]
+struct Tally {
+    hash: Sha256,
+    size_bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, chunk: &[u8]) {
+        self.hash.update(chunk);
+        self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
+    }
+
+    fn held(self, uri: String) -> Held {
+        Held { uri, size_bytes: self.size_bytes, sha256: to_hex(&self.hash.finalize()) }
+    }
+}
+
+impl FileDownloader {
+    /// Takes the body of an answer that was found. Nothing is visible before all of it is there.
+    pub(super) async fn take(
+        &self,
+        object: &FileObject,
+        key: &FileKey,
+        mut download: Download,
+    ) -> Result<Fetched, Trouble> {
+        let expects_page = object.may_be_html();
+        let login_page = || Ok(Fetched::Failed(login_needed("Slack sent a login page")));
+        if !expects_page && download.content_type.as_deref() == Some("text/html") {
+            return login_page();
+        }
+        let max_bytes = self.settings.max_file_bytes;
+        let too_big = || Ok(Fetched::Verdict(Verdict::TooBig));
+        if download.size_bytes.is_some_and(|announced| announced > max_bytes) {
+            return too_big();
+        }
+        let mut writer = self.files.create(key).await?;
+        let (mut tally, mut head) = (Tally::default(), Vec::with_capacity(HEAD_BYTES));
+        loop {
+            let chunk = download.chunk().await.map_err(|error| Trouble::Transient(error.to_string()))?;
+            let Some(chunk) = chunk else { break };
+            if head.len() < HEAD_BYTES {
+                head.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES - head.len())]);
+                // The content type of a CDN says little.
+                if !expects_page && begins_a_page(&head) {
+                    return login_page();
+                }
+            }
+            tally.add(&chunk);
+            if tally.size_bytes > max_bytes {
+                return too_big();
+            }
+            writer.write(chunk).await?;
+        }
+        for expected in [download.size_bytes, object.exact_size_bytes()].into_iter().flatten() {
+            if tally.size_bytes != expected {
+                let sent = tally.size_bytes;
+                let reason = format!("Slack announced {expected} bytes and sent {sent}");
+                return Err(Trouble::Transient(reason));
+            }
+        }
+        counter!(FILE_BYTES).increment(tally.size_bytes);
+        let held = match writer.publish().await? {
+            Published::New => tally.held(self.files.uri(key)),
+            // What is there may be other bytes than these.
+            Published::AlreadyThere => {
+                let gone = || FilesError::Unavailable(format!("{key} was there and is not any more"));
+                self.held(key).await?.ok_or_else(gone)?
+            }
+        };
+        Ok(Fetched::Held(held))
+    }
+
+    /// What is in the store under this key.
+    pub(super) async fn held(&self, key: &FileKey) -> Result<Option<Held>, FilesError> {
+        let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
+        let mut tally = Tally::default();
+        while let Some(chunk) = reader.next().await? {
+            tally.add(&chunk);
+        }
+        Ok(Some(tally.held(self.files.uri(key))))
+    }
+}
+
+/// Whether bytes are the beginning of an HTML page.
+fn begins_a_page(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    [&b"<!doctype html"[..], b"<html"]
+        .iter()
+        .any(|tag| head.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_told_by_its_first_tag() {
+        for page in [
+            "<!DOCTYPE html><title>Slack</title>",
+            "\n\t <!doctype HTML>",
+            "\u{feff}<html lang=\"en\">",
+            "<HTML>",
+        ] {
+            assert!(begins_a_page(page.as_bytes()), "{page}");
+        }
+        for other in
+            ["", "<", "<!doctype", "<!doctype svg>", "<?xml version=\"1.0\"?><svg/>", "x <html>", "%PDF-1.7"]
+        {
+            assert!(!begins_a_page(other.as_bytes()), "{other}");
+        }
+    }
+}

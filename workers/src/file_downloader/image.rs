@@ -1,0 +1,126 @@
+//! The job of an avatar or an emoji. Nobody waits for one, and the next sync of the directory asks again: what cannot be
+//! had is given up quietly.
+
+use metrics::counter;
+use shared::files::{FileKey, FilesError};
+use shared::rules::file::image::ImageJob;
+use shared::slack::web::download::{Download, DownloadError, DownloadStatus};
+use shared::telemetry::metrics::{FILE_BYTES, IMAGES};
+
+use super::{FileDownloader, Stop};
+use crate::failure::Failure;
+use crate::runtime::Retry;
+
+/// What came of asking for a picture.
+enum Picture {
+    /// It is in the store.
+    Held,
+    /// It cannot be had.
+    GivenUp(String),
+    /// It may be had later, and not before.
+    Later(Retry),
+}
+
+impl Picture {
+    fn later(reason: impl ToString) -> Self {
+        Self::Later(Retry { reason: reason.to_string(), after: None })
+    }
+}
+
+impl From<FilesError> for Failure {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::Unavailable(_) => Self::Transient(error.to_string()),
+        }
+    }
+}
+
+impl FileDownloader {
+    /// Fetches a picture unless it is held, and tells the row it belongs to.
+    pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), Stop> {
+        let key = FileKey::image(&job.team, &job.url);
+        // Many people share one default picture.
+        let known = self.files.open(&key).await.map_err(Failure::from)?.is_some();
+        let picture =
+            if known { Picture::Held } else { self.fetch_image(job, &key).await.map_err(Failure::from)? };
+        let outcome = match picture {
+            Picture::Held => {
+                self.write(&[&job.held(&self.files.uri(&key))]).await?;
+                if known { "already_held" } else { "stored" }
+            }
+            Picture::Later(retry) if receives < self.settings.image_tries => return Err(Stop::After(retry)),
+            Picture::Later(Retry { reason, .. }) | Picture::GivenUp(reason) => {
+                tracing::info!(team = %job.team, image = %key, reason, "a picture is given up");
+                "given_up"
+            }
+        };
+        counter!(IMAGES, "outcome" => outcome).increment(1);
+        Ok(())
+    }
+
+    async fn fetch_image(&self, job: &ImageJob, key: &FileKey) -> Result<Picture, FilesError> {
+        let download = match self.web.download_image(&job.url, self.settings.image_patience).await {
+            Ok(download) => download,
+            Err(error) => return Ok(from_error(&error)),
+        };
+        match download.status {
+            DownloadStatus::Found => self.take_image(key, download).await,
+            DownloadStatus::TooManyRequests(pause) => {
+                Ok(Picture::Later(Retry { reason: "too many requests".into(), after: Some(pause) }))
+            }
+            DownloadStatus::Unauthorized
+            | DownloadStatus::Forbidden
+            | DownloadStatus::NotFound
+            | DownloadStatus::Gone => Ok(Picture::GivenUp(format!("{:?}", download.status))),
+            DownloadStatus::Other(status) => Ok(Picture::later(format!("the answer was {status}"))),
+        }
+    }
+
+    async fn take_image(&self, key: &FileKey, mut download: Download) -> Result<Picture, FilesError> {
+        let content_type = download.content_type.as_deref().unwrap_or_default();
+        if !content_type.starts_with("image/") {
+            return Ok(Picture::GivenUp(format!("{content_type} is no picture")));
+        }
+        let max_bytes = self.settings.max_image_bytes;
+        let too_big = || Ok(Picture::GivenUp(format!("it is longer than {max_bytes} bytes")));
+        if download.size_bytes.is_some_and(|announced| announced > max_bytes) {
+            return too_big();
+        }
+        let mut writer = self.files.create(key).await?;
+        let mut size_bytes = 0;
+        loop {
+            match download.chunk().await {
+                Ok(Some(chunk)) => {
+                    size_bytes += chunk.len() as u64;
+                    if size_bytes > max_bytes {
+                        return too_big();
+                    }
+                    writer.write(chunk).await?;
+                }
+                Ok(None) => break,
+                Err(error) => return Ok(from_error(&error)),
+            }
+        }
+        if size_bytes == 0 {
+            return Ok(Picture::GivenUp("it is empty".into()));
+        }
+        writer.publish().await?;
+        counter!(FILE_BYTES).increment(size_bytes);
+        Ok(Picture::Held)
+    }
+}
+
+fn from_error(error: &DownloadError) -> Picture {
+    match error {
+        DownloadError::NotAUrl
+        | DownloadError::NotAllowed(_)
+        | DownloadError::RedirectedAway(_)
+        | DownloadError::RedirectsInVain
+        // No token is ever asked for.
+        | DownloadError::Token(_) => Picture::GivenUp(error.to_string()),
+        DownloadError::Unreachable(_)
+        | DownloadError::BrokeOff(_)
+        | DownloadError::Stalled(_)
+        | DownloadError::TooSlow(_) => Picture::later(error),
+    }
+}

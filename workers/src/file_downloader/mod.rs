@@ -1,0 +1,130 @@
+//! file-downloader: from file jobs to bytes that are kept, or to a verdict that says why there are none.
+//!
+//! * [`permits`] keeps to a rate, and to the pauses Slack asks for.
+//! * [`file`] does the job of a shared file: what is known already, what has to be asked, what is written.
+//! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
+//! * [`image`] does the job of an avatar or an emoji.
+
+mod bytes;
+mod fetch;
+mod file;
+mod image;
+mod permits;
+mod settings;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use shared::archive::{self, Archive, ArchiveError, Update};
+use shared::files::Files;
+use shared::queue::job::Job;
+use shared::queue::{Delivery, QueueName};
+use shared::rules::file::FileJob;
+use shared::rules::file::image::ImageJob;
+use shared::slack::web::WebApi;
+
+use crate::failure::Failure;
+use crate::runtime::{Outcome, Worker};
+
+use permits::Permits;
+pub use settings::Settings;
+
+/// The worker's name in the topology.
+pub const NAME: &str = "file-downloader";
+
+/// One permit is for one job. What is received beyond it would wait here for the next, on a lease, while another process
+/// may have one to spare; and a file that takes an hour would keep what came with it for as long.
+const MAX_BATCH: usize = 1;
+
+/// Fetches files and pictures, and keeps them.
+pub struct FileDownloader {
+    archive: Arc<dyn Archive>,
+    files: Arc<dyn Files>,
+    web: Arc<WebApi>,
+    settings: Settings,
+    permits: Permits,
+}
+
+impl FileDownloader {
+    /// A downloader from Slack to this store and archive.
+    #[must_use]
+    pub fn new(
+        archive: Arc<dyn Archive>,
+        files: Arc<dyn Files>,
+        web: Arc<WebApi>,
+        settings: Settings,
+    ) -> Self {
+        let permits = Permits::new(settings.files_per_minute);
+        Self { archive, files, web, settings, permits }
+    }
+
+    async fn job(&self, delivery: &Delivery) -> Result<(), Stop> {
+        let job = Job::decode(&delivery.body).map_err(Failure::from)?;
+        let mut permit = self.permits.claim();
+        match (job.file, job.image) {
+            (Some(raw), _) => {
+                let job = FileJob::decode(raw).map_err(Failure::from)?;
+                self.file(&job, delivery.receive_count, &mut permit).await
+            }
+            (None, Some(raw)) => {
+                let job = ImageJob::decode(raw).map_err(Failure::from)?;
+                self.image(&job, delivery.receive_count).await
+            }
+            (None, None) => Err(Failure::Permanent("the job has neither a file nor an image".into()).into()),
+        }
+    }
+
+    /// Applies updates together, each to its end.
+    async fn write(&self, updates: &[&Update]) -> Result<(), ArchiveError> {
+        let outcomes = self.archive.write_all(updates).await;
+        for (update, outcome) in updates.iter().zip(outcomes) {
+            archive::settle(&*self.archive, update, &outcome?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a job ends without being done.
+enum Stop {
+    /// As every worker's do.
+    Failure(Failure),
+    /// The other side wants to be left alone about this one.
+    After(crate::runtime::Retry),
+}
+
+impl<F: Into<Failure>> From<F> for Stop {
+    fn from(failure: F) -> Self {
+        Self::Failure(failure.into())
+    }
+}
+
+#[async_trait]
+impl Worker for FileDownloader {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName::Files
+    }
+
+    fn max_batch(&self) -> usize {
+        MAX_BATCH
+    }
+
+    async fn permit(&self) {
+        self.permits.grant().await;
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for delivery in jobs {
+            outcomes.push(match self.job(delivery).await {
+                Ok(()) => Outcome::Done,
+                Err(Stop::Failure(failure)) => failure.outcome(),
+                Err(Stop::After(retry)) => Outcome::Retry(retry),
+            });
+        }
+        outcomes
+    }
+}

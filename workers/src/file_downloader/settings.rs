@@ -1,0 +1,49 @@
+//! The downloader's limits.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use shared::config::FileArgs;
+use shared::slack::web::download::Patience;
+
+/// Bounds of the downloader. The defaults are for production; tests shorten them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Requests for files a minute.
+    pub files_per_minute: NonZeroU32,
+    /// A longer file is not kept.
+    pub max_file_bytes: u64,
+    /// A longer picture is not kept: Slack's own limits are 1 MB for avatars and 128 kB for emoji.
+    pub max_image_bytes: u64,
+    /// After so many receives a file that still cannot be fetched has failed, and waits for `annalist files retry`. With
+    /// the runtime's backoff they span about ten minutes: longer than Slack's shorter outages, and not so long that
+    /// nobody hears of a longer one.
+    pub file_tries: u32,
+    /// After so many receives a picture is given up: nobody misses it, and the next sync asks again.
+    pub image_tries: u32,
+    /// How long a file may take.
+    pub file_patience: Patience,
+    /// How long a picture may take.
+    pub image_patience: Patience,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::from(&FileArgs::default())
+    }
+}
+
+impl From<&FileArgs> for Settings {
+    fn from(args: &FileArgs) -> Self {
+        Self {
+            files_per_minute: args.files_per_minute,
+            max_file_bytes: args.max_file_bytes,
+            max_image_bytes: 5 * 1024 * 1024,
+            file_tries: 12,
+            image_tries: 3,
+            file_patience: Patience::default(),
+            // Pictures are small and come from a CDN.
+            image_patience: Patience { whole: Duration::from_secs(60), ..Patience::default() },
+        }
+    }
+}

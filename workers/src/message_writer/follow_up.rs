@@ -1,0 +1,48 @@
+//! Jobs for other workers that an event brings with it.
+//!
+//! They derive from the event alone and are sent after its rows are written and before it is acked, also where the
+//! write changed nothing: a crash in between is healed by redelivery. Done twice, a follow-up is harmless.
+
+use metrics::counter;
+use shared::queue::{Outgoing, Queue, QueueError, route};
+use shared::rules::channel::event::is_told_by_message;
+use shared::rules::{Change, Event, Kind, file};
+use shared::slack::envelope::Envelope;
+use shared::telemetry::metrics::FILES_SKIPPED;
+
+/// What follows from an event that is stored and from what it changes; `body` is the request it came in.
+pub(super) fn of(
+    event: &Event<'_>,
+    envelope: &Envelope<'_>,
+    body: &str,
+    changes: &[Change],
+) -> Vec<Outgoing> {
+    let mut follow_ups = Vec::new();
+    for change in changes {
+        match change {
+            Change::Content(content) => {
+                let file::Jobs { sends, skipped } = file::jobs(content);
+                if skipped > 0 {
+                    counter!(FILES_SKIPPED).increment(skipped.try_into().unwrap_or(u64::MAX));
+                }
+                follow_ups.extend(sends);
+            }
+            Change::Register(update) => follow_ups.extend(file::image::job(update)),
+        }
+    }
+    if event.kind() == Kind::Message && event.header.subtype.as_deref().is_some_and(is_told_by_message) {
+        follow_ups.push(route::to_channels(&event.team, envelope, body));
+    }
+    follow_ups
+}
+
+/// Sends the follow-ups of many events; one result per event, in their order.
+pub(super) async fn send(queue: &dyn Queue, events: Vec<Vec<Outgoing>>) -> Vec<Result<(), QueueError>> {
+    let counts: Vec<usize> = events.iter().map(Vec::len).collect();
+    let messages: Vec<Outgoing> = events.into_iter().flatten().collect();
+    if messages.is_empty() {
+        return vec![Ok(()); counts.len()];
+    }
+    let mut sent = queue.send(messages).await.into_iter();
+    counts.into_iter().map(|count| sent.by_ref().take(count).fold(Ok(()), Result::and)).collect()
+}
