@@ -8,10 +8,23 @@ use ingest::Ingest;
 use shared::clock::SharedClock;
 use shared::config::backend::Backend;
 use shared::slack::signature::SigningSecrets;
+use shared::slack::web::WebApi;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
+use workers::directory::{DirectorySync, Joiner};
 use workers::runtime::{self, Ports, Settings};
+use workers::{Equipment, file_downloader};
+
+/// What is asked of Slack.
+pub(crate) struct SlackSide {
+    /// The Web API, with whatever tokens there are.
+    pub(crate) api: Arc<WebApi>,
+    /// Whether public channels are joined.
+    pub(crate) join: bool,
+    /// How files are fetched.
+    pub(crate) downloads: file_downloader::Settings,
+}
 
 /// Everything that runs.
 pub(crate) struct Composition {
@@ -30,6 +43,7 @@ impl Composition {
         listener: TcpListener,
         secrets: SigningSecrets,
         clock: &SharedClock,
+        slack: SlackSide,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
@@ -47,10 +61,21 @@ impl Composition {
             archive: Arc::clone(&backend.archive),
             clock: Arc::clone(clock),
         };
+        let (joiner, asked) = if slack.join { Some(Joiner::new()) } else { None }.unzip();
         let mut workers = JoinSet::new();
-        for worker in workers::registry(&ports) {
+        let equipment = Equipment {
+            ports: ports.clone(),
+            files: Arc::clone(&backend.files),
+            web: Arc::clone(&slack.api),
+            joiner,
+            downloads: slack.downloads,
+        };
+        for worker in workers::registry(equipment) {
             workers.spawn(runtime::run(worker, ports.clone(), Settings::default(), no_more_jobs.clone()));
         }
+        let directory =
+            DirectorySync::new(slack.api, Arc::clone(&backend.archive), Arc::clone(&backend.queue));
+        workers.spawn(directory.run(asked, no_more_jobs));
         Ok(Self { address, accepting, ingest, working, workers })
     }
 

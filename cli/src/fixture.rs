@@ -1,5 +1,8 @@
 //! For the unit tests: an archive in a temporary folder, filled by the writer itself.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use shared::archive::Archive;
 use shared::clock::{ManualClock, TimestampMs};
@@ -7,7 +10,12 @@ use shared::config::DataArgs;
 use shared::config::backend::Backend;
 use shared::queue::job::encode_event;
 use shared::queue::{Delivery, GroupId, MessageId, Receipt};
-use shared::slack::ids::Ts;
+use shared::rules::file::row::Share;
+use shared::rules::file::{FileJob, FileObject};
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use shared::slack::web::{ApiUrl, Tokens, WebApi};
+use workers::channel_indexer::ChannelIndexer;
+use workers::file_downloader::{FileDownloader, Settings};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Ports, Worker};
 
@@ -18,6 +26,7 @@ pub(crate) struct Fixture {
     pub(crate) backend: Backend,
     pub(crate) ports: Ports,
     folder: tempfile::TempDir,
+    clock: Arc<ManualClock>,
 }
 
 impl Fixture {
@@ -25,8 +34,9 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(1_795_178_096_000));
         let backend = Backend::open(&DataArgs { data: folder.path().to_owned() }, clock.clone()).unwrap();
-        let ports = Ports { queue: backend.queue.clone(), archive: backend.archive.clone(), clock };
-        Self { backend, ports, folder }
+        let ports =
+            Ports { queue: backend.queue.clone(), archive: backend.archive.clone(), clock: clock.clone() };
+        Self { backend, ports, folder, clock }
     }
 
     pub(crate) fn data(&self) -> DataArgs {
@@ -39,6 +49,26 @@ impl Fixture {
 
     pub(crate) async fn post(&self, team: &str, channel: &str, ts: &str, text: &str) {
         self.write(team, channel, &message(channel, ts, text)).await;
+    }
+
+    /// A message with a file, and what the file-downloader does about it without a token.
+    pub(crate) async fn share(&self, team: &str, channel: &str, ts: &str, file: &Value) {
+        let mut message = message(channel, ts, "look");
+        message["files"] = json!([file]);
+        self.write(team, channel, &message).await;
+        let object = FileObject::read(file).unwrap();
+        let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(ts).unwrap() };
+        let job = FileJob { team: TeamId::parse(team).unwrap(), share, object, refresh: false }.outgoing();
+        let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
+        let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
+        let (archive, files) = (self.backend.archive.clone(), self.backend.files.clone());
+        let downloader = FileDownloader::new(archive, files, web, Settings::default());
+        assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
+    }
+
+    /// Moves the clock a little.
+    pub(crate) fn advance(&self) {
+        self.clock.advance(Duration::from_millis(1));
     }
 
     pub(crate) async fn reply(&self, team: &str, channel: &str, ts: &str, thread_ts: &str, text: &str) {
@@ -61,18 +91,66 @@ impl Fixture {
         self.write(team, user, &event).await;
     }
 
+    /// A channel that is created.
+    pub(crate) async fn channel(&self, team: &str, channel: &str, clock: &str, name: &str) {
+        let event = json!({ "type": "channel_created", "event_ts": clock,
+            "channel": { "id": channel, "name": name, "is_private": false } });
+        self.index(team, &event).await;
+    }
+
+    /// A channel that gets another name.
+    pub(crate) async fn rename(&self, team: &str, channel: &str, clock: &str, name: &str) {
+        let event = json!({ "type": "channel_rename", "event_ts": clock, "channel": { "id": channel, "name": name } });
+        self.index(team, &event).await;
+    }
+
+    /// Anything else that happens to a channel.
+    pub(crate) async fn channel_event(&self, team: &str, kind: &str, channel: &str, clock: &str) {
+        self.index(team, &json!({ "type": kind, "channel": channel, "event_ts": clock })).await;
+    }
+
+    pub(crate) async fn channel_id_changed(&self, team: &str, old: &str, new: &str, clock: &str) {
+        let event = json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new,
+            "event_ts": clock });
+        self.index(team, &event).await;
+    }
+
+    /// What Slack says by a message: a topic, a purpose, a conversion.
+    pub(crate) async fn told(
+        &self,
+        team: &str,
+        channel: &str,
+        clock: &str,
+        subtype: &str,
+        field: (&str, &str),
+    ) {
+        let mut event = message(channel, clock, "text");
+        event["subtype"] = subtype.into();
+        event[field.0] = field.1.into();
+        self.index(team, &event).await;
+    }
+
+    async fn index(&self, team: &str, event: &Value) {
+        let indexer = ChannelIndexer::new(self.backend.archive.clone(), None);
+        assert_eq!(indexer.handle(&[delivery(team, "", event)]).await, [Outcome::Done]);
+    }
+
     async fn write(&self, team: &str, group: &str, event: &Value) {
-        let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
-        let delivery = Delivery {
-            message_id: MessageId("1".into()),
-            group: GroupId::of(&[team, group]),
-            body: encode_event(&envelope.to_string()),
-            receive_count: 1,
-            sent_at: TimestampMs(0),
-            receipt: Receipt("1".into()),
-        };
-        let outcomes = MessageWriter::new(self.backend.archive.clone()).handle(&[delivery]).await;
-        assert_eq!(outcomes, [Outcome::Done]);
+        let delivery = delivery(team, group, event);
+        let writer = MessageWriter::new(self.backend.archive.clone(), self.backend.queue.clone());
+        assert_eq!(writer.handle(&[delivery]).await, [Outcome::Done]);
+    }
+}
+
+fn delivery(team: &str, group: &str, event: &Value) -> Delivery {
+    let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
+    Delivery {
+        message_id: MessageId("1".into()),
+        group: GroupId::of(&[team, group]),
+        body: encode_event(&envelope.to_string()),
+        receive_count: 1,
+        sent_at: TimestampMs(0),
+        receipt: Receipt("1".into()),
     }
 }
 

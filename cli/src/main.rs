@@ -23,12 +23,14 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use shared::clock::SystemClock;
 use shared::config::backend::Backend;
-use shared::config::{ConfigError, DataArgs};
+use shared::config::{self, ConfigError, DataArgs};
 use tokio::runtime::{Builder, Runtime};
 
+use operate::files::{FilesChange, FilesCommand};
 use operate::quarantine::QuarantineCommand;
 use operate::status::StatusArgs;
-use read::{ChannelArgs, MessageArgs, ReadArgs};
+use operate::sync::SyncArgs;
+use read::{ChannelArgs, MessageArgs, ReadArgs, SnapshotArgs};
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
@@ -45,22 +47,36 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Receive events from Slack and keep them
-    #[command(after_help = "The signing secret comes from the environment:\n  \
-        SLACK_SIGNING_SECRET=… annalist up --data /var/lib/annalist")]
+    #[command(after_help = "Secrets come from the environment; the bot token is optional:\n  \
+        SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
     Up(up::UpArgs),
     /// Try it on a made-up workspace; needs no Slack
     Demo(demo::DemoArgs),
     /// Show a channel's messages
-    #[command(after_help = "Example: annalist messages C0123ABCD --limit 20")]
+    #[command(after_help = "Example: annalist messages '#general' --limit 20")]
     Messages(ChannelArgs),
     /// Show a thread: its root, then the replies
-    #[command(after_help = "Any message of the thread names it: annalist thread C0123ABCD 1620000000.000200")]
+    #[command(
+        after_help = "Any message of the thread names it: annalist thread '#general' 1620000000.000200"
+    )]
     Thread(MessageArgs),
     /// Show what a message said before each edit
-    #[command(after_help = "Example: annalist revisions C0123ABCD 1620000000.000200")]
+    #[command(after_help = "Example: annalist revisions '#general' 1620000000.000200")]
     Revisions(MessageArgs),
+    /// Show the channels
+    Channels(ReadArgs),
+    /// Show a channel: its names, topic, purpose and state
+    #[command(after_help = "Example: annalist channel '#general' --history")]
+    Channel(SnapshotArgs),
+    /// Show the files: held, failed, skipped, and why
+    #[command(after_help = "Examples: annalist files '#general'; annalist files retry")]
+    Files(FilesCommand),
     /// Show the people of the workspace
     Users(ReadArgs),
+    /// Bring in channels, people and emoji from Slack now
+    #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
+        SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
+    Sync(SyncArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
     /// Look at jobs that could not be stored; send them again or drop them
@@ -104,8 +120,26 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Revisions(args) => on_archive(&args.read.data, async |backend| {
             Ok(read::revisions(&*backend.archive, &args, out).await?)
         }),
+        Command::Channels(args) => {
+            on_archive(&args.data, async |backend| Ok(read::channels(&*backend.archive, &args, out).await?))
+        }
+        Command::Channel(args) => on_archive(&args.channel.read.data, async |backend| {
+            Ok(read::channel(&*backend.archive, &args, out).await?)
+        }),
+        Command::Files(FilesCommand { change: Some(FilesChange::Retry(args)), .. }) => {
+            on_archive(&args.data, async |backend| {
+                operate::files::retry(backend, &SystemClock, &args, out).await
+            })
+        }
+        Command::Files(FilesCommand { change: None, list }) => {
+            on_archive(&list.read.data, async |backend| Ok(read::files(&*backend.archive, &list, out).await?))
+        }
         Command::Users(args) => {
             on_archive(&args.data, async |backend| Ok(read::users(&*backend.archive, &args, out).await?))
+        }
+        Command::Sync(args) => {
+            let api = config::slack::web_api(&args.slack)?;
+            on_archive(&args.data, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
         Command::Status(args) => {
             on_archive(&args.data, async |backend| operate::status::print(backend, &args, out).await)

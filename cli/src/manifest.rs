@@ -95,9 +95,10 @@ fn manifest(request_url: &str) -> Value {
             "description": "Keeps this workspace's history",
             "background_color": "#2f3e46",
             "long_description": "Annalist keeps the messages of the public channels it is a member of, with their \
-                threads, edits, deletions and reactions, on a machine of the people who own this workspace. Private \
-                channels that never were public and direct messages are not kept. Ask whoever installed it where the \
-                archive is and who can read it.",
+                threads, edits, deletions, reactions and files, and the names and pictures of people, on a machine of \
+                the people who own this workspace. It joins public channels by itself unless it was told not to. \
+                Private channels that never were public and direct messages are not kept. Ask whoever installed it \
+                where the archive is and who can read it.",
         },
         "features": { "bot_user": { "display_name": "Annalist", "always_online": false } },
         "oauth_config": { "scopes": { "bot": BOT_SCOPES } },
@@ -144,6 +145,45 @@ mod tests {
             assert!(!scope.starts_with("im:") && !scope.starts_with("mpim:"), "{scope}");
         }
         assert!(BOT_EVENTS.is_sorted() && BOT_SCOPES.is_sorted());
+    }
+
+    #[test]
+    fn everything_that_is_stored_is_subscribed_to_and_every_method_has_its_scope() {
+        let subscribed = |name: &str| BOT_EVENTS.iter().any(|(event, _)| *event == name);
+        for event in [
+            "app_uninstalled",
+            "channel_archive",
+            "channel_created",
+            "channel_deleted",
+            "channel_id_changed",
+            "channel_left",
+            "channel_rename",
+            "channel_shared",
+            "channel_unarchive",
+            "channel_unshared",
+            "emoji_changed",
+            "file_deleted",
+            "group_archive",
+            "group_deleted",
+            "group_left",
+            "group_rename",
+            "group_unarchive",
+            "message.channels",
+            "message.groups",
+            "reaction_added",
+            "reaction_removed",
+            "team_join",
+            "tokens_revoked",
+            "user_change",
+        ] {
+            assert!(subscribed(event), "{event}");
+        }
+        // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list.
+        for scope in
+            ["channels:read", "groups:read", "channels:join", "files:read", "users:read", "emoji:read"]
+        {
+            assert!(BOT_SCOPES.contains(&scope), "{scope}");
+        }
     }
 
     #[test]

@@ -7,14 +7,19 @@ use std::sync::Arc;
 use anyhow::bail;
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::Backend;
-use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
+use shared::config::slack::SlackArgs;
+use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, FileArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use crate::composition::{Composition, turned};
+use crate::composition::{Composition, SlackSide, turned};
+
+/// Said once by each start: whoever runs an archive answers for it.
+const CONSENT: &str =
+    "Everybody whose messages are kept should know: docs/consent.md says what to settle before you begin";
 
 /// `annalist up`.
 #[derive(Debug, Clone, clap::Args)]
@@ -25,16 +30,33 @@ pub(crate) struct UpArgs {
     listen: ListenArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[command(flatten)]
+    slack: SlackArgs,
+    #[command(flatten)]
+    files: FileArgs,
+    /// Join no public channels: keep those the app is invited to
+    #[arg(long)]
+    no_join: bool,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let secrets = config::signing_secrets()?;
+    let slack = SlackSide {
+        api: config::slack::web_api(&args.slack)?,
+        join: !args.no_join,
+        downloads: (&args.files).into(),
+    };
     telemetry::init_log(&config::log_filter());
-    crate::runtime(&mut Builder::new_multi_thread())?.block_on(serve(args, secrets, out))
+    crate::runtime(&mut Builder::new_multi_thread())?.block_on(serve(args, secrets, slack, out))
 }
 
-async fn serve(args: &UpArgs, secrets: SigningSecrets, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn serve(
+    args: &UpArgs,
+    secrets: SigningSecrets,
+    slack: SlackSide,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let shutdown = shared::shutdown::on_signal()?;
     let clock: SharedClock = SystemClock::shared();
     // Before the data folder is made: what fails here leaves nothing behind.
@@ -44,11 +66,14 @@ async fn serve(args: &UpArgs, secrets: SigningSecrets, out: &mut dyn Write) -> a
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
     }
-    let mut composition = Composition::start(&backend, listener, secrets, &clock)?;
+    let channels = channels_step(&slack);
+    let mut composition = Composition::start(&backend, listener, secrets, &clock, slack)?;
     let address = composition.address;
     tracing::info!(%address, data = %args.data.data.display(), "listening");
     if io::stdout().is_terminal() {
-        banner(out, address, &args.data)?;
+        banner(out, address, &args.data, channels)?;
+    } else {
+        tracing::info!("{CONSENT}");
     }
     let broken = tokio::select! {
         () = turned(shutdown) => None,
@@ -77,7 +102,19 @@ fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyh
     Ok(())
 }
 
-fn banner(out: &mut dyn Write, address: SocketAddr, data: &DataArgs) -> io::Result<()> {
+/// How the app comes into channels.
+fn channels_step(slack: &SlackSide) -> &'static str {
+    match (slack.api.has_tokens(), slack.join) {
+        (true, true) => "It joins every public channel and knows their names (--no-join to refuse).",
+        (true, false) => "Invite the app to the channels to be kept: /invite @Annalist",
+        (false, _) => {
+            "Invite the app to the channels to be kept: /invite @Annalist\n     \
+             With SLACK_BOT_TOKEN set it joins public channels itself, and brings in names, people and files."
+        }
+    }
+}
+
+fn banner(out: &mut dyn Write, address: SocketAddr, data: &DataArgs, channels: &str) -> io::Result<()> {
     let data = data.data.display();
     writeln!(
         out,
@@ -85,7 +122,8 @@ fn banner(out: &mut dyn Write, address: SocketAddr, data: &DataArgs) -> io::Resu
          1. Make that address reachable over https: a tunnel, or a proxy with a certificate.\n  \
          2. Enter https://YOUR-HOST/slack/events as the Request URL of your app's Event Subscriptions.\n     \
          No app yet? `annalist manifest --url https://YOUR-HOST/slack/events` describes it.\n  \
-         3. Invite the app to the channels to be kept: /invite @Annalist\n\n\
+         3. {channels}\n\n\
+         {CONSENT}.\n\n\
          In another terminal: `annalist status --data {data}`. Ctrl-C ends, after finishing what has begun.\n"
     )?;
     out.flush()

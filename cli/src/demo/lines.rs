@@ -1,27 +1,17 @@
 //! What the made-up workspace talks about.
 
-/// A channel: its id, its name, and what is said in it.
-pub(super) struct Channel {
-    pub(super) id: &'static str,
-    pub(super) name: &'static str,
-    pub(super) lines: &'static [&'static str],
-}
-
-/// People: id and name.
-pub(super) const PEOPLE: [(&str, &str); 6] = [
-    ("U0ANA", "ana"),
-    ("U0BEN", "ben"),
-    ("U0CHO", "cho"),
-    ("U0DEV", "devi"),
-    ("U0EVE", "eve"),
-    ("U0FIN", "finn"),
-];
+use super::cast::Channel;
+use super::cast::Turn::{
+    Archived, Created, Deleted, GoesOnAs, MadePrivate, Purpose, Renamed, RenamedUnseen, Topic, Unarchived,
+    WasArchived,
+};
 
 /// The channels. `@ana` and its like become mentions.
-pub(super) const CHANNELS: [Channel; 5] = [
+pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0GENERAL",
-        name: "general",
+        before: Some("general"),
+        turns: &[(6, Topic("Everything that everybody should know"))],
         lines: &[
             "Good morning! The weekly meeting moves to 10:30.",
             "Reminder: the office is closed on Thursday.",
@@ -45,7 +35,8 @@ pub(super) const CHANNELS: [Channel; 5] = [
     },
     Channel {
         id: "C0HELP",
-        name: "help",
+        before: Some("help"),
+        turns: &[],
         lines: &[
             "How do I get access to the staging database?",
             "My laptop forgets the second screen after every update.",
@@ -65,7 +56,8 @@ pub(super) const CHANNELS: [Channel; 5] = [
     },
     Channel {
         id: "C0DESIGN",
-        name: "design",
+        before: None,
+        turns: &[(0, Created("design")), (1, Purpose("How things look, and why")), (5, Topic("Dark mode"))],
         lines: &[
             "Two variants for the empty state, opinions?",
             "B. The picture in A made me look for a button.",
@@ -83,7 +75,13 @@ pub(super) const CHANNELS: [Channel; 5] = [
     },
     Channel {
         id: "C0RELEASE",
-        name: "release",
+        before: None,
+        turns: &[
+            (0, Created("version-1-4")),
+            (1, Renamed("launch")),
+            (2, Topic("Out on Thursday")),
+            (4, Renamed("release")),
+        ],
         lines: &[
             "Branch is cut. Only fixes from here on.",
             "The import test is flaky again: 1 of 20 runs.",
@@ -102,7 +100,8 @@ pub(super) const CHANNELS: [Channel; 5] = [
     },
     Channel {
         id: "C0RANDOM",
-        name: "random",
+        before: Some("random"),
+        turns: &[(9, RenamedUnseen("watercooler"))],
         lines: &[
             "The vending machine has new snacks and new prices.",
             "My cat attended the meeting. She had comments.",
@@ -118,6 +117,51 @@ pub(super) const CHANNELS: [Channel; 5] = [
             "Mine! Thank you!!",
         ],
     },
+    Channel {
+        id: "C0OFFSITE",
+        before: Some("offsite"),
+        turns: &[(3, Archived), (3, Unarchived)],
+        lines: &[
+            "The bus leaves at 8:30 from the car park.",
+            "Can somebody bring a kettle?",
+            "I archive this until next year.",
+            "Too early, we still have to settle the bill.",
+            "Photos of the lake, anyone?",
+        ],
+    },
+    Channel {
+        id: "C0HIRING",
+        before: Some("hiring"),
+        turns: &[(2, MadePrivate), (3, Renamed("people-team"))],
+        lines: &[
+            "Two candidates for the support role this week.",
+            "From today this is about names and numbers: I make it private.",
+            "It stays in the archive, as it was public once. Please keep that in mind.",
+            "Understood.",
+        ],
+    },
+    Channel {
+        id: "C0PARTNERS",
+        before: None,
+        turns: &[(0, Created("partners")), (2, GoesOnAs("C0ALLIANCE"))],
+        lines: &[
+            "Here we plan with the people of the print shop.",
+            "They join tomorrow, Slack moves the channel for that.",
+            "Hello from the print shop!",
+            "Welcome! The first proofs are due on Monday.",
+        ],
+    },
+    Channel {
+        id: "C0TRIAL",
+        before: None,
+        turns: &[(0, Created("chatbot-trial")), (3, Deleted)],
+        lines: &[
+            "Trying a bot that answers questions about invoices.",
+            "It recommended the vending machine. Three times.",
+            "Enough seen, I delete this channel on Friday.",
+        ],
+    },
+    Channel { id: "C0FUNDRAISER", before: Some("fundraiser"), turns: &[(0, WasArchived)], lines: &[] },
 ];
 
 /// Replies in threads.
@@ -139,4 +183,5 @@ pub(super) const REPLIES: [&str; 14] = [
 ];
 
 /// Names of reactions.
-pub(super) const REACTIONS: [&str; 6] = ["+1", "eyes", "tada", "heart", "white_check_mark", "thinking_face"];
+pub(super) const REACTIONS: [&str; 7] =
+    ["+1", "eyes", "tada", "heart", "white_check_mark", "thinking_face", "shipped"];

@@ -1,48 +1,61 @@
 //! `annalist demo`: what `up` runs, with a made-up workspace instead of Slack.
 //!
-//! * [`workspace`] writes a week of events, with [`lines`] and the shapes of [`slack`]; [`play`] delivers them.
+//! * [`cast`] and [`lines`] say who and what there is; [`stage`] turns it into events of the shapes of [`slack`],
+//!   [`workspace`] into a week of them.
+//! * [`play`] delivers them, and [`web`] answers what Slack's Web API would.
 //! * [`tally`] counts what the archive holds then; [`tour`] says so, and what to type next.
 
+mod cast;
 mod lines;
 mod play;
 mod slack;
+mod stage;
 mod tally;
 mod tour;
+mod web;
 mod workspace;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use secrecy::SecretString;
-use shared::archive::{Query, key};
+use shared::archive::{ItemKey, Query, key};
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::DataArgs;
 use shared::config::backend::Backend;
 use shared::embedded::DATABASE_FILE;
 use shared::slack::ids::TeamId;
 use shared::slack::signature::SigningSecrets;
+use shared::slack::web::{Token, Tokens, WebApi};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use workers::directory::DirectorySync;
+use workers::file_downloader;
 
-use crate::composition::Composition;
+use crate::composition::{Composition, SlackSide, turned};
 use crate::operate::status;
 
-use play::Slack;
+use play::{Acks, Slack};
 use workspace::Workspace;
 
 /// Says that a folder may be replaced: the demo made it.
 const MARKER: &str = "made-by-annalist-demo";
 
 /// The same week every time, so that what one person sees, another can look up.
-const SEED: u64 = 2026;
+const SEED: u64 = 2027;
 
 /// Slack delivers over several connections too.
 const CONNECTIONS: usize = 16;
+
+/// This Slack has no limits, and whoever looks should not wait for them.
+const FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6_000).unwrap();
 
 /// Far more than a few hundred events take on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,45 +84,98 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let backend = Backend::open(&data, Arc::clone(&clock))?;
     std::fs::write(data.data.join(MARKER), "`annalist demo` replaces this folder.\n")?;
 
+    let web_listener = TcpListener::bind("127.0.0.1:0").await?;
+    let origin = format!("http://{}", web_listener.local_addr()?);
+    let week = Workspace::new(SEED, clock.now(), &origin);
+    // Any word will do for a token: nothing but this process knows it.
+    let token = format!("made-up-{:032x}", fastrand::u128(..));
+    let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(Token::parse(&token)?)));
+    let web = web::Server::new(token, origin, week.before.clone(), week.after.clone());
+    let (_open, closed) = watch::channel(false);
+    tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), turned(closed)));
+
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let secrets = random_secret()?;
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock)?;
+    let downloads = file_downloader::Settings {
+        files_per_minute: FILES_PER_MINUTE,
+        ..file_downloader::Settings::default()
+    };
+    let slack = SlackSide { api: Arc::clone(&api), join: true, downloads };
+    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, slack)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
-    let Workspace { opening, rest, expected, sights } = Workspace::new(SEED, clock.now());
-    let kinds = tour::kinds(&rest);
-    let played = async {
-        slack.play(opening, 1).await?;
-        let acks = slack.play(rest, CONNECTIONS).await?;
-        timeout(PATIENCE, stored(&backend))
-            .await
-            .context("the events are acked but not stored in time")??;
-        anyhow::Ok(acks)
-    };
+    let kinds = tour::kinds(&week.rest);
+    let played = perform(&week, &slack, &web, api, &backend);
     let acks = tokio::select! {
         acks = played => acks?,
         broken = composition.broken() => return Err(broken),
     };
-    let tally = tally::count(&*backend.archive, &TeamId::parse(slack::TEAM)?).await?;
+    let tally = tally::count(&*backend.archive, &*backend.files, &TeamId::parse(slack::TEAM)?).await?;
     composition.drain().await;
     backend.close().await;
+    let Workspace { before, after, expected, sights, .. } = &week;
     ensure!(
-        tally == expected,
+        tally == *expected,
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
     );
 
     tour::sent(out, ingest, &kinds, &acks)?;
+    tour::asked(out, web.joined(), before, after)?;
     tour::kept(out, &tally)?;
-    tour::commands(out, &as_typed(program), &data.data, &sights)?;
+    tour::commands(out, &as_typed(program), &data.data, sights)?;
     Ok(())
 }
 
-/// Waits until no worker has anything left to do. Depths are asked for, since nothing tells when they become zero.
-async fn stored(backend: &Backend) -> anyhow::Result<()> {
-    while !status::read(&*backend.queue, &*backend.archive).await?.idle {
-        sleep(LOOK).await;
+/// The week, from the first day on which the app knows the workspace to what it missed.
+async fn perform(
+    week: &Workspace,
+    slack: &Slack,
+    web: &web::Server,
+    api: Arc<WebApi>,
+    backend: &Backend,
+) -> anyhow::Result<Acks> {
+    let team = TeamId::parse(slack::TEAM)?;
+    let synced = ItemKey::directory_sync(&team);
+    eventually("the directory is not synced", async || Ok(backend.archive.get(&synced).await?.is_some()))
+        .await?;
+    slack.play(&week.opening, 1).await?;
+    // The channels are known to be public before one of them says that it is private.
+    stored(backend).await?;
+    let acks = slack.play(&week.rest, CONNECTIONS).await?;
+    stored(backend).await?;
+
+    // What a machine that was off for an hour finds.
+    web.end_the_week();
+    let report =
+        DirectorySync::new(api, Arc::clone(&backend.archive), Arc::clone(&backend.queue)).sync(&team).await;
+    if let Some(failure) = report.failure {
+        return Err(failure).context("the directory is not synced again");
     }
-    Ok(())
+    stored(backend).await?;
+    eventually("the app has not joined every channel", async || Ok(web.joined() == week.joined)).await?;
+    Ok(acks)
+}
+
+/// Waits until no worker has anything left to do.
+async fn stored(backend: &Backend) -> anyhow::Result<()> {
+    eventually("the events are acked but not stored", async || {
+        Ok(status::read(&*backend.queue, &*backend.archive).await?.idle)
+    })
+    .await
+}
+
+/// Waits for something that nothing tells of, by looking.
+async fn eventually(
+    otherwise: &'static str,
+    mut happened: impl AsyncFnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let looking = async {
+        while !happened().await? {
+            sleep(LOOK).await;
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, looking).await.with_context(|| format!("{otherwise} in time"))?
 }
 
 fn random_secret() -> anyhow::Result<SigningSecrets> {

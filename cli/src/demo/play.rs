@@ -44,11 +44,11 @@ impl Slack {
     /// Sends the requests in order, over so many connections at once, and checks each answer.
     pub(super) async fn play(
         &self,
-        requests: Vec<workspace::Request>,
+        requests: &[workspace::Request],
         connections: usize,
     ) -> anyhow::Result<Acks> {
         let began = Instant::now();
-        let requests = Arc::new(requests);
+        let requests: Arc<[workspace::Request]> = requests.into();
         let next = Arc::new(AtomicUsize::new(0));
         let mut senders = JoinSet::new();
         for _ in 0..connections {
@@ -84,7 +84,7 @@ impl Slack {
     ) -> anyhow::Result<()> {
         let (secrets, expected) = match request.kind {
             Kind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),
-            Kind::Event | Kind::Retry | Kind::Twin | Kind::Private | Kind::Poison => {
+            Kind::Event | Kind::Retry | Kind::Twin | Kind::Private | Kind::Poison | Kind::RateLimited => {
                 (&self.secrets, StatusCode::OK)
             }
         };

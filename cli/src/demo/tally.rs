@@ -4,14 +4,25 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use shared::archive::{Archive, ArchiveError, Item, Query, key};
+use shared::directory;
+use shared::files::{FileKey, Files};
+use shared::rules::file::row;
 use shared::rules::project;
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use shared::slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
+
+use super::cast::SHARES;
+use super::slack;
 
 /// Counts of everything the demo plays.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) channels: usize,
+    /// Names that channels had before.
+    pub(super) former_names: usize,
+    pub(super) archived: usize,
+    pub(super) deleted_channels: usize,
+    pub(super) private: usize,
     pub(super) messages: usize,
     /// Messages somebody edited.
     pub(super) edited: usize,
@@ -22,43 +33,105 @@ pub(super) struct Tally {
     pub(super) replies: usize,
     pub(super) reactions: usize,
     pub(super) people: usize,
+    /// Files that are held, byte for byte as Slack has them.
+    pub(super) files_held: usize,
+    /// Messages that know where their file is.
+    pub(super) files_shared: usize,
+    /// Files that were deleted in Slack.
+    pub(super) files_deleted: usize,
+    /// Files of which there are no bytes to be had.
+    pub(super) files_skipped: usize,
+    pub(super) files_failed: usize,
+    /// Pictures of people and custom emoji.
+    pub(super) images: usize,
+    /// Times in which events were lost.
+    pub(super) gaps: usize,
     pub(super) quarantined: u64,
 }
 
-/// Counts what is in the archive.
-pub(super) async fn count(archive: &dyn Archive, team: &TeamId) -> Result<Tally, ArchiveError> {
-    let mut tally = Tally { quarantined: quarantine::count(archive).await?, ..Tally::default() };
-    let marks = all(archive, format!("meta#{team}#public")).await?;
-    for channel in marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok()) {
+/// Counts what is in the archive and beside it.
+pub(super) async fn count(archive: &dyn Archive, files: &dyn Files, team: &TeamId) -> anyhow::Result<Tally> {
+    let mut tally = Tally {
+        quarantined: quarantine::count(archive).await?,
+        people: all(archive, key::users(team)).await?.len(),
+        gaps: all(archive, key::gaps(team)).await?.len(),
+        images: images(archive, key::users(team)).await? + images(archive, key::emoji(team)).await?,
+        ..Tally::default()
+    };
+    for row in all(archive, key::files(team)).await? {
+        tally.files_deleted += usize::from(row.is("deleted"));
+        tally.files_held += usize::from(is_whole(files, team, &row).await?);
+    }
+    for (channel, _) in directory::read(archive, team).await?.iter() {
         tally.channels += 1;
+        let newest = Query { descending: true, limit: 1, ..Query::partition(key::channels(team, &channel)) };
+        if let Some(state) = archive.query(&newest).await?.items.iter().find_map(project::channel) {
+            tally.add_channel(&state);
+        }
         let mut threads = HashSet::new();
         for item in all(archive, key::messages(team, &channel)).await? {
             let Some(message) = project::message(&item) else { continue };
-            tally.messages += 1;
-            tally.deleted += usize::from(message["deleted"] == true);
-            tally.reactions += reactions(&message);
-            if let Some(thread_ts) = message["thread_ts"].as_str() {
-                tally.replies += usize::from(message["ts"] != thread_ts);
-                threads.insert(thread_ts.to_owned());
-            }
-            if message["updated_ts"].is_string() {
-                tally.edited += 1;
-            }
+            tally.add_message(&message);
+            threads.extend(message["thread_ts"].as_str().map(str::to_owned));
             if let Ok(ts) = Ts::parse(&item.key.timestamp) {
                 tally.revisions += all(archive, key::revisions(team, &channel, &ts)).await?.len();
             }
         }
         tally.threads += threads.len();
     }
-    tally.people = all(archive, key::users(team)).await?.len();
     Ok(tally)
+}
+
+impl Tally {
+    fn add_channel(&mut self, state: &Value) {
+        self.former_names += list(&state["names_history"]).len().saturating_sub(1);
+        self.archived += usize::from(state["archived"] == true);
+        self.deleted_channels += usize::from(state["deleted"] == true);
+        self.private += usize::from(state["visibility"] == "private");
+    }
+
+    fn add_message(&mut self, message: &Value) {
+        self.messages += 1;
+        self.deleted += usize::from(message["deleted"] == true);
+        self.edited += usize::from(message["updated_ts"].is_string());
+        let is_reply = message["thread_ts"].as_str().is_some_and(|thread_ts| message["ts"] != thread_ts);
+        self.replies += usize::from(is_reply);
+        self.files_shared += list(&message["files_s3"]).len();
+        self.files_skipped += message["files_verdict"].as_object().map_or(0, serde_json::Map::len);
+        self.files_failed += usize::from(message["files_fetch_failed"] == true);
+        self.reactions +=
+            list(&message["reactions"]).iter().map(|name| list(&name["users"]).len()).sum::<usize>();
+    }
+}
+
+/// Whether the file of a row is kept as it was shared.
+async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Result<bool> {
+    let id = FileId::parse(&row.key.timestamp)?;
+    let shared = SHARES.iter().find(|(_, _, file)| file.id == id.as_str());
+    let Some(original) = shared.and_then(|(_, _, file)| slack::bytes(file)) else { return Ok(false) };
+    for share in row::shares(row) {
+        let key = FileKey::shared(team, &share.channel, &share.ts, &id);
+        if let Some(mut reader) = files.open(&key).await? {
+            let mut bytes = Vec::new();
+            while let Some(chunk) = reader.next().await? {
+                bytes.extend_from_slice(&chunk);
+            }
+            return Ok(bytes == original);
+        }
+    }
+    Ok(false)
+}
+
+/// The rows of people or emoji whose picture is held.
+async fn images(archive: &dyn Archive, partition: String) -> Result<usize, ArchiveError> {
+    let rows = all(archive, partition).await?;
+    Ok(rows.iter().filter(|row| project::directory(row)["image_file"].is_string()).count())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 async fn all(archive: &dyn Archive, partition: String) -> Result<Vec<Item>, ArchiveError> {
     shared::archive::query_all(archive, Query::partition(partition)).await
-}
-
-fn reactions(message: &Value) -> usize {
-    let listed = message["reactions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    listed.iter().map(|reaction| reaction["users"].as_array().map_or(0, Vec::len)).sum()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::play::Acks;
 use super::tally::Tally;
-use super::workspace::{Kind, Request, Sights};
+use super::workspace::{Directory, Kind, Request, Sights};
 
 /// What was sent, and how it was answered.
 pub(super) fn sent(
@@ -38,14 +38,43 @@ pub(super) fn sent(
     row(out, count(Kind::Poison), "with ids that cannot be: put in quarantine")
 }
 
+/// What the app learned by asking, before and after the week.
+pub(super) fn asked(
+    out: &mut dyn Write,
+    joined: usize,
+    before: &Directory,
+    after: &Directory,
+) -> io::Result<()> {
+    writeln!(out, "\nAsked of the made-up Slack's Web API, page by page, before the week and after it:\n")?;
+    row(out, before.channels.len(), "channels that were there before the app, by name")?;
+    row(out, after.people.len(), "people and their pictures")?;
+    row(out, joined, "public channels joined, since Slack tells only what happens where the app is")
+}
+
 /// What came of it.
 pub(super) fn kept(out: &mut dyn Write, tally: &Tally) -> io::Result<()> {
     writeln!(out, "\nKept, every event exactly once:\n")?;
-    row(out, tally.messages, &format!("messages in {} channels", tally.channels))?;
+    row(
+        out,
+        tally.channels,
+        &format!(
+            "channels: {} archived, {} deleted, {} private by now; with {} former names",
+            tally.archived, tally.deleted_channels, tally.private, tally.former_names
+        ),
+    )?;
+    row(out, tally.messages, "messages")?;
     row(out, tally.replies, &format!("of them replies in {} threads", tally.threads))?;
     row(out, tally.edited, &format!("edited, with {} earlier versions", tally.revisions))?;
     row(out, tally.deleted, "deleted in Slack, but not here")?;
-    row(out, tally.reactions, &format!("reactions of {} people", tally.people))
+    row(out, tally.reactions, &format!("reactions of {} people", tally.people))?;
+    let (shared, deleted) = (tally.files_shared, tally.files_deleted);
+    let what =
+        format!("files, byte for byte, shared in {shared} messages; {deleted} was deleted in Slack since");
+    row(out, tally.files_held, &what)?;
+    row(out, tally.files_skipped, "files that Slack has no bytes of: it says why")?;
+    row(out, tally.files_failed, "file that came as a login page: refused, and marked as failed")?;
+    row(out, tally.images, "pictures of people and emoji")?;
+    row(out, tally.gaps, "minute in which Slack delivered nothing, as it said itself: a gap")
 }
 
 fn row(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
@@ -56,13 +85,19 @@ fn row(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
 pub(super) fn commands(out: &mut dyn Write, program: &OsStr, data: &Path, sights: &Sights) -> io::Result<()> {
     let program = quoted(&program.to_string_lossy());
     let data = quoted(&data.to_string_lossy());
-    let Sights { channel, thread_ts, edited_ts } = sights;
+    let Sights { thread_ts, edited_ts } = sights;
     writeln!(out, "\nLook around:\n")?;
     for (what, command) in [
-        ("the newest messages of a channel", format!("messages {channel} --limit 12")),
-        ("a thread, with an answer that somebody regretted", format!("thread {channel} {thread_ts}")),
-        ("what a message said before its edits", format!("revisions {channel} {edited_ts}")),
-        ("everything as JSON", format!("messages {channel} --json")),
+        (
+            "the channels: those of the first day, those that came, and what became of them",
+            "channels".to_owned(),
+        ),
+        ("the newest messages of a channel", "messages '#general' --limit 12".to_owned()),
+        ("a thread, with an answer that somebody regretted", format!("thread '#release' {thread_ts}")),
+        ("what a message said before its edits", format!("revisions '#release' {edited_ts}")),
+        ("a channel that was renamed twice", "channel '#release' --history".to_owned()),
+        ("the files: held, skipped, failed, and why", "files".to_owned()),
+        ("everything as JSON", "messages '#general' --json".to_owned()),
         ("the event that could not be stored, and why", "quarantine list".to_owned()),
         ("how the queues are", "status".to_owned()),
     ] {

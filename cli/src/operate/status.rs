@@ -2,12 +2,15 @@
 
 use std::io::Write;
 
+use jiff::Timestamp;
 use serde::Serialize;
-use shared::archive::{Archive, ArchiveError, Query, key};
+use serde_json::Value;
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use shared::config::DataArgs;
 use shared::config::backend::Backend;
 use shared::queue::topology::{QUEUES, QueueSpec};
 use shared::queue::{Queue, QueueRef};
+use shared::slack::ids::{TeamId, Ts};
 use workers::quarantine;
 
 use crate::plain;
@@ -50,9 +53,52 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
     if args.json {
         plain::json_line(out, &status)?
     } else {
-        table(&status, out)?
+        table(&status, out)?;
+        directory(&*backend.archive, out).await?;
     }
     Ok(())
+}
+
+/// When the directory of each workspace was last brought in.
+async fn directory(archive: &dyn Archive, out: &mut dyn Write) -> anyhow::Result<()> {
+    let teams = shared::archive::query_all(archive, Query::partition(key::TEAMS)).await?;
+    let teams: Vec<TeamId> = teams.iter().filter_map(|team| team.key.timestamp.parse().ok()).collect();
+    let mut never = teams.is_empty();
+    writeln!(out)?;
+    for team in &teams {
+        let synced = archive.get(&ItemKey::directory_sync(team)).await?;
+        never |= synced.is_none();
+        writeln!(out, "directory    {}", plain::line(&directory_line(team, synced.as_ref())))?;
+    }
+    if never {
+        writeln!(
+            out,
+            "\nNames, people and files need a token: set SLACK_BOT_TOKEN where `annalist up` runs."
+        )?;
+    }
+    Ok(())
+}
+
+fn directory_line(team: &TeamId, synced: Option<&Item>) -> String {
+    let Some(synced) = synced else { return format!("{team}: never synced") };
+    let name = synced.text("team_name").map(|name| format!(" ({name})")).unwrap_or_default();
+    let count = |name: &str| synced.attributes.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let at = synced.text("synced_ts").and_then(|ts| Ts::parse(ts).ok());
+    let at = at.and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
+    let at = at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
+    let scopes = synced.attributes.get("missing_scopes").and_then(Value::as_array);
+    let scopes: Vec<&str> = scopes.into_iter().flatten().filter_map(Value::as_str).collect();
+    let lacks = if scopes.is_empty() {
+        String::new()
+    } else {
+        format!("; the app lacks the scope {}", scopes.join(", "))
+    };
+    format!(
+        "{team}{name}: {} channels, {} people, {} emoji as of {at}{lacks}",
+        count("channels"),
+        count("users"),
+        count("emoji")
+    )
 }
 
 /// Reads the status of everything.
@@ -208,20 +254,49 @@ mod tests {
     #[tokio::test]
     async fn what_waits_for_a_worker_is_not_idle_and_what_has_none_is() {
         let fixture = Fixture::open();
-        send(&fixture, QueueName::Channels).await;
         send(&fixture, QueueName::Stats).await;
+        send(&fixture, QueueName::Questions).await;
         let kept = status(&fixture).await;
         assert!(kept.idle);
         // The queue's delay holds it back, which is waiting all the same.
         assert_eq!(kept.queues.iter().map(|queue| queue.waiting).sum::<u64>(), 2);
         assert!(
-            text(&kept).contains("not have yet, and no reason to worry: channels, stats."),
+            text(&kept).contains("not have yet, and no reason to worry: stats, questions."),
             "{}",
             text(&kept)
         );
 
         send(&fixture, QueueName::Events).await;
         assert!(!status(&fixture).await.idle);
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_was_never_synced_says_so_and_what_to_set_is_said_once() {
+        let fixture = Fixture::open();
+        let said = async || {
+            let mut out = Vec::new();
+            directory(fixture.archive(), &mut out).await.unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(said().await.matches("SLACK_BOT_TOKEN").count(), 1);
+        for team in ["T1", "T2"] {
+            fixture.channel(team, "C1", "1700000000.000000", "general").await;
+        }
+        let text = said().await;
+        assert!(text.contains("T1: never synced") && text.contains("T2: never synced"), "{text}");
+        assert_eq!(text.matches("SLACK_BOT_TOKEN").count(), 1);
+    }
+
+    #[test]
+    fn a_synced_workspace_says_when_and_with_what() {
+        let team = TeamId::parse("T1").unwrap();
+        let row = json!({ "synced_ts": "1700000000.000000", "team_name": "Acme", "channels": 12, "users": 30,
+            "emoji": 0, "missing_scopes": ["emoji:read"] });
+        let row = Item { key: ItemKey::directory_sync(&team), attributes: row.as_object().cloned().unwrap() };
+        assert_eq!(
+            directory_line(&team, Some(&row)),
+            "T1 (Acme): 12 channels, 30 people, 0 emoji as of 2023-11-14 22:13 UTC; the app lacks the scope emoji:read"
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The read half: it only gets and queries.
 //!
-//! * [`channel`] finds which workspace a channel belongs to.
-//! * [`messages`], [`thread`], [`revisions`], [`users`] are the commands.
+//! * [`channel`] finds the channel somebody means, by its id or its name.
+//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`channels`] and [`snapshots`] are the commands.
 //! * [`rows`] pages through the archive, [`printer`] prints what it finds; [`render`], [`mrkdwn`] and [`names`] turn rows into text for people.
 
 mod channel;
+mod channels;
+mod files;
 mod messages;
 mod mrkdwn;
 mod names;
@@ -12,6 +14,7 @@ mod printer;
 mod render;
 mod revisions;
 mod rows;
+mod snapshots;
 mod thread;
 mod users;
 
@@ -22,8 +25,11 @@ use shared::archive::ArchiveError;
 use shared::config::DataArgs;
 use shared::slack::ids::{TeamId, Ts};
 
+pub(crate) use channels::channels;
+pub(crate) use files::{FileArgs, files};
 pub(crate) use messages::messages;
 pub(crate) use revisions::revisions;
+pub(crate) use snapshots::channel;
 pub(crate) use thread::thread;
 pub(crate) use users::users;
 
@@ -46,17 +52,27 @@ pub(crate) struct ReadArgs {
 /// What names a channel.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelArgs {
-    /// Channel id, such as C0123ABCD
+    /// Channel name or id, such as '#general' or C0123ABCD
     #[arg(value_name = "CHANNEL")]
     pub(crate) channel: String,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
+/// Which channel, and how much of it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(flatten)]
+    pub(crate) channel: ChannelArgs,
+    /// Every state it was in, oldest first
+    #[arg(long)]
+    pub(crate) history: bool,
+}
+
 /// What names a message.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MessageArgs {
-    /// Channel id, such as C0123ABCD
+    /// Channel name or id, such as '#general' or C0123ABCD
     #[arg(value_name = "CHANNEL")]
     pub(crate) channel: String,
     /// The message's timestamp, such as 1620000000.000200
@@ -77,24 +93,29 @@ fn team(text: &str) -> Result<TeamId, &'static str> {
 /// Why there is nothing to read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// Not an id at all.
-    #[error(
-        "no channel {0} in this archive: name it by its id, such as C0123ABCD, which stands at the end of the link that \
-         Slack's \"Copy link\" gives"
-    )]
-    NotAnId(String),
-    /// No message of this channel is stored.
-    #[error(
-        "no channel {0} in this archive: the app may not be a member of it, or this may be the wrong --data folder"
-    )]
-    UnknownChannel(String),
-    /// Several workspaces have it.
-    #[error("channel {channel} is in several workspaces, {teams}: choose one with --team")]
-    AmbiguousChannel {
-        /// Which channel.
+    /// Nothing is known of a channel of this id or name.
+    #[error("no channel {channel} in this archive: {advice}")]
+    UnknownChannel {
+        /// What was asked for.
         channel: String,
-        /// Which workspaces.
-        teams: String,
+        /// What to do next.
+        advice: String,
+    },
+    /// Several workspaces have it.
+    #[error("channel {channel} is in several workspaces, {places}: choose one with --team")]
+    SeveralTeams {
+        /// What was asked for.
+        channel: String,
+        /// Workspaces and ids.
+        places: String,
+    },
+    /// Several channels of one workspace have this name.
+    #[error("several channels are called {name}, {ids}: name one by its id")]
+    SeveralChannels {
+        /// What was asked for.
+        name: String,
+        /// Their ids.
+        ids: String,
     },
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]

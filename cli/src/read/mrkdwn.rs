@@ -49,7 +49,10 @@ fn markup(inside: &str, names: &Names<'_>, plain: &mut String) {
         let name = if names.knows(user) { names.of(user) } else { label.unwrap_or(user) };
         called('@', name, plain);
     } else if let Some(channel) = target.strip_prefix('#') {
-        called('#', label.unwrap_or(channel), plain);
+        match names.of_channel(channel) {
+            Some(name) => called('#', &name, plain),
+            None => called('#', label.unwrap_or(channel), plain),
+        }
     } else if let Some(special) = target.strip_prefix('!') {
         match (special.split_once('^'), label) {
             (Some(("date", _)), Some(fallback)) => unescape(fallback, plain),
@@ -97,12 +100,14 @@ mod tests {
     async fn markup_reads_as_people_read_it() {
         let fixture = Fixture::open();
         fixture.person("T1", "U1", "ana").await;
+        fixture.channel("T1", "C7", "1.000000", "new-name").await;
         let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
-        names.learn(&[serde_json::json!({ "user": "U9", "text": "<@U1> <@U2>" })]).await.unwrap();
+        names.learn(&[serde_json::json!({ "user": "U9", "text": "<@U1> <@U2> <#C7>" })]).await.unwrap();
         for (text, expected) in [
             ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),
             ("<@U2> <@U3|cy>", "@U2 @cy"),
             ("<#C1|general> <#C2> <#C2|>", "#general #C2 #C2"),
+            ("<#C7|old-name> <#C7>", "#new-name #new-name"),
             ("<!here> <!subteam^S1|@ops> <!subteam^S1>", "@here @ops @S1"),
             ("<!date^1392734382^{date}|a day in 2014>", "a day in 2014"),
             ("<https://example.com/?a=1&amp;b=2>", "https://example.com/?a=1&b=2"),

@@ -1,10 +1,11 @@
-//! What people are called, looked up as they turn up.
+//! What people and channels are called, looked up as they turn up.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use shared::archive::{Archive, ArchiveError, ItemKey};
-use shared::slack::ids::{TeamId, UserId};
+use shared::directory::{self, Channels};
+use shared::slack::ids::{ChannelId, TeamId, UserId};
 
 use super::mrkdwn;
 use crate::plain;
@@ -12,22 +13,29 @@ use crate::plain;
 /// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
 const MAX_KNOWN: usize = 10_000;
 
-/// The people of one workspace.
+/// The people and channels of one workspace.
 pub(super) struct Names<'a> {
     archive: &'a dyn Archive,
     team: TeamId,
     known: HashMap<String, String>,
+    /// Read once, when a message first mentions a channel.
+    channels: Option<Channels>,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
-        Self { archive, team, known: HashMap::new() }
+        Self { archive, team, known: HashMap::new(), channels: None }
     }
 
-    /// Looks up whoever wrote or is mentioned in these messages.
+    /// Looks up whoever wrote, and whatever is mentioned in these messages.
     pub(super) async fn learn(&mut self, messages: &[Value]) -> Result<(), ArchiveError> {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
+        }
+        let mentions_channel =
+            |message: &Value| message["text"].as_str().is_some_and(|text| text.contains("<#"));
+        if self.channels.is_none() && messages.iter().any(mentions_channel) {
+            self.channels = Some(directory::read(self.archive, &self.team).await?);
         }
         for message in messages {
             let mentioned = message["text"].as_str().into_iter().flat_map(mrkdwn::mentioned);
@@ -53,6 +61,12 @@ impl<'a> Names<'a> {
     /// What this person is called: their id where nothing else is known.
     pub(super) fn of<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
+    }
+
+    /// What the ChannelIndex calls this channel, safe to print.
+    pub(super) fn of_channel(&self, id: &str) -> Option<String> {
+        let name = self.channels.as_ref()?.name(&ChannelId::parse(id).ok()?)?;
+        Some(plain::line(name))
     }
 
     /// Whether a name is known.

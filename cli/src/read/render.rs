@@ -13,6 +13,9 @@ use crate::plain;
 /// The text stands so far in from the line above it.
 const TEXT_INDENT: usize = 4;
 
+/// So much of a file's name fits its line.
+const FILE_NAME: usize = 120;
+
 /// Where a message stands among others.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
@@ -101,7 +104,9 @@ fn body(message: &Value, names: &Names<'_>) -> Vec<String> {
     let list = |name: &str| message[name].as_array().map(Vec::as_slice).unwrap_or_default();
     for file in list("files") {
         let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
-        lines.push(format!("[file: {}]", plain::line(name.unwrap_or("unnamed"))));
+        let state =
+            file_state(message, file).map_or_else(String::new, |state| format!(", {}", plain::line(state)));
+        lines.push(format!("[file: {}{state}]", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME)));
     }
     if lines.is_empty() && message["raw_event"].is_string() {
         lines.push("[no text: --json shows everything]".to_owned());
@@ -118,8 +123,20 @@ fn body(message: &Value, names: &Names<'_>) -> Vec<String> {
     lines
 }
 
+/// What became of one of a message's files, in a word; `None` while that is not known.
+fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
+    let id = file["id"].as_str()?;
+    let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    // The last part of a file's key is its id.
+    if held.any(|uri| uri.rsplit('/').next() == Some(id)) {
+        return Some("held");
+    }
+    let failed = (message["files_fetch_failed"] == true).then_some("failed");
+    message["files_verdict"][id].as_str().or(failed)
+}
+
 /// A timestamp in UTC; what lies beyond the year 9999 as it is.
-fn time(ts: &str) -> String {
+pub(super) fn time(ts: &str) -> String {
     let known = Ts::parse(ts).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
     known.map_or_else(|| plain::line(ts), in_utc)
 }
@@ -160,6 +177,21 @@ mod tests {
             "2026-11-20 12:34:56  1795178096.000200  ana (edited) (deleted) (in thread 1795178000.000100)\n    a\n    \
              b @ana\n    [file: plan.pdf]\n    :tada: 2  :eyes: 1\n"
         );
+    }
+
+    #[tokio::test]
+    async fn a_file_says_whether_it_is_held() {
+        let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1",
+            "files": [{ "id": "F1", "name": "a" }, { "id": "F2", "name": "b" }, { "id": "F3", "name": "c" }, { "name": "d" }],
+            "files_s3": ["file:///data/files/slack/T1/C1/1.000000/F1"], "files_verdict": { "F2": "external" } });
+        let text = rendered(&value, &in_channel(&value)).await;
+        assert!(
+            text.ends_with("[file: a, held]\n    [file: b, external]\n    [file: c]\n    [file: d]\n"),
+            "{text}"
+        );
+        let mut failed = value;
+        failed["files_fetch_failed"] = true.into();
+        assert!(rendered(&failed, &in_channel(&failed)).await.contains("[file: c, failed]"));
     }
 
     #[tokio::test]

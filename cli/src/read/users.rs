@@ -16,12 +16,7 @@ pub(crate) async fn users(
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let known = channel::teams(archive).await?;
-    let teams = match &args.team {
-        Some(team) if known.contains(team) => vec![team.clone()],
-        Some(team) => return Err(ReadError::UnknownTeam(team.clone())),
-        None => known,
-    };
+    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
         let mut rows =

@@ -1,0 +1,197 @@
+//! Who and what the made-up workspace consists of. What is said there is in `lines`.
+
+/// A channel and its week.
+pub(super) struct Channel {
+    pub(super) id: &'static str,
+    /// What it was called when the archive began, where it was there by then.
+    pub(super) before: Option<&'static str>,
+    /// What happens to it, each after so many lines.
+    pub(super) turns: &'static [(usize, Turn)],
+    pub(super) lines: &'static [&'static str],
+}
+
+/// Something that happens to a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Created(&'static str),
+    Renamed(&'static str),
+    /// Slack sends no event of it: the machine was off.
+    RenamedUnseen(&'static str),
+    Topic(&'static str),
+    Purpose(&'static str),
+    Archived,
+    /// Before the archive began.
+    WasArchived,
+    Unarchived,
+    MadePrivate,
+    Deleted,
+    /// It goes on under another id.
+    GoesOnAs(&'static str),
+}
+
+/// A person.
+pub(super) struct Person {
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    pub(super) real_name: &'static str,
+    /// A picture of them.
+    pub(super) avatar: &'static [u8],
+}
+
+/// The people. The last one joins during the week.
+pub(super) const PEOPLE: [Person; 6] = [
+    Person {
+        id: "U0ANA",
+        name: "ana",
+        real_name: "Ana Duarte",
+        avatar: include_bytes!("files/avatar-ana.png"),
+    },
+    Person {
+        id: "U0BEN",
+        name: "ben",
+        real_name: "Ben Okafor",
+        avatar: include_bytes!("files/avatar-ben.png"),
+    },
+    Person {
+        id: "U0CHO",
+        name: "cho",
+        real_name: "Cho Min-ji",
+        avatar: include_bytes!("files/avatar-cho.png"),
+    },
+    Person {
+        id: "U0DEV",
+        name: "devi",
+        real_name: "Devi Raman",
+        avatar: include_bytes!("files/avatar-devi.png"),
+    },
+    Person {
+        id: "U0EVE",
+        name: "eve",
+        real_name: "Eve Lindqvist",
+        avatar: include_bytes!("files/avatar-eve.png"),
+    },
+    Person {
+        id: "U0FIN",
+        name: "finn",
+        real_name: "Finn Weber",
+        avatar: include_bytes!("files/avatar-finn.png"),
+    },
+];
+
+/// Custom emoji: name and picture. One more is another name of the first.
+pub(super) const EMOJI: [(&str, &[u8]); 2] = [
+    ("shipped", include_bytes!("files/emoji-shipped.png")),
+    ("thirsty-plant", include_bytes!("files/emoji-thirsty-plant.png")),
+];
+
+/// Another name of the first custom emoji.
+pub(super) const EMOJI_ALIAS: &str = "sent";
+
+/// A file that somebody shares.
+pub(super) struct File {
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    pub(super) mimetype: &'static str,
+    pub(super) place: Place,
+}
+
+/// Where its bytes are.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// On Slack.
+    Hosted(&'static [u8]),
+    /// On Slack, of another workspace: the message says nothing but to ask.
+    AskFirst(&'static [u8]),
+    /// On Slack, which answers with its login page instead.
+    BehindLogin,
+    /// Somewhere else.
+    Elsewhere(&'static str),
+    /// Slack shows it no more.
+    Hidden,
+}
+
+/// Who shared what: the channel's id, what was said, and the file.
+pub(super) const SHARES: [(&str, &str, File); 10] = [
+    ("C0OFFSITE", "The plan for the two days", OFFSITE_PLAN),
+    ("C0GENERAL", "For everybody who asked: the plan of the offsite", OFFSITE_PLAN),
+    (
+        "C0GENERAL",
+        "The results of the survey",
+        File {
+            id: "F0SURVEY",
+            name: "survey.csv",
+            mimetype: "text/csv",
+            place: Place::Hosted(include_bytes!("files/survey.csv")),
+        },
+    ),
+    (
+        "C0GENERAL",
+        "The slides of the last review",
+        File {
+            id: "F0SLIDES",
+            name: "Review, November",
+            mimetype: "application/vnd.google-apps.presentation",
+            place: Place::Elsewhere("https://docs.example.com/presentation/review-november"),
+        },
+    ),
+    (
+        "C0DESIGN",
+        "The logo, final final",
+        File {
+            id: "F0LOGO",
+            name: "logo.png",
+            mimetype: "image/png",
+            place: Place::Hosted(include_bytes!("files/logo.png")),
+        },
+    ),
+    (
+        "C0DESIGN",
+        "The greys side by side",
+        File {
+            id: "F0PALETTE",
+            name: "palette.html",
+            mimetype: "text/html",
+            place: Place::Hosted(include_bytes!("files/palette.html")),
+        },
+    ),
+    (
+        "C0HELP",
+        "From the manufacturer, via the print shop",
+        File {
+            id: "F0BADGES",
+            name: "badge-printer.txt",
+            mimetype: "text/plain",
+            place: Place::AskFirst(include_bytes!("files/badge-printer.txt")),
+        },
+    ),
+    (
+        "C0RELEASE",
+        "The log of the slow export",
+        File { id: "F0LOG", name: "export.log", mimetype: "text/plain", place: Place::BehindLogin },
+    ),
+    (
+        "C0RANDOM",
+        "The first vending machine, 2019",
+        File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", place: Place::Hidden },
+    ),
+    (
+        "C0RANDOM",
+        "The summer party",
+        File {
+            id: "F0PARTY",
+            name: "summer-party.png",
+            mimetype: "image/png",
+            place: Place::Hosted(include_bytes!("files/summer-party.png")),
+        },
+    ),
+];
+
+const OFFSITE_PLAN: File = File {
+    id: "F0PLAN",
+    name: "offsite-plan.txt",
+    mimetype: "text/plain",
+    place: Place::Hosted(include_bytes!("files/offsite-plan.txt")),
+};
+
+/// The file that is deleted in Slack at the end of the week.
+pub(super) const DELETED_FILE: &str = "F0PARTY";

@@ -1,0 +1,187 @@
+//! `annalist sync`: the directory as it is in Slack now, without waiting for the next hour.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::bail;
+use shared::config::DataArgs;
+use shared::config::backend::Backend;
+use shared::config::slack::SlackArgs;
+use shared::slack::web::WebApi;
+use tokio::sync::mpsc;
+use workers::directory::joins::{self, Patience};
+use workers::directory::{DirectorySync, Joiner, Report};
+
+use crate::plain;
+
+/// Tries in a row before Slack is taken to be out of reach: somebody waits for the answer.
+const PATIENCE: Patience = Patience::Failures(3);
+
+/// `annalist sync`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SyncArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) slack: SlackArgs,
+    /// Join no channels
+    #[arg(long)]
+    no_join: bool,
+}
+
+/// Syncs every workspace there is a token for and says what was found.
+pub(crate) async fn run(
+    backend: &Backend,
+    api: Arc<WebApi>,
+    args: &SyncArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if !api.has_tokens() {
+        bail!(
+            "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's OAuth & \
+             Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace"
+        );
+    }
+    let sync = DirectorySync::new(Arc::clone(&api), Arc::clone(&backend.archive), Arc::clone(&backend.queue));
+    let mut reports = Vec::new();
+    for team in api.teams().await? {
+        let report = sync.sync(&team).await;
+        found(&report, out)?;
+        out.flush()?;
+        reports.push(report);
+    }
+    if args.no_join {
+        not_joined(&reports, out)?;
+    } else {
+        join(&api, &reports, out).await?;
+    }
+    let failed = reports.iter().filter(|report| report.failure.is_some()).count();
+    match reports.as_slice() {
+        [] => writeln!(out, "No workspace has a token: SLACK_BOT_TOKENS_FILE lists none.")?,
+        _ if failed > 0 => bail!("{failed} of {} workspaces could not be synced", reports.len()),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What a workspace has.
+fn found(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Report { team, team_name, channels, people, emoji, .. } = report;
+    let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
+    let changed = channels.changed + people.changed + emoji.changed;
+    if let Some(failure) = &report.failure {
+        writeln!(out, "{team}{name}: failed: {}", plain::line(&failure.to_string()))?;
+        return Ok(());
+    }
+    write!(
+        out,
+        "{team}{name}: {} channels, {} people, {} emoji; {changed} new or changed",
+        channels.listed, people.listed, emoji.listed
+    )?;
+    if report.skipped() > 0 {
+        let why = report.first_skipped.as_ref().map_or_else(|| "odd".to_owned(), ToString::to_string);
+        write!(out, "; {} passed over, the first because: {}", report.skipped(), plain::line(&why))?;
+    }
+    writeln!(out)?;
+    if !report.missing_scopes.is_empty() {
+        let scopes: Vec<&str> = report.missing_scopes.iter().map(String::as_str).collect();
+        writeln!(
+            out,
+            "  The app lacks the scope {}: add it on the OAuth & Permissions page and install the app again.",
+            scopes.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+fn not_joined(reports: &[Report], out: &mut dyn Write) -> anyhow::Result<()> {
+    let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
+    if channels > 0 {
+        writeln!(
+            out,
+            "The app is not in {channels} public channels: what is written there does not arrive. Invite it, or leave \
+             out --no-join."
+        )?;
+    }
+    Ok(())
+}
+
+async fn join(api: &WebApi, reports: &[Report], out: &mut dyn Write) -> anyhow::Result<()> {
+    let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
+    if channels == 0 {
+        return Ok(());
+    }
+    writeln!(out, "Joining {channels} public channels, about 50 a minute …")?;
+    out.flush()?;
+    let (found, lists) = mpsc::channel(reports.len());
+    for report in reports {
+        // There is room for one from each.
+        found.try_send((report.team.clone(), report.to_join.clone()))?;
+    }
+    drop(found);
+    // Nobody else asks.
+    let (_, asked) = Joiner::new();
+    for (team, tally) in joins::run(api, asked, lists, PATIENCE).await {
+        writeln!(out, "{team}: joined {}", tally.joined)?;
+        for (reason, channels) in &tally.failed {
+            writeln!(out, "  not joined: {channels} ({})", plain::line(reason))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use shared::config::slack::SlackArgs;
+    use shared::slack::ids::TeamId;
+    use shared::slack::web::{ApiUrl, Tokens};
+    use workers::directory::SyncError;
+    use workers::directory::report::Tally;
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    fn report() -> Report {
+        let tally = |listed, changed, skipped| Tally { listed, changed, skipped };
+        Report {
+            team: TeamId::parse("T1").unwrap(),
+            team_name: Some("Acme \u{1b}[2J".into()),
+            channels: tally(12, 3, 1),
+            people: tally(30, 0, 0),
+            emoji: tally(0, 0, 0),
+            missing_scopes: BTreeSet::from(["emoji:read".to_owned()]),
+            ..Report::new(TeamId::parse("T1").unwrap())
+        }
+    }
+
+    fn text(report: &Report) -> String {
+        let mut out = Vec::new();
+        found(report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_was_found_is_a_line_and_what_to_do_another() {
+        let text = text(&report());
+        for expected in
+            ["T1 (Acme ", "12 channels, 30 people, 0 emoji", "3 new", "1 passed over", "emoji:read"]
+        {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+        let failed = Report { failure: Some(SyncError::NoDate), ..report() };
+        assert!(self::text(&failed).contains("failed: Slack's answers"));
+    }
+
+    #[tokio::test]
+    async fn without_a_token_it_says_what_to_set() {
+        let fixture = Fixture::open();
+        let args =
+            SyncArgs { data: fixture.data(), slack: SlackArgs { slack_api_url: None }, no_join: false };
+        let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
+        let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();
+        assert!(error.contains("SLACK_BOT_TOKEN ") && !error.contains('\n'), "{error}");
+    }
+}

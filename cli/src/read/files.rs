@@ -1,0 +1,230 @@
+//! `annalist files`: what is held of the files that were shared, and why of the others nothing is.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use shared::archive::{Archive, Item, Query, key};
+use shared::rules::file::row;
+use shared::rules::project;
+
+use super::rows::Rows;
+use super::{ReadArgs, ReadError, channel};
+use crate::plain;
+
+/// So much of a name fits a line.
+const NAME: usize = 80;
+
+/// Which files.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct FileArgs {
+    /// Only those shared in this channel: its name or id, such as '#general' or C0123ABCD
+    #[arg(value_name = "CHANNEL")]
+    pub(crate) channel: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// What was printed, for the line that sums it up.
+#[derive(Default)]
+struct Sum {
+    held: usize,
+    held_bytes: u64,
+    failed: usize,
+    skipped: usize,
+    pending: usize,
+}
+
+impl Sum {
+    fn add(&mut self, file: &Value) {
+        match file["state"].as_str() {
+            Some("held") => {
+                self.held += 1;
+                self.held_bytes = self.held_bytes.saturating_add(size_bytes(file).unwrap_or_default());
+            }
+            Some("failed") => self.failed += 1,
+            Some("skipped") => self.skipped += 1,
+            Some(_) | None => self.pending += 1,
+        }
+    }
+
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Self { held, held_bytes, failed, skipped, pending } = self;
+        if held + failed + skipped + pending == 0 {
+            return writeln!(out, "No files yet: they are kept as they are shared.");
+        }
+        let size = human_size(*held_bytes);
+        writeln!(out, "\n{held} held ({size}), {failed} failed, {skipped} skipped, {pending} pending.")?;
+        if failed + pending > 0 {
+            writeln!(out, "`annalist files retry` asks Slack again for what failed or is pending.")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints the files of every workspace, of one, or of one channel.
+pub(crate) async fn files(
+    archive: &dyn Archive,
+    args: &FileArgs,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let read = &args.read;
+    let (teams, only) = match &args.channel {
+        Some(channel) => {
+            let place = channel::find(archive, channel, read.team.as_ref()).await?;
+            (vec![place.team], Some(place.channel))
+        }
+        None => (channel::teams_asked_for(archive, read.team.as_ref()).await?, None),
+    };
+    let is_there =
+        |item: &Item| only.as_ref().is_none_or(|only| row::shares(item).any(|share| share.channel == *only));
+    let mut sum = Sum::default();
+    for team in teams {
+        let shown = |item: &Item| if is_there(item) { project::file(item) } else { None };
+        let mut rows = Rows::all(archive, Query::partition(key::files(&team)), shown);
+        if let Some(limit) = read.limit {
+            rows.keep_newest(limit.get()).await?;
+        }
+        while let Some(page) = rows.next().await? {
+            for file in &page {
+                if read.json {
+                    plain::json_line(out, file)?;
+                } else {
+                    sum.add(file);
+                    print(file, out)?;
+                }
+            }
+        }
+    }
+    if !read.json {
+        sum.print(out)?;
+    }
+    Ok(())
+}
+
+fn size_bytes(file: &Value) -> Option<u64> {
+    file["size_bytes"].as_u64()
+}
+
+/// A line that says what it is, and one that says where it is or why it is not.
+fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let text = |name: &str| file[name].as_str();
+    let word = |name: &str| plain::line(text(name).unwrap_or_default());
+    let size = size_bytes(file).map(human_size).unwrap_or_default();
+    let name = plain::excerpt(text("name").unwrap_or("unnamed"), NAME);
+    let deleted = if file["deleted"] == true { "  (deleted in Slack)" } else { "" };
+    writeln!(out, "{:<12}  {:<8}  {size:>8}  {name}{deleted}", word("file_id"), word("state"))?;
+    let verdict = || text("verdict").map(why);
+    match text("uri").or(text("error")).or_else(verdict) {
+        Some(detail) => writeln!(out, "    {}", plain::line(detail)),
+        None => Ok(()),
+    }
+}
+
+/// A verdict for people.
+fn why(verdict: &str) -> &str {
+    match verdict {
+        "pending" => "there was no token for this workspace",
+        "hidden_by_limit" => "Slack's plan hides it",
+        "access_denied" => "the app may not have it",
+        "too_big" => "it is longer than --max-file-bytes",
+        "not_found" => "Slack does not know it",
+        "gone" => "Slack does not have it any more",
+        "external" => "it is kept on another service",
+        "tombstone" => "it was deleted before it could be fetched",
+        other => other,
+    }
+}
+
+/// A size in the units that Slack shows.
+pub(crate) fn human_size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+    let mut size = bytes as f64 / 1000.0;
+    let mut unit = 0;
+    while size >= 999.95 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+
+    async fn printed(fixture: &Fixture, channel: Option<&str>, json: bool) -> String {
+        let mut read = message_args("C1", "1.000000").read;
+        read.json = json;
+        let mut out = Vec::new();
+        let args = FileArgs { channel: channel.map(str::to_owned), read };
+        files(fixture.archive(), &args, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    async fn two_channels() -> Fixture {
+        let fixture = Fixture::open();
+        let file =
+            |id: &str, name: &str, mode: &str| json!({ "id": id, "name": name, "mode": mode, "size": 1_234 });
+        let hostile = format!("a\u{1b}[2J\nF9 held{}", "x".repeat(10_000));
+        fixture.share("T1", "C1", "1.000000", &file("F1", "plan.pdf", "hosted")).await;
+        fixture.share("T1", "C2", "2.000000", &file("F2", &hostile, "external")).await;
+        fixture.share("T1", "C2", "3.000000", &file("F1", "plan.pdf", "hosted")).await;
+        fixture
+    }
+
+    #[tokio::test]
+    async fn people_see_what_is_held_and_why_the_rest_is_not() {
+        let fixture = two_channels().await;
+        let text = printed(&fixture, None, false).await;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "F1            pending     1.2 kB  plan.pdf");
+        assert_eq!(lines[1], "    there was no token for this workspace");
+        assert!(lines[2].starts_with("F2            skipped     1.2 kB  a␛[2J F9 held"), "{}", lines[2]);
+        assert_eq!(lines[3], "    it is kept on another service");
+        assert_eq!(lines[5], "0 held (0 B), 0 failed, 1 skipped, 1 pending.");
+        assert!(!text.replace('\n', "").contains(char::is_control) && text.len() < 700, "{text:?}");
+    }
+
+    #[tokio::test]
+    async fn a_channel_shows_only_its_own_and_json_is_the_row() {
+        let fixture = two_channels().await;
+        let ids = |text: &str| -> Vec<String> {
+            let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            rows.map(|row| row["file_id"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(ids(&printed(&fixture, Some("C1"), true).await), ["F1"]);
+        assert_eq!(ids(&printed(&fixture, Some("C2"), true).await), ["F1", "F2"]);
+        let row: Value = serde_json::from_str(printed(&fixture, Some("C1"), true).await.trim()).unwrap();
+        assert_eq!(row["shares"].as_array().unwrap().len(), 2);
+        assert_eq!((&row["state"], &row["verdict"]), (&json!("pending"), &json!("pending")));
+    }
+
+    #[tokio::test]
+    async fn an_archive_without_files_says_so() {
+        let fixture = Fixture::open();
+        fixture.post("T1", "C1", "1.000000", "text").await;
+        assert!(printed(&fixture, None, false).await.starts_with("No files yet"));
+        assert_eq!(printed(&fixture, None, true).await, "");
+    }
+
+    #[test]
+    fn sizes_are_rounded_for_people() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (1_073_741_824, "1.1 GB"),
+            (u64::MAX, "18446.7 PB"),
+        ] {
+            assert_eq!(human_size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `annalist channel`: what is known of one channel, now or ever since.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use shared::archive::{Archive, ArchiveError, Query, key};
+use shared::rules::project;
+
+use super::channel::{self, Place};
+use super::rows::Rows;
+use super::{ReadError, SnapshotArgs, render};
+use crate::plain;
+
+/// Topics and purposes end at 250 characters in Slack; a hostile one may not.
+const SHOWN: usize = 400;
+
+/// Prints a channel as it is now, or every state it was in, oldest first.
+pub(crate) async fn channel(
+    archive: &dyn Archive,
+    args: &SnapshotArgs,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let read = &args.channel.read;
+    let place = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    if !args.history {
+        return match (newest(archive, &place).await?, read.json) {
+            (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),
+            (Some(snapshot), false) => Ok(state(out, &place, &snapshot)?),
+            (None, true) => Ok(()),
+            (None, false) => Ok(nothing_but_messages(out, &place)?),
+        };
+    }
+    let mut rows = Rows::all(archive, Query::partition(partition(&place)), project::channel);
+    if let Some(limit) = read.limit {
+        rows.keep_newest(limit.get()).await?;
+    }
+    let mut before: Option<Value> = None;
+    while let Some(page) = rows.next().await? {
+        for snapshot in page {
+            if read.json {
+                plain::json_line(out, &snapshot)?;
+            } else {
+                step(out, before.as_ref(), &snapshot)?;
+            }
+            before = Some(snapshot);
+        }
+    }
+    if before.is_none() && !read.json {
+        nothing_but_messages(out, &place)?;
+    }
+    Ok(())
+}
+
+fn partition(place: &Place) -> String {
+    key::channels(&place.team, &place.channel)
+}
+
+/// The channel as it is now; `None` where no event told of it.
+pub(super) async fn newest(archive: &dyn Archive, place: &Place) -> Result<Option<Value>, ArchiveError> {
+    let mut query = Query { descending: true, limit: 8, ..Query::partition(partition(place)) };
+    loop {
+        let page = archive.query(&query).await?;
+        match (page.items.iter().find_map(project::channel), page.next) {
+            (Some(snapshot), _) => return Ok(Some(snapshot)),
+            (None, Some(next)) => query.after = Some(next),
+            (None, None) => return Ok(None),
+        }
+    }
+}
+
+/// Leaves out channels that go on under the id of another one: they have its name too.
+pub(super) async fn without_predecessors(
+    archive: &dyn Archive,
+    places: Vec<Place>,
+) -> Result<Vec<Place>, ArchiveError> {
+    let mut kept = Vec::new();
+    for place in &places {
+        let next = newest(archive, place).await?;
+        let next = next.as_ref().and_then(|snapshot| snapshot["next_channel_id"].as_str());
+        let goes_on = |other: &Place| other.team == place.team && Some(other.channel.as_str()) == next;
+        if !places.iter().any(goes_on) {
+            kept.push(place.clone());
+        }
+    }
+    Ok(kept)
+}
+
+/// The marks of a channel that is not simply public.
+pub(super) fn marks(snapshot: &Value) -> String {
+    let mut marks = String::new();
+    let set = |name: &str| snapshot[name] == true;
+    for (mark, shown) in [
+        ("archived", set("archived")),
+        ("deleted", set("deleted")),
+        ("private", snapshot["visibility"] == "private"),
+        ("shared", set("ext_shared")),
+        ("moved", snapshot["next_channel_id"].is_string()),
+    ] {
+        if shown {
+            marks += &format!(" ({mark})");
+        }
+    }
+    marks
+}
+
+fn nothing_but_messages(out: &mut dyn Write, place: &Place) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: nothing is known but its messages. With SLACK_BOT_TOKEN set, `annalist sync` asks Slack for names.",
+        place.channel
+    )
+}
+
+/// Lines of what a channel is: each with a label.
+fn state(out: &mut dyn Write, place: &Place, snapshot: &Value) -> io::Result<()> {
+    let name = snapshot["name"].as_str().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
+    writeln!(out, "{}  {}{}", place.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
+    let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
+    let list = |name: &str, sign: &str, skip: usize| {
+        let list = snapshot[name].as_array()?;
+        let list: Vec<String> =
+            list.iter().skip(skip).filter_map(|item| Some(format!("{sign}{}", item.as_str()?))).collect();
+        (!list.is_empty()).then(|| list.join(", "))
+    };
+    for (label, what) in [
+        ("formerly", list("names_history", "#", 1)),
+        ("topic", text("topic")),
+        ("purpose", text("purpose")),
+        ("visibility", text("visibility")),
+        ("shared with", list("shared_with", "", 0)),
+        ("came from", text("prev_channel_id")),
+        ("goes on as", text("next_channel_id")),
+    ] {
+        if let Some(what) = what {
+            writeln!(out, "    {label:<12} {}", plain::excerpt(&what, SHOWN))?;
+        }
+    }
+    Ok(())
+}
+
+/// When something happened to a channel, what it was, and what changed by it.
+fn step(out: &mut dyn Write, before: Option<&Value>, after: &Value) -> io::Result<()> {
+    let time = render::time(after["timestamp"].as_str().unwrap_or_default());
+    writeln!(out, "{time}  {}", plain::excerpt(&happened(after), SHOWN))?;
+    for (label, name) in [
+        ("name", "name"),
+        ("topic", "topic"),
+        ("purpose", "purpose"),
+        ("visibility", "visibility"),
+        ("archived", "archived"),
+        ("deleted", "deleted"),
+        ("came from", "prev_channel_id"),
+        ("goes on as", "next_channel_id"),
+    ] {
+        let (was, is) = (before.map_or(&Value::Null, |before| &before[name]), &after[name]);
+        if was != is {
+            writeln!(out, "    {label:<12} {}", plain::excerpt(&shown(is), SHOWN))?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of the event that made a snapshot: Slack's own.
+fn happened(snapshot: &Value) -> String {
+    let raw: Value =
+        snapshot["raw_event"].as_str().and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
+    let subtype = raw["subtype"].as_str();
+    subtype.or_else(|| raw["type"].as_str()).unwrap_or("listed in Slack's directory").to_owned()
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Null | Value::Bool(false) => "no longer".to_owned(),
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+    use crate::read::ChannelArgs;
+
+    async fn printed(fixture: &Fixture, called: &str, history: bool, json: bool) -> String {
+        let mut read = message_args("C1", "1.000000").read;
+        read.json = json;
+        let args = SnapshotArgs { channel: ChannelArgs { channel: called.into(), read }, history };
+        let mut out = Vec::new();
+        channel(fixture.archive(), &args, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    async fn release() -> Fixture {
+        let fixture = Fixture::open();
+        fixture.channel("T1", "C1", "1795178096.000100", "launch").await;
+        fixture.rename("T1", "C1", "1795178097.000100", "release").await;
+        fixture
+            .told("T1", "C1", "1795178098.000100", "channel_topic", ("topic", "Out on\u{1b}[2J\nThursday"))
+            .await;
+        fixture.channel_event("T1", "channel_archive", "C1", "1795178099.000100").await;
+        fixture.channel_event("T1", "channel_unarchive", "C1", "1795178100.000100").await;
+        fixture
+    }
+
+    #[tokio::test]
+    async fn a_channel_is_shown_as_it_is_now() {
+        let fixture = release().await;
+        assert_eq!(
+            printed(&fixture, "#release", false, false).await,
+            "C1  #release\n    formerly     #launch\n    topic        Out on␛[2J Thursday\n    visibility   public\n"
+        );
+        fixture.channel_id_changed("T1", "C1", "C2", "1795178101.000100").await;
+        fixture.channel_event("T1", "channel_deleted", "C2", "1795178102.000100").await;
+        let now = printed(&fixture, "C2", false, false).await;
+        assert!(now.starts_with("C2  #release (deleted)\n"), "{now}");
+        assert!(now.contains("    formerly     #launch\n") && now.contains("    came from    C1\n"), "{now}");
+        let before = printed(&fixture, "C1", false, false).await;
+        assert!(before.contains("(moved)") && before.contains("    goes on as   C2\n"), "{before}");
+    }
+
+    #[tokio::test]
+    async fn its_history_says_what_happened_and_what_changed_by_it() {
+        let history = printed(&release().await, "release", true, false).await;
+        assert_eq!(
+            history,
+            "2026-11-20 12:34:56  channel_created\n    name         launch\n    visibility   public\n\
+             2026-11-20 12:34:57  channel_rename\n    name         release\n\
+             2026-11-20 12:34:58  channel_topic\n    topic        Out on␛[2J Thursday\n\
+             2026-11-20 12:34:59  channel_archive\n    archived     yes\n\
+             2026-11-20 12:35:00  channel_unarchive\n    archived     no longer\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn json_is_one_snapshot_per_line_oldest_first_without_bookkeeping() {
+        let fixture = release().await;
+        let history = printed(&fixture, "C1", true, true).await;
+        let rows: Vec<Value> = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["launch", "release", "release", "release", "release"]);
+        assert_eq!(rows[3]["archived"], true);
+        assert_eq!(rows[4]["names_history"], serde_json::json!(["release", "launch"]));
+        for row in &rows {
+            let object = row.as_object().unwrap();
+            assert!(object.keys().all(|name| !name.starts_with("raw#") && name != "folded"), "{row}");
+            assert!(!object.values().any(|value| value == false), "{row}");
+        }
+        let now = printed(&fixture, "C1", false, true).await;
+        assert_eq!(now.lines().collect::<Vec<_>>(), [history.lines().last().unwrap()]);
+    }
+
+    #[tokio::test]
+    async fn a_channel_known_by_its_messages_alone_says_how_to_learn_more() {
+        let fixture = Fixture::open();
+        fixture.post("T1", "C1", "1.000000", "text").await;
+        for history in [false, true] {
+            assert!(printed(&fixture, "C1", history, false).await.contains("annalist sync"));
+            assert_eq!(printed(&fixture, "C1", history, true).await, "");
+        }
+    }
+}
