@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::embedded::DATABASE_FILE;
 use tempfile::TempDir;
 use tests::corpus::{TEAM, event};
@@ -18,8 +18,13 @@ use tests::harness::process::{self, SIGNING_SECRET};
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
 /// Every command that reads an archive and can be asked for anything.
-const READERS: [&[&str]; 8] = [
+const READERS: [&[&str]; 13] = [
+    &["channels"],
+    &["channel", CHANNEL],
+    &["channel", "#general", "--history"],
+    &["files"],
     &["messages", CHANNEL],
+    &["messages", "#general"],
     &["thread", CHANNEL, ROOT],
     &["revisions", CHANNEL, ROOT],
     &["users"],
@@ -29,7 +34,7 @@ const READERS: [&[&str]; 8] = [
     &["quarantine", "drop", "x"],
 ];
 
-/// A folder with a thread of two messages.
+/// A folder with a thread of two messages in a channel of a known name.
 async fn archive() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
@@ -40,6 +45,9 @@ async fn archive() -> TempDir {
         let body = event::envelope(TEAM, &format!("Ev{n}"), &event::posted(CHANNEL, message));
         slack.deliver(&body).await.unwrap();
     }
+    let created = json!({ "type": "channel_created", "event_ts": "1699999999.000100",
+        "channel": { "id": CHANNEL, "name": "general", "is_private": false } });
+    slack.deliver(&event::envelope(TEAM, "EvCreated", &created)).await.unwrap();
     wait_until_idle(data.path(), Duration::from_secs(30)).await;
     assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
     data
@@ -64,7 +72,19 @@ async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
     let long_name = "x".repeat(10_000);
     for (args, says) in [
         (&["messages", "C0UNKNOWN"][..], "no channel C0UNKNOWN"),
-        (&["messages", "#general"], "no channel #general"),
+        (&["messages", "#genral"], "did you mean #general?"),
+        (&["messages", "nothing"], "annalist channels"),
+        (&["messages", ""], "no channel"),
+        (&["messages", "#"], "no channel #"),
+        (&["messages", "#general", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["channel", "C0UNKNOWN"], "no channel C0UNKNOWN"),
+        (&["channel", "#unknown", "--history"], "no channel #unknown"),
+        (&["channel", &long_name], "no channel xxx"),
+        (&["channel", "a\nb\u{1b}[2J"], "no channel a"),
+        (&["channels", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["files", "#unknown"], "no channel #unknown"),
+        (&["files", "C0UNKNOWN"], "no channel C0UNKNOWN"),
+        (&["files", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
         (&["messages", "../../etc/passwd"], "no channel ../../etc/passwd"),
         (&["messages", "a\nb\u{1b}[2J"], "no channel a"),
         (&["messages", &long_name], "no channel xxx"),
@@ -95,6 +115,23 @@ async fn what_is_in_the_archive_is_printed_and_exit_0() {
     assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL]).await), ["root", "reply"]);
     assert_eq!(texts(json_lines(data.path(), &["thread", CHANNEL, ROOT]).await), ["root", "reply"]);
     assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL, "--limit", "1"]).await), ["reply"]);
+    for called in ["#general", "general", "#General", CHANNEL] {
+        assert_eq!(
+            texts(json_lines(data.path(), &["messages", called]).await),
+            ["root", "reply"],
+            "{called}"
+        );
+        assert_eq!(
+            texts(json_lines(data.path(), &["thread", called, ROOT]).await),
+            ["root", "reply"],
+            "{called}"
+        );
+        let history = json_lines(data.path(), &["channel", called, "--history"]).await;
+        assert!(history.len() == 1 && history[0]["name"] == "general", "{history:?}");
+        assert_eq!(json_lines(data.path(), &["channel", called]).await, history);
+    }
+    let index = json_lines(data.path(), &["channels"]).await;
+    assert_eq!(index, [json!({ "channel_id": CHANNEL, "name": "general", "team_id": TEAM })]);
     assert!(json_lines(data.path(), &["revisions", CHANNEL, ROOT]).await.is_empty());
     assert!(json_lines(data.path(), &["quarantine", "list"]).await.is_empty());
     let text = annalist(&["messages", CHANNEL, "--data", path(data.path())]).await;
@@ -117,6 +154,10 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["thread", CHANNEL, "yesterday"], "<TS>"),
         (&["revisions", CHANNEL, "1700000000"], "<TS>"),
         (&["users", "U0FIRST"], "U0FIRST"),
+        (&["channels", "#general"], "#general"),
+        (&["channel"], "<CHANNEL>"),
+        (&["channel", CHANNEL, "--histroy"], "--history"),
+        (&["channel", CHANNEL, "--limit", "0"], "--limit"),
         (&["status", "--jsn"], "--json"),
         (&["quarantine", "replay"], "--all"),
         (&["quarantine", "show"], "<ID>"),

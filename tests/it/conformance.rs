@@ -7,10 +7,14 @@ use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use shared::embedded::Database;
 use shared::queue::Queue;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use tests::conformance::files::{self, FilesFixture};
 use tests::conformance::queue::{self, Advance, QueueFixture, QueueTraits};
-use tests::conformance::two_handles::{Turns, TwoArchives, TwoQueues};
-use tests::faults::{CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyQueue, Plan};
+use tests::conformance::two_handles::{Turns, TwoArchives, TwoFiles, TwoQueues};
+use tests::faults::{
+    CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyFiles, FaultyQueue, Plan,
+};
 use tests::memory::archive::MemoryArchive;
+use tests::memory::files::MemoryFiles;
 use tests::memory::queue::MemoryQueue;
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
@@ -138,6 +142,51 @@ async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
         let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
         ArchiveFixture { archive, keep: Box::new(folder) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_files_conform() {
+    files::suite(|| FilesFixture { files: Arc::new(MemoryFiles::new()), keep: Box::new(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_without_faults_conform() {
+    files::suite(|| FilesFixture {
+        files: Arc::new(FaultyFiles::new(Arc::new(MemoryFiles::new()), Plan::none())),
+        keep: Box::new(()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_never_crash_conform() {
+    files::suite(|| FilesFixture {
+        files: Arc::new(FaultyFiles::until(Arc::new(MemoryFiles::new()), CrashPoint::never())),
+        keep: Box::new(()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_files_conform() {
+    files::suite(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
+        FilesFixture { files: database.files(), keep: Box::new((database, folder)) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_files_conform_when_two_handles_take_turns() {
+    files::suite(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let databases =
+            [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
+        let files = Arc::new(TwoFiles::new(databases[0].files(), databases[1].files()));
+        FilesFixture { files, keep: Box::new((databases, folder)) }
     })
     .await;
 }

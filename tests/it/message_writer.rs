@@ -1,13 +1,18 @@
 //! What the message-writer leaves in the archive, event by event.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey, Query, query_all};
+use shared::clock::{ManualClock, TimestampMs};
+use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use shared::rules::project;
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
@@ -15,14 +20,19 @@ use crate::deliveries::delivery;
 
 struct Fixture {
     archive: Arc<MemoryArchive>,
+    queue: Arc<MemoryQueue>,
     writer: MessageWriter,
 }
 
 impl Fixture {
     fn new() -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>);
-        Self { archive, writer }
+        let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
+        let writer = MessageWriter::new(
+            Arc::clone(&archive) as Arc<dyn Archive>,
+            Arc::clone(&queue) as Arc<dyn Queue>,
+        );
+        Self { archive, queue, writer }
     }
 
     async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
@@ -38,6 +48,17 @@ impl Fixture {
     async fn store(&self, events: &[Value]) {
         let outcomes = self.handle(events).await;
         assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+    }
+
+    /// What waits for another worker.
+    async fn sent_to(&self, queue: QueueName) -> Vec<Delivery> {
+        let request = ReceiveRequest {
+            queue: queue.into(),
+            max: 100,
+            visibility_timeout: Duration::from_secs(30),
+            wait: Duration::ZERO,
+        };
+        self.queue.receive(request).await.unwrap()
     }
 
     async fn message(&self, channel: &str, ts: &str) -> Option<Value> {
@@ -251,4 +272,37 @@ async fn all_events_of_a_channel_end_up_in_its_partition() {
     fixture.store(&events).await;
     assert_eq!(fixture.rows(format!("message#{TEAM}#C01")).await.len(), 50);
     assert_eq!(fixture.rows("meta#teams".into()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_only_messages_tell_of_a_channel_is_passed_on_also_when_it_comes_twice() {
+    let fixture = Fixture::new();
+    let told = |subtype: &str| {
+        let message = event::message("1700000000.000100", "U1", "set the topic");
+        event::posted("C1", &event::subtyped(message, subtype, json!({ "topic": "news" })))
+    };
+    fixture.store(&[told("channel_topic"), told("channel_join"), told("channel_name")]).await;
+    let sent = fixture.sent_to(QueueName::Channels).await;
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].group.as_str(), TEAM);
+    assert!(sent[0].body.contains("channel_topic"));
+    // The queue remembers the event's id for five minutes; a redelivery of its job adds nothing.
+    fixture.store(&[told("channel_topic")]).await;
+    assert!(fixture.sent_to(QueueName::Channels).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_be_public() {
+    let fixture = Fixture::new();
+    let react = || event::reaction_added("C7", "1700000000.000100", "U1", "eyes", "1700000001.000000");
+    fixture.store(&[react()]).await;
+    assert!(fixture.archive.items().is_empty());
+    let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
+    let created = json!({ "type": "channel_created", "event_ts": "1700000000.000000",
+        "channel": { "id": "C7", "name": "news" } });
+    let job = delivery(&event::envelope(TEAM, "EvCreated", &created));
+    assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+    fixture.store(&[react()]).await;
+    let mark = ItemKey::public_mark(&team(), &ChannelId::parse("C7").unwrap());
+    assert!(fixture.archive.get(&mark).await.unwrap().is_some());
 }

@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "async fn fold() { tokio::spawn(async {}); }",
     },
     Rule {
-        rooms: &["shared/src/archive/", "shared/src/queue/", "shared/src/slack/"],
+        rooms: &["shared/src/archive/", "shared/src/files/", "shared/src/queue/", "shared/src/slack/"],
         except: &[],
         forbidden: &["rusqlite", "embedded", "aws", "aws_*", "tokio::fs", "std::fs"],
         tests_too: true,
@@ -71,6 +71,22 @@ pub(super) const RULES: &[Rule] = &[
         tests_too: true,
         why: "a worker gets its ports handed in: the same worker runs on one machine and in a fleet",
         example: "let database = shared::embedded::Database::open(folder, clock)?;",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["shared/src/slack/web/"],
+        forbidden: &["reqwest", "rustls", "hyper_rustls"],
+        tests_too: true,
+        why: "a token leaves this program through one client, which follows no redirect and knows Slack's hosts",
+        example: "let client = reqwest::Client::new();",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["shared/src/slack/"],
+        forbidden: &["expose_secret", "ExposeSecret"],
+        tests_too: true,
+        why: "a secret is opened where it is used, beside the signature and the bearer header, and nowhere else",
+        example: "let token = token.expose_secret();",
     },
     Rule {
         rooms: &["cli/src/read/"],

@@ -1,6 +1,7 @@
 //! The consumer runtime on virtual time: what it does when jobs fail, crash, hang or come back.
 
 mod fixture;
+mod permits;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use shared::files::{FileKey, Files, FilesError, Reader, Writer};
 use shared::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
@@ -140,6 +141,43 @@ impl Archive for TwoArchives {
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {
+        self.next().ready().await
+    }
+}
+
+/// A store of files behind two handles; every call goes to the other one than the call before.
+pub struct TwoFiles {
+    handles: [Arc<dyn Files>; 2],
+    calls: AtomicUsize,
+}
+
+impl TwoFiles {
+    /// Two handles on the same files.
+    #[must_use]
+    pub fn new(first: Arc<dyn Files>, second: Arc<dyn Files>) -> Self {
+        Self { handles: [first, second], calls: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> &dyn Files {
+        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
+    }
+}
+
+#[async_trait]
+impl Files for TwoFiles {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+        self.next().create(key).await
+    }
+
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+        self.next().open(key).await
+    }
+
+    fn uri(&self, key: &FileKey) -> String {
+        self.next().uri(key)
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
         self.next().ready().await
     }
 }

@@ -25,7 +25,17 @@ pub enum Method {
     Query,
     /// `Archive::delete_unchanged`.
     DeleteUnchanged,
-    /// `ready` of either port.
+    /// `Files::create`.
+    CreateFile,
+    /// `Writer::write`.
+    WriteFile,
+    /// `Writer::publish`.
+    PublishFile,
+    /// `Files::open`.
+    OpenFile,
+    /// `Reader::next`.
+    ReadFile,
+    /// `ready` of any port.
     Ready,
 }
 

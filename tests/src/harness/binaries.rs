@@ -13,6 +13,10 @@ pub struct Binaries {
     pub ingest: PathBuf,
     /// The message-writer alone.
     pub message_writer: PathBuf,
+    /// The channel-indexer alone.
+    pub channel_indexer: PathBuf,
+    /// The file-downloader alone.
+    pub file_downloader: PathBuf,
 }
 
 /// Builds the binaries in the running test's profile and target directory, once per process. They are built as a user
@@ -31,6 +35,8 @@ pub fn binaries() -> &'static Binaries {
             annalist: binary("annalist"),
             ingest: binary("ingest"),
             message_writer: binary("message-writer"),
+            channel_indexer: binary("channel-indexer"),
+            file_downloader: binary("file-downloader"),
         }
     })
 }

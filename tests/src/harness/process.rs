@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::binaries::binaries;
@@ -42,19 +42,25 @@ pub struct Server {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<VecDeque<String>>>);
+struct Log {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    grown: Arc<Notify>,
+}
 
 impl Log {
     fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == LOG_LINES {
-            lines.pop_front();
+        {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() == LOG_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line);
         }
-        lines.push_back(line);
+        self.grown.notify_waiters();
     }
 
     fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
@@ -78,14 +84,21 @@ pub async fn ingest(data: &Path) -> Server {
 }
 
 /// A `message-writer` on this folder, as soon as it works.
+pub async fn message_writer(data: &Path) -> Process {
+    worker(Command::new(&binaries().message_writer).arg("--data").arg(data)).await
+}
+
+/// A `channel-indexer` on this folder, as soon as it works.
+pub async fn channel_indexer(data: &Path) -> Process {
+    worker(Command::new(&binaries().channel_indexer).arg("--data").arg(data)).await
+}
+
+/// Starts a worker and waits until it says that it works.
 ///
 /// # Panics
 /// Where it does not within [`START_DEADLINE`]; the message holds its log.
-pub async fn message_writer(data: &Path) -> Process {
-    let mut command = Command::new(&binaries().message_writer);
-    command.arg("--data").arg(data);
-    let (process, line) =
-        Process::spawn_until(&mut command, |line| (line["message"] == "working").then_some(()));
+pub async fn worker(command: &mut Command) -> Process {
+    let (process, line) = Process::spawn_until(command, |line| (line["message"] == "working").then_some(()));
     process.until(line).await.0
 }
 
@@ -167,6 +180,27 @@ impl Process {
     #[must_use]
     pub fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Waits until its log says this.
+    ///
+    /// # Panics
+    /// Where it does not before the deadline; the message holds its log.
+    pub async fn says(&self, what: &str, deadline: Duration) {
+        let said = async {
+            loop {
+                let mut grown = std::pin::pin!(self.log.grown.notified());
+                // Listening before looking: no line is missed in between.
+                grown.as_mut().enable();
+                if self.log().contains(what) {
+                    return;
+                }
+                grown.await;
+            }
+        };
+        if timeout(deadline, said).await.is_err() {
+            panic!("{} does not say {what:?}:\n{}", self.name, self.log());
+        }
     }
 
     /// What it has taken so far.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use serde_json::Value;
 use shared::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
     WriteOutcome,
@@ -30,6 +31,26 @@ impl MemoryArchive {
             .iter()
             .map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() })
             .collect()
+    }
+
+    fn partition(&self, partition: &Partition) -> Vec<Item> {
+        let items = self.lock();
+        let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
+            key: key.clone(),
+            attributes: attributes.clone(),
+        };
+        match partition {
+            Partition::Item(item_id) => items
+                .range(ItemKey::new(item_id.as_str(), "")..)
+                .take_while(|(key, _)| key.item_id == *item_id)
+                .map(item)
+                .collect(),
+            Partition::Parent(parent) => items
+                .iter()
+                .filter(|(_, attributes)| attributes.get("parent").and_then(Value::as_str) == Some(parent))
+                .map(item)
+                .collect(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ItemKey, Attributes>> {
@@ -61,8 +82,7 @@ impl Archive for MemoryArchive {
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        let mut found: Vec<Item> =
-            self.items().into_iter().filter(|item| is_in(item, &query.partition)).collect();
+        let mut found = self.partition(&query.partition);
         found.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
         if query.descending {
             found.reverse();
@@ -91,13 +111,6 @@ impl Archive for MemoryArchive {
 
     async fn ready(&self) -> Result<(), ArchiveError> {
         Ok(())
-    }
-}
-
-fn is_in(item: &Item, partition: &Partition) -> bool {
-    match partition {
-        Partition::Item(item_id) => item.key.item_id == *item_id,
-        Partition::Parent(parent) => item.text("parent") == Some(parent),
     }
 }
 

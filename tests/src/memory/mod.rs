@@ -1,4 +1,5 @@
-//! Both ports in memory, written in the plainest possible way: the reference the durable backends are compared with.
+//! The ports in memory, written in the plainest possible way: the reference the durable backends are compared with.
 
 pub mod archive;
+pub mod files;
 pub mod queue;

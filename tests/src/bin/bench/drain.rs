@@ -7,6 +7,8 @@ use ::tests::corpus::{Shape, Workload};
 use ::tests::harness::process;
 use anyhow::ensure;
 
+use shared::queue::QueueName;
+
 use crate::driver::{Load, Pace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
@@ -64,11 +66,11 @@ async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
     ensure!(ingest.process.sigterm(Duration::from_secs(30)).await.success(), "ingest did not end well");
 
     let observer = Observer::open(data.path())?;
-    let queued = observer.backlog()?;
+    let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
     let started = Instant::now();
     let writer = process::message_writer(data.path()).await;
-    observer.wait_until_drained(DEADLINE).await?;
+    observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
     let elapsed = started.elapsed();
     let usage = writer.usage();
     let rows = observer.rows()?;

@@ -8,6 +8,8 @@ use ::tests::corpus::{Shape, Workload};
 use ::tests::harness::process::{self, Server};
 use anyhow::ensure;
 
+use shared::queue::QueueName;
+
 use crate::driver::{Load, Pace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
@@ -128,7 +130,7 @@ impl Archive {
         let before = self.server.process.usage();
         let started = Instant::now();
         drive(self.server.address, &pool, load, None).await?;
-        self.observer.wait_until_drained(DEADLINE).await?;
+        self.observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
         let elapsed = started.elapsed();
         let cpu = self.server.process.usage().cpu - before.cpu;
         let per_event_us = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;

@@ -2,14 +2,18 @@
 
 mod acks;
 mod baseline;
+mod channels;
 mod connection;
+mod directory;
 mod drain;
 mod driver;
+mod files;
 mod flat;
 mod machine;
 mod observer;
 mod pool;
 mod report;
+mod slack;
 mod startup;
 mod sustained;
 
@@ -65,6 +69,12 @@ enum What {
     Sustained,
     /// Whether an event costs the same in a large archive
     Flat,
+    /// How fast channel events are folded
+    Channels,
+    /// How long a large directory takes
+    Directory,
+    /// How fast files are fetched, and in how much memory
+    Files,
     /// From start to the first 200, and memory
     Startup,
     /// All of them
@@ -99,7 +109,15 @@ fn main() -> anyhow::Result<()> {
         What::ServeCommitPerEvent { data } => {
             return runtime(true)?.block_on(baseline::serve_commit_per_event(data));
         }
-        What::Acks | What::Drain | What::Sustained | What::Flat | What::Startup | What::All => {}
+        What::Acks
+        | What::Drain
+        | What::Sustained
+        | What::Flat
+        | What::Channels
+        | What::Directory
+        | What::Files
+        | What::Startup
+        | What::All => {}
     }
     progress("building the binaries");
     tests::harness::binaries::binaries();
@@ -128,6 +146,15 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Flat) {
         report.add(flat::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Channels) {
+        report.add(channels::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Directory) {
+        report.add(directory::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Files) {
+        report.add(files::measure(settings).await?);
     }
     Ok(report)
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use shared::embedded::DATABASE_FILE;
+use shared::queue::QueueName;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -34,26 +35,29 @@ impl Observer {
         Ok(Self { database })
     }
 
-    /// How many events are queued or being worked on.
-    pub(crate) fn backlog(&self) -> anyhow::Result<usize> {
-        let sql = "SELECT count(*) FROM jobs WHERE queue = 'events'";
-        self.count(sql)
+    /// How many jobs of a queue wait or are being worked on.
+    pub(crate) fn backlog(&self, queue: QueueName) -> anyhow::Result<usize> {
+        let sql = "SELECT count(*) FROM jobs WHERE queue = ?1";
+        let count: i64 =
+            self.database.prepare_cached(sql)?.query_row([queue.spec().label], |row| row.get(0))?;
+        Ok(usize::try_from(count)?)
     }
 
     /// How many messages the archive holds.
     pub(crate) fn rows(&self) -> anyhow::Result<usize> {
-        let sql = "SELECT count(*) FROM items WHERE item_id >= 'message#' AND item_id < 'message$'";
-        self.count(sql)
+        self.rows_of("message")
     }
 
-    fn count(&self, sql: &str) -> anyhow::Result<usize> {
-        let count: i64 = self.database.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    /// How many rows the archive has in partitions that begin like this.
+    pub(crate) fn rows_of(&self, kind: &str) -> anyhow::Result<usize> {
+        let sql = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
+        let count: i64 = self.database.prepare_cached(sql)?.query_row([kind], |row| row.get(0))?;
         Ok(usize::try_from(count)?)
     }
 
-    fn is_drained(&self) -> anyhow::Result<bool> {
-        let sql = "SELECT NOT EXISTS (SELECT 1 FROM jobs WHERE queue = 'events')";
-        Ok(self.database.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    fn is_drained(&self, queue: QueueName) -> anyhow::Result<bool> {
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM jobs WHERE queue = ?1)";
+        Ok(self.database.prepare_cached(sql)?.query_row([queue.spec().label], |row| row.get(0))?)
     }
 
     fn is_readable(&self, row: &Row) -> anyhow::Result<bool> {
@@ -62,12 +66,16 @@ impl Observer {
         Ok(statement.query_row([&row.item_id, &row.timestamp], |_| Ok(())).optional()?.is_some())
     }
 
-    /// Waits until every event is worked off.
-    pub(crate) async fn wait_until_drained(&self, deadline: Duration) -> anyhow::Result<()> {
+    /// Waits until every job of a queue is worked off.
+    pub(crate) async fn wait_until_drained(
+        &self,
+        queue: QueueName,
+        deadline: Duration,
+    ) -> anyhow::Result<()> {
         let started = Instant::now();
-        while !self.is_drained()? {
+        while !self.is_drained(queue)? {
             if started.elapsed() > deadline {
-                bail!("{} events are still queued after {deadline:?}", self.backlog()?);
+                bail!("{} jobs are still queued after {deadline:?}", self.backlog(queue)?);
             }
             sleep(INTERVAL).await;
         }

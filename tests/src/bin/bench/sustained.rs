@@ -8,6 +8,8 @@ use ::tests::harness::process;
 use anyhow::ensure;
 use tokio::sync::mpsc;
 
+use shared::queue::QueueName;
+
 use crate::driver::{Driven, Load, Pace, drive, percentile};
 use crate::observer::Observer;
 use crate::pool::Pool;
@@ -107,11 +109,11 @@ async fn run(pace: Pace, most_per_second: u64, settings: &Settings) -> anyhow::R
     let started = Instant::now();
     let driving = async {
         let driven = drive(server.address, &pool, load, Some(samples)).await?;
-        anyhow::Ok((driven, observer.backlog()?))
+        anyhow::Ok((driven, observer.backlog(QueueName::Events)?))
     };
     let (driven, lags) = tokio::join!(driving, observer.lags(&pool, sampled, DEADLINE));
     let ((driven, backlog_at_end), lags) = (driven?, lags?);
-    observer.wait_until_drained(DEADLINE).await?;
+    observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
     let elapsed = started.elapsed();
     let after = server.process.usage();
     let (rows, expected) = (observer.rows()?, pool.rows(driven.acked));

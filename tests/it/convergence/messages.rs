@@ -1,20 +1,18 @@
-//! The archive is a function of the set of events: any order, any duplication, any crash and redelivery give the same
-//! rows.
+//! Messages, people and emoji.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 
-use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 use serde_json::{Value, json};
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use shared::archive::{Archive, Item};
 use tests::corpus::{TEAM, event};
 use tests::faults::{CrashPoint, CrashingArchive};
 use tests::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
+use super::{Interleaved, only_in, queue};
 use crate::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
@@ -146,52 +144,9 @@ fn delivered() -> impl Strategy<Value = Delivered> {
     })
 }
 
-/// Gives way before each step, so that the jobs of a batch overtake each other.
-struct Interleaved {
-    inner: Arc<dyn Archive>,
-    random: Mutex<fastrand::Rng>,
-}
-
-impl Interleaved {
-    async fn give_way(&self) {
-        let times = self.random.lock().unwrap().u8(0..4);
-        for _ in 0..times {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-#[async_trait]
-impl Archive for Interleaved {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.give_way().await;
-        self.inner.write(update).await
-    }
-
-    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        self.give_way().await;
-        let found = self.inner.get(key).await;
-        // What was read may be old by the time it arrives.
-        self.give_way().await;
-        found
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        self.inner.query(query).await
-    }
-
-    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.inner.delete_unchanged(expected).await
-    }
-
-    async fn ready(&self) -> Result<(), ArchiveError> {
-        self.inner.ready().await
-    }
-}
-
 async fn rows_in_order(events: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
-    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>);
+    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
     for (number, event) in events.iter().enumerate() {
         let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
         assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
@@ -203,13 +158,10 @@ async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
     let memory = Arc::new(MemoryArchive::new());
     // A channel nobody has seen in public yet would drop what does not say that it is public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
-    let opened = MessageWriter::new(Arc::clone(&memory) as Arc<dyn Archive>);
+    let opened = MessageWriter::new(Arc::clone(&memory) as Arc<dyn Archive>, queue());
     opened.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
 
-    let archive: Arc<dyn Archive> = Arc::new(Interleaved {
-        inner: Arc::clone(&memory) as Arc<dyn Archive>,
-        random: Mutex::new(fastrand::Rng::with_seed(delivered.interleaving)),
-    });
+    let archive = Interleaved::of(Arc::clone(&memory) as Arc<dyn Archive>, delivered.interleaving);
     let mut lives = delivered.lives.iter();
     for batch in delivered.order.chunks(delivered.batch) {
         let jobs: Vec<_> = batch
@@ -223,7 +175,7 @@ async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
             let mortal = Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
-            let outcomes = MessageWriter::new(mortal).handle(&jobs).await;
+            let outcomes = MessageWriter::new(mortal, queue()).handle(&jobs).await;
             if !point.has_crashed() {
                 assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
                 break;
@@ -237,10 +189,6 @@ fn converges(delivered: Delivered) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (expected, found) = runtime
         .block_on(async { (rows_in_order(&delivered.events).await, rows_as_delivered(&delivered).await) });
-    // Only the rows that differ, so that a counterexample can be read.
-    let only_in = |rows: &[Item], others: &[Item]| -> Vec<String> {
-        rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()
-    };
     prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
     Ok(())
 }

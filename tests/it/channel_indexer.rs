@@ -1,0 +1,225 @@
+//! What the channel-indexer leaves in the archive.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, Item, ItemKey, Query, Update, key, query_all};
+use shared::clock::{ManualClock, TimestampMs};
+use shared::directory::{self, Directory};
+use shared::rules::project;
+use shared::slack::ids::{ChannelId, TeamId};
+use tests::corpus::{TEAM, event};
+use tests::memory::archive::MemoryArchive;
+use workers::channel_indexer::ChannelIndexer;
+use workers::directory::Joiner;
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+struct Fixture {
+    archive: Arc<MemoryArchive>,
+    indexer: ChannelIndexer,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::made(|archive| ChannelIndexer::new(archive, None))
+    }
+
+    fn made(indexer: impl FnOnce(Arc<dyn Archive>) -> ChannelIndexer) -> Self {
+        let archive = Arc::new(MemoryArchive::new());
+        let indexer = indexer(Arc::clone(&archive) as Arc<dyn Archive>);
+        Self { archive, indexer }
+    }
+
+    async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
+        let bodies = events.iter().enumerate();
+        let jobs: Vec<_> =
+            bodies.map(|(n, told)| delivery(&event::envelope(TEAM, &format!("Ev{n}"), told))).collect();
+        self.indexer.handle(&jobs).await
+    }
+
+    async fn store(&self, events: &[Value]) {
+        let outcomes = self.handle(events).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+    }
+
+    async fn rows(&self, partition: String) -> Vec<Item> {
+        query_all(&*self.archive, Query::partition(partition)).await.unwrap()
+    }
+
+    /// The channel as readers see it now.
+    async fn now(&self, channel: &str) -> Option<Value> {
+        self.rows(key::channels(&team(), &id(channel))).await.last().and_then(project::channel)
+    }
+
+    async fn mark(&self, channel: &str) {
+        let mark = Update::new(ItemKey::public_mark(&team(), &id(channel)));
+        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+        self.archive.write(&Update { set_if_absent, ..mark }).await.unwrap();
+    }
+}
+
+fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+fn id(channel: &str) -> ChannelId {
+    ChannelId::parse(channel).unwrap()
+}
+
+fn named(kind: &str, channel: &str, name: &str, ts: &str) -> Value {
+    json!({ "type": kind, "channel": { "id": channel, "name": name }, "event_ts": ts })
+}
+
+fn simple(kind: &str, channel: &str, ts: &str) -> Value {
+    json!({ "type": kind, "channel": channel, "event_ts": ts })
+}
+
+#[tokio::test]
+async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
+    let shard_bytes = 20_000;
+    let fixture = Fixture::made(|archive| ChannelIndexer::new(archive, None).with_shards_of(shard_bytes));
+    let channels: Vec<(String, String)> =
+        (0..10_000).map(|n| (format!("C{n:05}"), format!("Projekt-{n}"))).collect();
+    let created: Vec<Value> =
+        channels.iter().map(|(id, name)| named("channel_created", id, name, "1700000000.000000")).collect();
+    for batch in created.chunks(512) {
+        fixture.store(batch).await;
+    }
+    let shards = fixture.rows(key::channel_index(&team())).await;
+    assert!(shards.len() > 10, "{}", shards.len());
+    for shard in &shards {
+        assert!(shard.attributes["channels_map"].to_string().len() <= shard_bytes + 2);
+    }
+    let index = directory::read(&*fixture.archive, &team()).await.unwrap();
+    let found: BTreeSet<(String, String)> =
+        index.iter().map(|(id, name)| (id.to_string(), name.to_owned())).collect();
+    assert_eq!(found, channels.into_iter().collect());
+    assert_eq!(index.named("#projekt-7777"), [id("C07777")]);
+
+    // One change is one write, whichever shard it is in.
+    let before = fixture.rows(key::channel_index(&team())).await;
+    fixture.store(&[simple("channel_deleted", "C00003", "1700000001.000000")]).await;
+    let after = fixture.rows(key::channel_index(&team())).await;
+    assert_eq!(before.iter().zip(&after).filter(|(before, after)| before != after).count(), 1);
+    let index = directory::read(&*fixture.archive, &team()).await.unwrap();
+    assert_eq!(index.name(&id("C00003")), Some("deleted_Projekt-3"));
+}
+
+#[tokio::test]
+async fn readers_notice_a_changed_name_within_seconds() {
+    let fixture = Fixture::new();
+    let clock = ManualClock::starting_at(TimestampMs(0));
+    let directory = Directory::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, clock.clone());
+    fixture.store(&[named("channel_created", "C1", "before", "1700000000.000000")]).await;
+    assert_eq!(directory.channels(&team()).await.unwrap().name(&id("C1")), Some("before"));
+    fixture.store(&[named("channel_rename", "C1", "after", "1700000001.000000")]).await;
+    clock.advance(std::time::Duration::from_secs(5));
+    assert_eq!(directory.channels(&team()).await.unwrap().name(&id("C1")), Some("after"));
+}
+
+#[tokio::test]
+async fn a_private_channel_is_kept_only_where_it_was_public_before() {
+    let fixture = Fixture::new();
+    let private = [
+        named("group_rename", "C1", "secret", "1700000000.000000"),
+        simple("group_archive", "C2", "1700000000.000000"),
+        json!({ "type": "channel_shared", "channel": "C3", "connected_team_id": "T9", "event_ts": "1700000000.000000" }),
+        json!({ "type": "channel_created", "channel": { "id": "C4", "name": "secret", "is_private": true },
+            "event_ts": "1700000000.000000" }),
+        json!({ "type": "channel_id_changed", "old_channel_id": "C5", "new_channel_id": "C6",
+            "event_ts": "1700000000.000000" }),
+    ];
+    fixture.store(&private).await;
+    for channel in ["C1", "C2", "C3", "C4", "C5", "C6"] {
+        assert_eq!(fixture.now(channel).await, None, "{channel}");
+    }
+    for channel in ["C1", "C2", "C3", "C5"] {
+        fixture.mark(channel).await;
+    }
+    fixture.store(&private).await;
+    assert_eq!(fixture.now("C1").await.unwrap()["name"], "secret");
+    assert_eq!(fixture.now("C2").await.unwrap()["archived"], true);
+    assert_eq!(fixture.now("C3").await.unwrap()["shared_with"], json!(["T9"]));
+    assert_eq!(fixture.now("C6").await.unwrap()["prev_channel_id"], "C5");
+    assert_eq!(fixture.now("C4").await, None);
+}
+
+#[tokio::test]
+async fn what_tells_that_a_channel_is_public_lets_in_what_follows_it_in_the_same_batch() {
+    let fixture = Fixture::new();
+    fixture
+        .store(&[
+            named("channel_created", "C1", "news", "1700000000.000000"),
+            json!({ "type": "channel_shared", "channel": "C1", "connected_team_id": "T9", "event_ts": "1700000001.000000" }),
+        ])
+        .await;
+    let now = fixture.now("C1").await.unwrap();
+    assert_eq!((&now["name"], &now["ext_shared"]), (&json!("news"), &json!(true)));
+    assert!(
+        now.as_object().unwrap().keys().all(|name| !name.starts_with("raw#") && name != "folded"),
+        "{now}"
+    );
+}
+
+#[tokio::test]
+async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
+    let fixture = Fixture::new();
+    let minute = json!({ "type": "app_rate_limited", "team_id": TEAM, "minute_rate_limited": 1_700_000_040, "token": "x" });
+    let jobs = [
+        delivery(&minute.to_string()),
+        delivery(&event::envelope(TEAM, "Ev1", &simple("channel_left", "C1", "1700000000.000100"))),
+        delivery(&event::envelope(
+            TEAM,
+            "Ev2",
+            &json!({ "type": "tokens_revoked", "tokens": { "bot": ["U1"] }, "event_ts": "1700000001.000000" }),
+        )),
+    ];
+    for _ in 0..2 {
+        assert!(fixture.indexer.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
+    }
+    let gaps = fixture.rows(key::gaps(&team())).await;
+    let reasons: Vec<_> = gaps.iter().map(|gap| gap.text("reason").unwrap()).collect();
+    assert_eq!(reasons, ["left", "revoked", "rate_limited"]);
+    assert_eq!(gaps[2].text("to"), Some("1700000100.000000"));
+    // So that `status` finds them.
+    assert!(fixture.archive.get(&ItemKey::team(&team())).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_slack_never_sends_is_put_aside_and_blocks_nobody() {
+    let fixture = Fixture::new();
+    let outcomes = fixture
+        .handle(&[
+            json!({ "type": "channel_rename", "channel": { "id": "C1" }, "event_ts": "1700000000.000000" }),
+            named("channel_rename", "C1", &"x".repeat(10_000), "1700000000.000000"),
+            named("channel_rename", "c#1", "x", "1700000000.000000"),
+            json!({ "type": "channel_id_changed", "old_channel_id": "C1", "event_ts": "1700000000.000000" }),
+            json!({ "type": "channel_archive", "channel": ["C1"], "event_ts": "1700000000.000000" }),
+            named("channel_created", "C1", "fine", "1700000001.000000"),
+            json!({ "type": "channel_history_changed", "channel": "C1", "event_ts": "1700000002.000000" }),
+        ])
+        .await;
+    let put_aside: Vec<bool> =
+        outcomes.iter().map(|outcome| matches!(outcome, Outcome::Quarantine(_))).collect();
+    assert_eq!(put_aside, [true, true, true, true, true, false, false], "{outcomes:?}");
+    assert_eq!(fixture.now("C1").await.unwrap()["names_history"], json!(["fine"]));
+}
+
+#[tokio::test]
+async fn only_new_public_channels_are_joined() {
+    let (joiner, mut asked) = Joiner::new();
+    let fixture = Fixture::made(|archive| ChannelIndexer::new(archive, Some(joiner)));
+    fixture
+        .store(&[
+            named("channel_rename", "C1", "a", "1700000000.000000"),
+            named("channel_created", "C2", "b", "1700000000.000000"),
+            json!({ "type": "channel_created", "channel": { "id": "C3", "name": "c", "is_private": true },
+                "event_ts": "1700000000.000000" }),
+        ])
+        .await;
+    assert_eq!(asked.try_recv().unwrap(), (team(), id("C2")));
+    assert!(asked.try_recv().is_err());
+}

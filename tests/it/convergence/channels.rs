@@ -1,0 +1,193 @@
+//! Channels: their rows, whoever folds them, and the index.
+
+use std::sync::Arc;
+
+use futures_util::future::join;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use shared::archive::{Archive, Item, ItemKey, Update};
+use shared::directory;
+use shared::rules::channel::ChannelEvent;
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use tests::corpus::{TEAM, event};
+use tests::faults::{CrashPoint, CrashingArchive};
+use tests::memory::archive::MemoryArchive;
+use workers::channel_indexer::{self, ChannelIndexer};
+use workers::runtime::{Outcome, Worker};
+
+use super::{Interleaved, only_in};
+use crate::deliveries::delivery;
+
+const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
+
+/// Three entries do not fit one shard.
+const SHARD_BYTES: usize = 50;
+
+/// How the indexer hears of something.
+#[derive(Debug, Clone)]
+enum Told {
+    Event(Value),
+    /// From the directory, beside the queue.
+    Listed(Box<RawValue>, String),
+}
+
+/// Something that happens to one of a few channels; the clock says how much later than the one before.
+fn happening() -> impl Strategy<Value = (usize, usize, u8, u8)> {
+    (0..14usize, 0..CHANNELS.len(), 0..4u8, 0..2u8)
+}
+
+/// What Slack would tell of it.
+fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<Told> {
+    let mut second = 1_700_000_000;
+    let mut told = Vec::new();
+    for (what, channel, name, later) in happenings {
+        second += u64::from(*later);
+        let ts = format!("{second}.000000");
+        let id = CHANNELS[*channel];
+        let name = format!("name{name}");
+        let object = json!({ "id": id, "name": name });
+        let simple = |kind: &str| json!({ "type": kind, "channel": id, "event_ts": ts });
+        let message = |subtype: &str| {
+            json!({
+                "type": "message", "subtype": subtype, "channel": id, "ts": ts, "event_ts": ts, "topic": name,
+                "purpose": name,
+            })
+        };
+        told.push(Told::Event(match what {
+            0 => json!({ "type": "channel_created", "channel": object, "event_ts": ts }),
+            1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": ts }),
+            3 => json!({ "type": "group_rename", "channel": object, "event_ts": ts }),
+            4 => simple("channel_archive"),
+            5 => simple("channel_unarchive"),
+            6 => simple("channel_deleted"),
+            7 => simple("channel_left"),
+            8 => message("channel_topic"),
+            9 => message("channel_purpose"),
+            10 => message("channel_convert_to_private"),
+            11 => {
+                json!({ "type": "channel_shared", "channel": id, "connected_team_id": "T9", "event_ts": ts })
+            }
+            12 => json!({
+                "type": "channel_id_changed", "old_channel_id": id,
+                "new_channel_id": CHANNELS[(channel + 1) % CHANNELS.len()], "event_ts": ts,
+            }),
+            _ => {
+                let listed =
+                    json!({ "id": id, "name": name, "is_archived": *later == 0, "topic": { "value": "t" } });
+                let raw = serde_json::value::to_raw_value(&listed).unwrap();
+                told.push(Told::Listed(raw, ts));
+                continue;
+            }
+        }));
+    }
+    told
+}
+
+#[derive(Debug, Clone)]
+struct Delivered {
+    told: Vec<Told>,
+    order: Vec<usize>,
+    batch: usize,
+    lives: Vec<u64>,
+    interleaving: u64,
+}
+
+fn delivered() -> impl Strategy<Value = Delivered> {
+    let told = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
+    told.prop_flat_map(|told| {
+        let again = prop::collection::vec(0..told.len(), 0..6);
+        let all: Vec<usize> = (0..told.len()).collect();
+        let order =
+            again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
+        (Just(told), order, 1..6usize, prop::collection::vec(0..40u64, 0..6), any::<u64>()).prop_map(
+            |(told, order, batch, lives, interleaving)| Delivered { told, order, batch, lives, interleaving },
+        )
+    })
+}
+
+fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+/// All channels were public once: what is dropped for want of that depends on the order by design.
+async fn archive() -> Arc<MemoryArchive> {
+    let memory = Arc::new(MemoryArchive::new());
+    for channel in CHANNELS {
+        let mark = ItemKey::public_mark(&team(), &ChannelId::parse(channel).unwrap());
+        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+        memory.write(&Update { set_if_absent, ..Update::new(mark) }).await.unwrap();
+    }
+    memory
+}
+
+/// Whether everything that was told is done.
+async fn hear(archive: &Arc<dyn Archive>, told: &[&Told]) -> bool {
+    let indexer = ChannelIndexer::new(Arc::clone(archive), None).with_shards_of(SHARD_BYTES);
+    let mut jobs = Vec::new();
+    let mut listed = Vec::new();
+    for (place, told) in told.iter().enumerate() {
+        match told {
+            Told::Event(told) => jobs.push(delivery(&event::envelope(TEAM, &format!("Ev{place}"), told))),
+            Told::Listed(raw, ts) => {
+                listed.push(ChannelEvent::listed(&team(), raw, &Ts::parse(ts).unwrap()).unwrap());
+            }
+        }
+    }
+    // The directory sync is not on the queue: it folds at the same time.
+    let (outcomes, stored) =
+        join(indexer.handle(&jobs), channel_indexer::store(&**archive, &listed, SHARD_BYTES)).await;
+    outcomes.iter().all(|outcome| *outcome == Outcome::Done) && stored.iter().all(Result::is_ok)
+}
+
+/// Every row but the shards, whose placement depends on the order; and the index as readers see it.
+async fn seen(memory: &Arc<MemoryArchive>) -> (Vec<Item>, directory::Channels) {
+    let rows = memory.items().into_iter().filter(|item| !item.key.item_id.starts_with("channelindex#"));
+    (rows.collect(), directory::read(&**memory, &team()).await.unwrap())
+}
+
+async fn in_order(told: &[Told]) -> (Vec<Item>, directory::Channels) {
+    let memory = archive().await;
+    for told in told {
+        assert!(hear(&(Arc::clone(&memory) as Arc<dyn Archive>), &[told]).await);
+    }
+    seen(&memory).await
+}
+
+async fn as_delivered(delivered: &Delivered) -> (Vec<Item>, directory::Channels) {
+    let memory = archive().await;
+    let archive = Interleaved::of(Arc::clone(&memory) as Arc<dyn Archive>, delivered.interleaving);
+    let mut lives = delivered.lives.iter();
+    for pair in delivered.order.chunks(delivered.batch * 2) {
+        let (one, other) = pair.split_at(delivered.batch.min(pair.len()));
+        let batch = |places: &[usize]| places.iter().map(|place| &delivered.told[*place]).collect::<Vec<_>>();
+        // Two at once, as when a lease was lost.
+        loop {
+            let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
+            let mortal: Arc<dyn Archive> =
+                Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+            let (first, second) = join(hear(&mortal, &batch(one)), hear(&mortal, &batch(other))).await;
+            if !point.has_crashed() {
+                assert!(first && second);
+                break;
+            }
+        }
+    }
+    seen(&memory).await
+}
+
+fn converges(delivered: Delivered) -> TestCaseResult {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (expected, found) =
+        runtime.block_on(async { (in_order(&delivered.told).await, as_delivered(&delivered).await) });
+    prop_assert_eq!(only_in(&expected.0, &found.0), only_in(&found.0, &expected.0));
+    prop_assert_eq!(expected.1, found.1);
+    Ok(())
+}
+
+#[test]
+fn any_order_duplication_and_crash_gives_the_same_channels() {
+    let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };
+    proptest::test_runner::TestRunner::new(config).run(&delivered(), converges).unwrap();
+}

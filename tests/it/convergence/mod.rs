@@ -1,0 +1,74 @@
+//! The archive is a function of the set of events: any order, any duplication, any crash and redelivery give the same
+//! rows.
+
+mod channels;
+mod messages;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use shared::clock::{ManualClock, TimestampMs};
+use shared::queue::Queue;
+use tests::memory::queue::MemoryQueue;
+
+/// Gives way before each step, so that the jobs of a batch overtake each other.
+struct Interleaved {
+    inner: Arc<dyn Archive>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Interleaved {
+    fn of(inner: Arc<dyn Archive>, seed: u64) -> Arc<dyn Archive> {
+        Arc::new(Self { inner, random: Mutex::new(fastrand::Rng::with_seed(seed)) })
+    }
+
+    async fn give_way(&self) {
+        let times = self.random.lock().unwrap().u8(0..4);
+        for _ in 0..times {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Archive for Interleaved {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.give_way().await;
+        self.inner.write(update).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.give_way().await;
+        let found = self.inner.get(key).await;
+        // What was read may be old by the time it arrives.
+        self.give_way().await;
+        found
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.give_way().await;
+        let page = self.inner.query(query).await;
+        self.give_way().await;
+        page
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.inner.delete_unchanged(expected).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.inner.ready().await
+    }
+}
+
+/// Where follow-ups go.
+fn queue() -> Arc<dyn Queue> {
+    Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
+}
+
+/// Only the rows that differ, so that a counterexample can be read.
+fn only_in(rows: &[Item], others: &[Item]) -> Vec<String> {
+    rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()
+}

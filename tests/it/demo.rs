@@ -1,0 +1,40 @@
+//! The demo: what a newcomer runs first, and every command it tells them to run next.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tests::harness::command::{annalist, run};
+
+/// What the demo says of itself: under ten seconds once it is built. It takes one; tests run side by side.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("it's a demo");
+    let began = Instant::now();
+    let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
+    assert!(demo.code == Some(0) && demo.stderr.is_empty(), "{demo:?}");
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    for expected in [
+        "forged signature",
+        "channels joined",
+        "former names",
+        "private by now",
+        "byte for byte",
+        "login page",
+        "pictures",
+        "a gap",
+    ] {
+        assert!(demo.stdout.contains(expected), "{expected:?} is not in {}", demo.stdout);
+    }
+
+    let commands: Vec<&str> =
+        demo.stdout.lines().filter(|line| line.starts_with("  ") && line.contains(" --data ")).collect();
+    assert!(commands.len() >= 9, "{commands:?}");
+    for command in commands {
+        let outcome = run(Path::new("/bin/sh"), &["-c", command.trim()], &[]).await;
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{command}: {outcome:?}");
+        assert!(outcome.stdout.lines().count() > 1, "{command} shows nothing: {outcome:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! `annalist sync` and what `status` says after it, on the real binary.
+
+use std::time::Duration;
+
+use serde_json::json;
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
+use tests::corpus::event;
+use tests::fake_slack::{FakeSlack, Workspace, channel, person};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_with, json_lines, wait_until_idle};
+use tests::harness::process;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::fixture::{DEADLINE, TOKEN, half_joined};
+
+#[tokio::test]
+async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_tokens() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, half_joined());
+    let mut second = Workspace::of("T2", 1, 4);
+    second.emoji = json!({ "parrot": "alias:tada" });
+    slack.set("xoxb-2", second);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
+    shared::embedded::Database::open(&data, clock).unwrap().close().await;
+    let (data_text, url) = (data.to_str().unwrap(), slack.url());
+    let sync = ["sync", "--data", data_text];
+
+    let outcome = annalist_with(&sync, &[]).await;
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""));
+    assert!(outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.lines().count() == 1, "{outcome:?}");
+
+    let one = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &url)];
+    let outcome = annalist_with(&["sync", "--no-join", "--data", data_text], &one).await;
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("T1 (Workspace T1): 6 channels, 0 people, 0 emoji; 6 new"),
+        "{outcome:?}"
+    );
+    assert!(outcome.stdout.contains("not in 3 public channels"), "{outcome:?}");
+    assert_eq!(slack.called("conversations.join"), 0);
+
+    let file = folder.path().join("tokens.json");
+    std::fs::write(&file, json!({ "T1": TOKEN, "T2": "xoxb-2", "T3": "xoxb-3" }).to_string()).unwrap();
+    let several = [("SLACK_BOT_TOKENS_FILE", file.to_str().unwrap()), ("SLACK_API_URL", &url)];
+    let outcome = annalist_with(&sync, &several).await;
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    for expected in [
+        "T1 (Workspace T1): 6 channels, 0 people, 0 emoji; 0 new",
+        "T2 (Workspace T2): 1 channels, 4 people, 1 emoji; 6 new",
+        "T3: failed: Slack refused auth.test: invalid_auth",
+        "T1: joined 3",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
+    }
+    assert!(outcome.stderr.contains("1 of 3 workspaces") && !outcome.stderr.contains("xoxb"), "{outcome:?}");
+    assert_eq!(json_lines(&data, &["users"]).await.len(), 4);
+    let status = annalist_with(&["status", "--data", data_text], &[]).await.stdout;
+    assert!(status.contains("T2 (Workspace T2): 1 channels, 4 people, 1 emoji as of 2023-11-14"), "{status}");
+    assert!(!status.contains("SLACK_BOT_TOKEN"), "{status}");
+
+    for (variables, says) in [
+        (&[("SLACK_BOT_TOKEN", "xoxb hidden")][..], "SLACK_BOT_TOKEN cannot be used"),
+        (&[("SLACK_BOT_TOKEN", TOKEN), several[0]], "both set"),
+        (&[("SLACK_BOT_TOKENS_FILE", "/nowhere.json")], "/nowhere.json"),
+        (&[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", "http://slack.com/hidden")], "SLACK_API_URL"),
+    ] {
+        let outcome = annalist_with(&sync, variables).await;
+        assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+        assert!(outcome.stderr.contains(says) && !outcome.stderr.contains("hidden"), "{outcome:?}");
+    }
+}
+
+/// `annalist up` beside a Slack that it has a token for.
+async fn up(slack: &FakeSlack, data: &std::path::Path, flags: &[&str]) -> process::Server {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url()]).args(flags);
+    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
+    process::serve(&mut command).await
+}
+
+#[tokio::test]
+async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..half_joined() });
+    let folder = tempfile::tempdir().unwrap();
+    let server = up(&slack, folder.path(), &[]).await;
+    let called = async |method: &str, times: usize| {
+        let enough = async {
+            while slack.called(method) < times {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, enough).await.unwrap();
+    };
+    called("conversations.join", 3).await;
+    slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
+    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
+        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
+    let mut events = Slack::to(server.address, RetryDelays::none());
+    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
+    called("conversations.join", 4).await;
+    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+    assert_eq!(slack.joined(TOKEN), ["C00002", "C00003", "C00004", "C0NEW"]);
+    let names = json_lines(folder.path(), &["channels"]).await;
+    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(json_lines(folder.path(), &["users"]).await[0]["display_name"], "ada");
+}
+
+#[tokio::test]
+async fn up_joins_nothing_where_that_is_refused() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, half_joined());
+    let folder = tempfile::tempdir().unwrap();
+    let server = up(&slack, folder.path(), &["--no-join"]).await;
+    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
+        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
+    let mut events = Slack::to(server.address, RetryDelays::none());
+    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
+    let synced = async {
+        let text = ["status", "--data", folder.path().to_str().unwrap()];
+        while !annalist_with(&text, &[]).await.stdout.contains("6 channels, 0 people") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(DEADLINE, synced).await.unwrap();
+    wait_until_idle(folder.path(), DEADLINE).await;
+    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+    assert_eq!(slack.called("conversations.join"), 0);
+}

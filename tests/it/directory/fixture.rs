@@ -1,0 +1,152 @@
+//! A sync between a Slack that is played and an archive that counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use shared::archive::{
+    Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome, key, query_all,
+};
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
+use shared::directory as index;
+use shared::queue::{Queue, QueueName};
+use shared::rules::project;
+use shared::slack::ids::{ChannelId, TeamId};
+use shared::slack::web::Tokens;
+use tests::corpus::event;
+use tests::fake_slack::{FakeSlack, START_S, Workspace, one_token};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+use workers::channel_indexer::ChannelIndexer;
+use workers::directory::{DirectorySync, Report};
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+pub(super) const TOKEN: &str = "xoxb-1";
+
+/// Nothing here takes longer on a busy machine.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(super) struct Fixture {
+    pub(super) slack: FakeSlack,
+    pub(super) archive: Arc<Counting>,
+    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) sync: DirectorySync,
+}
+
+impl Fixture {
+    pub(super) async fn new(workspace: Workspace) -> Self {
+        let slack = FakeSlack::start().await;
+        slack.set(TOKEN, workspace);
+        Self::with(slack, one_token(TOKEN))
+    }
+
+    pub(super) fn with(slack: FakeSlack, tokens: Tokens) -> Self {
+        let archive = Arc::new(Counting::default());
+        let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
+        let queue = Arc::new(MemoryQueue::new(clock));
+        let sync = DirectorySync::new(
+            slack.client(tokens),
+            Arc::clone(&archive) as Arc<dyn Archive>,
+            Arc::clone(&queue) as Arc<dyn Queue>,
+        );
+        Self { slack, archive, queue, sync }
+    }
+
+    pub(super) async fn sync(&self) -> Report {
+        let report = self.sync.sync(&team("T1")).await;
+        assert!(report.failure.is_none(), "{report:?}");
+        report
+    }
+
+    pub(super) async fn rows(&self, partition: String) -> Vec<Item> {
+        query_all(&*self.archive, Query::partition(partition)).await.unwrap()
+    }
+
+    pub(super) async fn newest(&self, channel: &str) -> Value {
+        let rows = self.rows(key::channels(&team("T1"), &id(channel))).await;
+        rows.last().and_then(project::channel).unwrap()
+    }
+
+    pub(super) async fn index_name(&self, channel: &str) -> Option<String> {
+        let index = index::read(&*self.archive, &team("T1")).await.unwrap();
+        index.name(&id(channel)).map(str::to_owned)
+    }
+
+    pub(super) async fn users(&self) -> Vec<Value> {
+        self.rows(key::users(&team("T1"))).await.iter().map(project::directory).collect()
+    }
+
+    /// What happened to a channel, as events told it.
+    pub(super) async fn told(&self, event: Value) {
+        let indexer = ChannelIndexer::new(Arc::clone(&self.archive) as Arc<dyn Archive>, None);
+        let job = delivery(&event::envelope("T1", "Ev1", &event));
+        assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+    }
+
+    pub(super) async fn image_jobs(&self) -> usize {
+        self.queue.depth(QueueName::Files.into()).await.unwrap().waiting as usize
+    }
+}
+
+/// A workspace with channels the app is in, is not in, and cannot join.
+pub(super) fn half_joined() -> Workspace {
+    let mut workspace = Workspace::of("T1", 6, 0);
+    for channel in &mut workspace.channels[2..] {
+        channel["is_member"] = false.into();
+    }
+    workspace.channels[5]["is_archived"] = true.into();
+    workspace
+}
+
+pub(super) fn team(id: &str) -> TeamId {
+    TeamId::parse(id).unwrap()
+}
+
+pub(super) fn id(channel: &str) -> ChannelId {
+    ChannelId::parse(channel).unwrap()
+}
+
+pub(super) fn ts(seconds_later: i64) -> String {
+    format!("{}.000000", START_S + seconds_later)
+}
+
+/// An archive that counts what is written to it.
+#[derive(Default)]
+pub(super) struct Counting {
+    pub(super) inner: MemoryArchive,
+    pub(super) writes: AtomicUsize,
+}
+
+impl Counting {
+    pub(super) fn writes(&self) -> usize {
+        self.writes.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Archive for Counting {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        self.inner.write(update).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.inner.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.inner.query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.inner.delete_unchanged(expected).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.inner.ready().await
+    }
+}

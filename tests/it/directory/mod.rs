@@ -1,0 +1,265 @@
+//! What the directory sync leaves in the archive, and what it joins.
+
+mod command;
+mod fixture;
+mod joining;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, ItemKey, key};
+use shared::slack::web::{ApiError, Method};
+use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use wiremock::ResponseTemplate;
+use workers::directory::SyncError;
+
+use fixture::{DEADLINE, Fixture, TOKEN, half_joined, id, team, ts};
+
+#[tokio::test]
+async fn everybody_and_every_channel_on_every_page_comes_in() {
+    let mut workspace = Workspace::of("T1", 25, 33);
+    workspace.emoji =
+        json!({ "parrot": "https://emoji.slack-edge.com/T1/parrot/1.gif", "bird": "alias:parrot" });
+    let fixture = Fixture::new(workspace).await;
+    fixture.slack.pages_of(10);
+    let report = fixture.sync().await;
+    assert_eq!((report.channels.listed, report.people.listed, report.emoji.listed), (25, 33, 2));
+    assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (25, 33, 2));
+    assert_eq!(report.team_name.as_deref(), Some("Workspace T1"));
+    assert_eq!((fixture.slack.called("conversations.list"), fixture.slack.called("users.list")), (3, 4));
+
+    for number in [0, 24] {
+        let channel = format!("C{number:05}");
+        assert_eq!(fixture.index_name(&channel).await, Some(format!("channel-{number}")));
+        let newest = fixture.newest(&channel).await;
+        assert_eq!(newest["visibility"], "public");
+        assert_eq!(newest["purpose"], format!("for channel-{number}"));
+        let mark = ItemKey::public_mark(&team("T1"), &id(&channel));
+        assert!(fixture.archive.get(&mark).await.unwrap().is_some());
+    }
+    let users = fixture.users().await;
+    assert_eq!(users.len(), 33);
+    assert_eq!(
+        (&users[32]["display_name"], &users[32]["tz"]),
+        (&json!("person-32"), &json!("Europe/Berlin"))
+    );
+    let emoji = fixture.rows(key::emoji(&team("T1"))).await;
+    assert_eq!(emoji.iter().map(|row| row.text("value").unwrap()).collect::<Vec<_>>().len(), 2);
+    assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+    let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
+    assert_eq!(
+        (&synced.attributes["channels"], synced.text("synced_ts")),
+        (&json!(25), Some(ts(0).as_str()))
+    );
+    // 33 avatars and one picture of an emoji; the other emoji is a name for it.
+    assert_eq!(fixture.image_jobs().await, 34);
+}
+
+#[tokio::test]
+async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
+    let fixture = Fixture::new(Workspace::of("T1", 12, 12)).await;
+    fixture.sync().await;
+    fixture.archive.writes();
+    let (before, jobs) = (fixture.archive.inner.items(), fixture.image_jobs().await);
+    fixture.slack.at(START_S + 3_600);
+    let report = fixture.sync().await;
+    assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (0, 0, 0));
+    assert_eq!(fixture.archive.writes(), 1);
+    assert_eq!(fixture.image_jobs().await, jobs);
+    let changed: Vec<_> =
+        fixture.archive.inner.items().into_iter().filter(|item| !before.contains(item)).collect();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0].key, ItemKey::directory_sync(&team("T1")));
+    assert_eq!(changed[0].text("synced_ts"), Some(ts(3_600).as_str()));
+}
+
+#[tokio::test]
+async fn what_was_missed_in_downtime_shows() {
+    let mut workspace = Workspace::of("T1", 1, 1);
+    workspace.emoji = json!({ "old": "https://emoji.slack-edge.com/T1/old/1.gif" });
+    let fixture = Fixture::new(workspace).await;
+    fixture.sync().await;
+    fixture.slack.at(START_S + 3_600);
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.channels[0]["name"] = "renamed".into();
+        workspace.channels[0]["is_archived"] = true.into();
+        workspace.channels.push(channel("C77777", "new"));
+        workspace.members[0]["profile"]["display_name"] = "Ada".into();
+        workspace.emoji = json!({ "new": "https://emoji.slack-edge.com/T1/new/1.gif" });
+    });
+    let report = fixture.sync().await;
+    assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (2, 1, 2));
+    let newest = fixture.newest("C00000").await;
+    assert_eq!(newest["names_history"], json!(["renamed", "channel-0"]));
+    assert_eq!(newest["archived"], true);
+    assert_eq!(fixture.index_name("C00000").await.as_deref(), Some("renamed"));
+    assert_eq!(fixture.index_name("C77777").await.as_deref(), Some("new"));
+    assert_eq!(fixture.users().await[0]["display_name"], "Ada");
+    let emoji = fixture.rows(key::emoji(&team("T1"))).await;
+    let value = |name: &str| emoji.iter().find(|row| row.key.timestamp == name).unwrap().text("value");
+    assert!(value("new").is_some() && value("old").is_none());
+}
+
+#[tokio::test]
+async fn a_later_event_wins_over_what_was_listed() {
+    let fixture = Fixture::new(Workspace::of("T1", 1, 1)).await;
+    // Slack renames the channel while the list is on its way: the event is newer than the list.
+    let renamed = |name: &str, ts: String| json!({ "type": "channel_rename", "channel": { "id": "C00000", "name": name }, "event_ts": ts });
+    fixture.told(renamed("by-event", ts(1))).await;
+    fixture.sync().await;
+    assert_eq!(fixture.newest("C00000").await["name"], "by-event");
+    assert_eq!(fixture.index_name("C00000").await.as_deref(), Some("by-event"));
+    // And one from before the list, delivered late, loses.
+    fixture.told(renamed("long-ago", ts(-60))).await;
+    assert_eq!(fixture.index_name("C00000").await.as_deref(), Some("by-event"));
+    fixture.slack.at(START_S + 3_600);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["name"] = "by-event".into());
+    fixture.sync().await;
+    fixture.archive.writes();
+    fixture.slack.at(START_S + 7_200);
+    fixture.sync().await;
+    assert_eq!(fixture.archive.writes(), 1, "what events told is not written again");
+}
+
+#[tokio::test]
+async fn a_channel_that_readers_would_not_find_is_projected_again() {
+    let fixture = Fixture::new(Workspace::of("T1", 2, 0)).await;
+    fixture.sync().await;
+    let shard = fixture.rows(key::channel_index(&team("T1"))).await.remove(0);
+    assert!(fixture.archive.delete_unchanged(&shard).await.unwrap());
+    fixture.slack.at(START_S + 3_600);
+    fixture.sync().await;
+    assert_eq!(fixture.index_name("C00001").await.as_deref(), Some("channel-1"));
+}
+
+#[tokio::test]
+async fn what_is_odd_is_counted_and_passed_over() {
+    let long = "x".repeat(10_000);
+    let with = |mut value: Value, pointer: &str, field: Value| {
+        *value.pointer_mut(pointer).unwrap() = field;
+        value
+    };
+    let mut workspace = Workspace::of("T1", 1, 1);
+    workspace.channels.extend([
+        json!(null),
+        json!([]),
+        json!("C1"),
+        json!({}),
+        json!({ "id": "C0NAMELESS" }),
+        with(channel("C1", "a"), "/id", json!(7)),
+        with(channel("C1", "a"), "/id", json!("c#1")),
+        with(channel("C0LONG", "a"), "/name", long.clone().into()),
+        with(channel("C0EMPTY", "a"), "/name", "".into()),
+        with(channel("C0PRIVATE", "a"), "/is_private", true.into()),
+        with(with(channel("C0DIRECT", "a"), "/is_mpim", true.into()), "/is_member", json!("?")),
+    ]);
+    workspace.channels.push(json!({ "id": "C0BARE", "name": "bare", "topic": 7, "is_archived": "?" }));
+    workspace.members.extend([
+        json!(null),
+        json!({}),
+        json!({ "id": "u1" }),
+        with(person("U1", "a"), "/name", long.clone().into()),
+        with(person("U1", "a"), "/profile/display_name", long.clone().into()),
+    ]);
+    workspace.members.push(json!({ "id": "U0BARE", "profile": null }));
+    workspace.emoji = json!({ "": "https://x/1", (long): "https://x/2", "number": 7, "fine": "alias:tada" });
+    let fixture = Fixture::new(workspace).await;
+    let report = fixture.sync().await;
+    assert_eq!((report.channels.listed, report.channels.skipped, report.channels.changed), (13, 11, 2));
+    assert_eq!((report.people.listed, report.people.skipped, report.people.changed), (7, 5, 2));
+    assert_eq!((report.emoji.listed, report.emoji.skipped, report.emoji.changed), (4, 3, 1));
+    assert_eq!(fixture.index_name("C0BARE").await.as_deref(), Some("bare"));
+    assert_eq!(fixture.users().await.len(), 2);
+    for private in ["C0PRIVATE", "C0DIRECT"] {
+        let mark = ItemKey::public_mark(&team("T1"), &id(private));
+        assert!(fixture.archive.get(&mark).await.unwrap().is_none());
+        assert!(fixture.rows(key::channels(&team("T1"), &id(private))).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
+    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    fixture
+        .slack
+        .refuse("emoji.list", json!({ "ok": false, "error": "missing_scope", "needed": "emoji:read" }));
+    fixture.slack.refuse("conversations.list", json!({ "ok": false, "error": "missing_scope" }));
+    let report = fixture.sync().await;
+    assert_eq!(report.missing_scopes.iter().collect::<Vec<_>>(), ["channels:read", "emoji:read"]);
+    assert_eq!((report.channels.listed, report.people.changed), (0, 2));
+    let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
+    assert_eq!(synced.attributes["missing_scopes"], json!(["channels:read", "emoji:read"]));
+}
+
+#[tokio::test]
+async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
+    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    let round = |cursor: &str| {
+        ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "channels": [],
+            "response_metadata": { "next_cursor": cursor } }))
+    };
+    fixture.slack.next("conversations.list", [round("a"), round("b"), round("a"), round("b")]);
+    let report = fixture.sync.sync(&team("T1")).await;
+    let failure = report.failure.unwrap();
+    assert!(matches!(failure, SyncError::Endless(Method::ConversationsList)), "{failure}");
+    assert_eq!(fixture.slack.called("conversations.list"), 3);
+    assert_eq!(report.people.changed, 2);
+    assert!(fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_stumble_is_tried_again_and_nonsense_is_not() {
+    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    fixture.slack.next("users.list", [ResponseTemplate::new(500)]);
+    assert_eq!(fixture.sync().await.people.changed, 2);
+    assert_eq!(fixture.slack.called("users.list"), 2);
+
+    for nonsense in [json!({ "ok": true }), json!({ "ok": true, "members": {} }), json!("x")] {
+        fixture.slack.next("users.list", [ResponseTemplate::new(200).set_body_json(nonsense)]);
+        let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap();
+        assert!(matches!(failure, SyncError::Api(ApiError::Garbled { .. })), "{failure}");
+    }
+    // An odd note beside the list is no reason to lose the list.
+    let odd = json!({ "ok": true, "members": [person("U77", "new")], "response_metadata": "?" });
+    fixture.slack.next("users.list", [ResponseTemplate::new(200).set_body_json(odd)]);
+    assert_eq!(fixture.sync().await.people.changed, 1);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_fails_in_one_line() {
+    let fixture = Fixture::new(Workspace::new("T1")).await;
+    fixture.sync().await;
+    fixture.slack.next("auth.test", [refusal("token_revoked")]);
+    let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap().to_string();
+    assert!(failure.contains("token_revoked") && !failure.contains("xoxb"), "{failure}");
+}
+
+#[tokio::test]
+async fn each_workspace_is_asked_with_its_own_token_and_nothing_is_joined_unasked() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..half_joined() });
+    slack.set("xoxb-2", Workspace::of("T2", 1, 3));
+    let fixture = Fixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
+    let (_turn, shutdown) = watch::channel(false);
+    let Fixture { slack, archive, sync, .. } = fixture;
+    let synced = async {
+        loop {
+            let count = async |team_id| {
+                let synced = ItemKey::directory_sync(&team(team_id));
+                archive.get(&synced).await.unwrap().map(|row| row.attributes["users"].clone())
+            };
+            if let (Some(one), Some(two)) = (count("T1").await, count("T2").await) {
+                return (one, two);
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = sync.run(None, shutdown) => panic!("it runs until the shutdown"),
+        counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
+    }
+    let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
+    // Whose token it is; its date and its name; three lists.
+    assert_eq!((used(TOKEN), used("xoxb-2")), (5, 5));
+    assert_eq!(slack.called("conversations.join"), 0);
+}

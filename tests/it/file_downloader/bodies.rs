@@ -1,0 +1,127 @@
+//! What comes, and whether it is what was asked for.
+
+use serde_json::json;
+use shared::slack::web::{Token, Tokens};
+use wiremock::ResponseTemplate;
+
+use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, slack};
+use super::raw::{Then, raw};
+
+const LOGIN_PAGE: &str = "<!DOCTYPE html><html><head><title>Login | Slack</title></head></html>";
+
+fn page(content_type: &str) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_raw(LOGIN_PAGE, content_type)
+}
+
+#[tokio::test]
+async fn a_login_page_is_not_a_file() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for (id, content_type) in [
+        ("F01", "text/html"),
+        ("F02", "text/html; charset=utf-8"),
+        ("F03", "application/octet-stream"),
+        ("F04", "image/png"),
+    ] {
+        answer(&slack, id, page(content_type)).await;
+        let row =
+            fixture.fetch(&fixture.file(id, json!({ "mimetype": "image/png", "filetype": "png" }))).await;
+        assert_eq!(row["state"], "failed", "{content_type}");
+        assert!(row["error"].as_str().unwrap().contains("files:read"), "{row}");
+    }
+    assert!(fixture.held().is_empty());
+    assert_eq!(downloads(&slack).await.len(), 4, "none of them is asked for again");
+}
+
+#[tokio::test]
+async fn a_page_that_somebody_uploaded_is_a_file() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for (id, fields) in [
+        ("F01", json!({ "mimetype": "text/html", "filetype": "html", "size": LOGIN_PAGE.len() })),
+        ("F02", json!({ "mimetype": "text/html" })),
+        // A canvas is rendered when it is asked for: its length says nothing.
+        (
+            "F03",
+            json!({ "mode": "quip", "filetype": "quip", "mimetype": "application/vnd.slack-docs", "size": 7 }),
+        ),
+    ] {
+        answer(&slack, id, page("text/html")).await;
+        assert_eq!(fixture.fetch(&fixture.file(id, fields)).await["state"], "held");
+    }
+    assert_eq!(fixture.held(), [LOGIN_PAGE.as_bytes(); 3]);
+}
+
+#[tokio::test]
+async fn a_body_of_the_wrong_length_is_not_kept() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for (id, size) in [("F01", 4), ("F02", 6), ("F03", 0)] {
+        bytes(&slack, id, b"hello").await;
+        let job = fixture.share("C01", &fixture.file(id, json!({ "size": size }))).await;
+        fixture.insist(&job).await;
+        let row = fixture.row(id).await;
+        assert_eq!(row["error"], format!("Slack announced {size} bytes and sent 5"));
+    }
+    assert!(fixture.held().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_not_kept_however_that_is_found_out() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    // By what the message says: nothing is asked for.
+    let row = fixture.fetch(&fixture.file("F01", json!({ "size": 100_001 }))).await;
+    assert_eq!(row["verdict"], "too_big");
+    assert!(slack.received_requests().await.unwrap().iter().all(|request| request.method.as_str() != "GET"));
+    // By what the answer says.
+    bytes(&slack, "F02", &[7; 100_001]).await;
+    assert_eq!(fixture.fetch(&fixture.file("F02", json!({}))).await["verdict"], "too_big");
+    bytes(&slack, "F03", &[7; 100_000]).await;
+    assert_eq!(fixture.fetch(&fixture.file("F03", json!({}))).await["state"], "held");
+    assert_eq!(fixture.held().len(), 1);
+}
+
+const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+async fn broken(answer: &'static [u8], then: Then) -> (Fixture, serde_json::Value) {
+    let url = raw(answer, then).await;
+    let fixture = Fixture::new(&url, Tokens::one(Token::parse(TOKEN).unwrap()), impatient());
+    let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
+    fixture.insist(&job).await;
+    let row = fixture.row("F01").await;
+    assert!(fixture.held().is_empty(), "{row}");
+    (fixture, row)
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_ends_at_the_limit() {
+    // Chunks that are no chunks end it as well.
+    let (_, row) = broken(CHUNKED, Then::Repeat(b"no size\r\n")).await;
+    assert_eq!(row["state"], "failed", "{row}");
+    const CHUNK: &[u8] = b"10\r\n0123456789abcdef\r\n";
+    let (_, row) = broken(CHUNKED, Then::Repeat(CHUNK)).await;
+    assert_eq!(row["verdict"], "too_big", "{row}");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_kept() {
+    for (answer, then) in [
+        (&b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf of it"[..], Then::Close),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n", Then::Close),
+        (b"HTTP/1.1 200 OK\r\ncontent-len", Then::Close),
+        (b"", Then::Close),
+        (b"\0\0\0\0", Then::Close),
+    ] {
+        let (_, row) = broken(answer, then).await;
+        assert_eq!(row["state"], "failed", "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_stops_coming_is_not_waited_for() {
+    for answer in [&b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"[..], b"HTTP/1.1 200 OK\r\n", b""] {
+        let (_, row) = broken(answer, Then::Stall).await;
+        assert_eq!(row["state"], "failed", "{row}");
+    }
+}

@@ -1,0 +1,109 @@
+//! A downloader that dies between any two steps, or is dropped in any of them.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use shared::archive::Archive;
+use shared::files::Files;
+use shared::queue::Delivery;
+use shared::slack::web::{Token, Tokens};
+use tests::faults::{CrashPoint, CrashingArchive, FaultyFiles};
+use wiremock::MockServer;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{Fixture, TOKEN, bytes, delivery, settings, slack, worker};
+
+/// Two messages with one file and one with a picture of somewhere else.
+async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
+    let shared = fixture.file("F01", json!({ "size": 5 }));
+    let mut jobs = Vec::new();
+    for (channel, files) in [
+        ("C01", vec![shared.clone(), fixture.file("F02", json!({ "mode": "tombstone" }))]),
+        ("C02", vec![shared]),
+    ] {
+        let sends = fixture.message(channel, &files).await.sends;
+        jobs.extend(sends.into_iter().map(|send| delivery(send, 1)));
+    }
+    jobs
+}
+
+/// Does the jobs with a process that dies at the point, then those that were not done with one that lives.
+async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> Fixture {
+    let fixture = Fixture::of(slack);
+    let jobs = jobs(&fixture).await;
+    let archive = CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(point));
+    let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
+    let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+    let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), tokens, settings());
+    for job in &jobs {
+        let outcome = dying.handle(std::slice::from_ref(job)).await.remove(0);
+        // Nothing is acked after the crash, nor in the step of the crash.
+        if outcome != Outcome::Done || point.has_crashed() {
+            fixture.insist(&Delivery { receive_count: 2, ..job.clone() }).await;
+        }
+    }
+    fixture
+}
+
+#[tokio::test]
+async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    let never = CrashPoint::never();
+    let whole = run(&slack, &never).await;
+    assert_eq!(whole.held(), [b"hello"]);
+    assert!(whole.in_channel("C02").await["files_s3"].is_array());
+    let steps = never.steps();
+    assert!(steps > 10, "{steps} steps are too few to be all of them");
+    for step in 0..steps {
+        let point = CrashPoint::after(step);
+        let healed = run(&slack, &point).await;
+        assert!(point.has_crashed());
+        assert_eq!(healed.archive.items(), whole.archive.items(), "after step {step}");
+        assert_eq!(healed.files.published(), whole.files.published(), "after step {step}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_published_before_a_crash_is_not_asked_for_again() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    let fixture = Fixture::of(&slack);
+    let file = fixture.file("F01", json!({ "size": 5 }));
+    let whole = fixture.fetch(&file).await;
+
+    let after_crash = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let job = after_crash.share("C01", &file).await;
+    let fixture = Fixture {
+        worker: worker(
+            &slack.uri(),
+            (Arc::clone(&after_crash.archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone())),
+            Tokens::none(),
+            settings(),
+        ),
+        ..after_crash
+    };
+    fixture.insist(&Delivery { receive_count: 2, ..job }).await;
+    assert_eq!(fixture.row("F01").await, whole);
+}
+
+#[tokio::test]
+async fn a_job_that_is_dropped_anywhere_does_no_harm() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    let fixture = Fixture::of(&slack);
+    let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
+    // Each time it gets one look further.
+    for polls in 0..200 {
+        let mut handling = Box::pin(fixture.handle(&job));
+        for _ in 0..polls {
+            if futures_util::poll!(&mut handling).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    fixture.insist(&Delivery { receive_count: 2, ..job }).await;
+    assert_eq!(fixture.row("F01").await["state"], "held");
+    assert_eq!(fixture.held(), [b"hello"]);
+}

@@ -1,0 +1,204 @@
+//! A downloader, the ports it writes to, and a Slack that says what a test tells it to.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, ItemKey};
+use shared::clock::TimestampMs;
+use shared::files::Files;
+use shared::queue::{Delivery, MessageId, Outgoing, Receipt};
+use shared::rules::{Change, Event, file, project};
+use shared::slack::envelope::Envelope;
+use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use shared::slack::web::download::Patience;
+use shared::slack::web::{Token, Tokens, WebApi};
+use tests::corpus::{TEAM, event};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::files::MemoryFiles;
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+use workers::file_downloader::{FileDownloader, Settings};
+use workers::runtime::{Outcome, Worker};
+
+pub(super) const TOKEN: &str = "xoxb-of-the-workspace";
+pub(super) const TS: &str = "1700000000.000100";
+
+/// A Slack that knows the token and nothing else yet.
+pub(super) async fn slack() -> MockServer {
+    let slack = MockServer::start().await;
+    let identity = json!({ "ok": true, "team_id": TEAM });
+    Mock::given(method("POST"))
+        .and(path("/api/auth.test"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(identity))
+        .mount(&slack)
+        .await;
+    slack
+}
+
+/// Quick enough for a test, and never what a test waits for.
+pub(super) fn settings() -> Settings {
+    Settings {
+        files_per_minute: NonZeroU32::new(600_000).unwrap(),
+        max_file_bytes: 100_000,
+        max_image_bytes: 10_000,
+        file_tries: 3,
+        image_tries: 2,
+        ..Settings::default()
+    }
+}
+
+/// As short as a test can wait for.
+pub(super) fn impatient() -> Settings {
+    let patience = Patience {
+        answer: Duration::from_millis(300),
+        stall: Duration::from_millis(300),
+        whole: Duration::from_millis(900),
+    };
+    Settings { file_patience: patience, image_patience: patience, ..settings() }
+}
+
+pub(super) struct Fixture {
+    /// Where Slack is.
+    pub(super) url: String,
+    pub(super) archive: Arc<MemoryArchive>,
+    pub(super) files: MemoryFiles,
+    pub(super) worker: Arc<FileDownloader>,
+}
+
+impl Fixture {
+    pub(super) fn of(slack: &MockServer) -> Self {
+        Self::new(&slack.uri(), Tokens::one(Token::parse(TOKEN).unwrap()), settings())
+    }
+
+    /// With a Slack at this address.
+    pub(super) fn new(url: &str, tokens: Tokens, settings: Settings) -> Self {
+        let (archive, files) = (Arc::new(MemoryArchive::new()), MemoryFiles::new());
+        let ports = (Arc::clone(&archive) as Arc<dyn Archive>, Arc::new(files.clone()) as Arc<dyn Files>);
+        let worker = worker(url, ports, tokens, settings);
+        Self { url: url.to_owned(), archive, files, worker }
+    }
+
+    /// A file that Slack has at `/files/{id}`.
+    pub(super) fn file(&self, id: &str, more: Value) -> Value {
+        let mut file = json!({ "id": id, "name": format!("{id}.bin"), "mimetype": "application/octet-stream", "mode": "hosted",
+            "url_private": format!("{}/files/{id}", self.url) });
+        if let (Value::Object(file), Value::Object(more)) = (&mut file, more) {
+            file.extend(more);
+        }
+        file
+    }
+
+    /// Stores a message with a file, as the message-writer does, and returns the job that follows.
+    pub(super) async fn share(&self, channel: &str, file: &Value) -> Delivery {
+        let mut sends = self.message(channel, std::slice::from_ref(file)).await.sends;
+        assert_eq!(sends.len(), 1, "{file}");
+        delivery(sends.remove(0), 1)
+    }
+
+    pub(super) async fn message(&self, channel: &str, files: &[Value]) -> file::Jobs {
+        let message = event::with(event::message(TS, "U01", "look"), [("files", files.to_vec().into())]);
+        let body = event::envelope(TEAM, "Ev1", &event::posted(channel, &message));
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let [Change::Content(content)] = changes.as_slice() else { panic!("one message is one content") };
+        self.archive.write(content.if_newer()).await.unwrap();
+        file::jobs(content)
+    }
+
+    /// Shares a file in a channel, does the job, and says what its row shows.
+    pub(super) async fn fetch(&self, file: &Value) -> Value {
+        let job = self.share("C01", file).await;
+        assert_eq!(self.handle(&job).await, Outcome::Done, "{file}");
+        self.row(file["id"].as_str().unwrap()).await
+    }
+
+    /// Does a job again and again until it is done.
+    pub(super) async fn insist(&self, job: &Delivery) {
+        for receive_count in job.receive_count.. {
+            match self.handle(&Delivery { receive_count, ..job.clone() }).await {
+                Outcome::Done => return,
+                Outcome::Retry(_) => {}
+                quarantined @ Outcome::Quarantine(_) => panic!("{quarantined:?}"),
+            }
+        }
+    }
+
+    pub(super) async fn handle(&self, job: &Delivery) -> Outcome {
+        self.worker.handle(std::slice::from_ref(job)).await.remove(0)
+    }
+
+    /// The row of a file as readers see it.
+    pub(super) async fn row(&self, file: &str) -> Value {
+        let key = ItemKey::file(&team(), &FileId::parse(file).unwrap());
+        let row = self.archive.get(&key).await.unwrap();
+        row.as_ref().and_then(project::file).unwrap_or_default()
+    }
+
+    /// The message with the file, as readers see it.
+    pub(super) async fn in_channel(&self, channel: &str) -> Value {
+        let key = ItemKey::message(&team(), &ChannelId::parse(channel).unwrap(), &Ts::parse(TS).unwrap());
+        project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap()
+    }
+
+    /// The bytes of everything that is held.
+    pub(super) fn held(&self) -> Vec<Vec<u8>> {
+        self.files.published().into_values().map(|bytes| bytes.to_vec()).collect()
+    }
+}
+
+pub(super) fn worker(
+    url: &str,
+    (archive, files): (Arc<dyn Archive>, Arc<dyn Files>),
+    tokens: Tokens,
+    settings: Settings,
+) -> Arc<FileDownloader> {
+    let web = WebApi::new(format!("{url}/api/").parse().unwrap(), tokens);
+    Arc::new(FileDownloader::new(archive, files, Arc::new(web), settings))
+}
+
+pub(super) fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+/// A message as it is received for the `receive_count`th time.
+pub(super) fn delivery(sent: Outgoing, receive_count: u32) -> Delivery {
+    Delivery {
+        message_id: MessageId("1".into()),
+        group: sent.group,
+        body: sent.body,
+        receive_count,
+        sent_at: TimestampMs(0),
+        receipt: Receipt("1".into()),
+    }
+}
+
+/// Slack answers a GET of `/files/{id}` with this.
+pub(super) async fn answer(slack: &MockServer, id: &str, response: ResponseTemplate) {
+    Mock::given(method("GET")).and(path(format!("/files/{id}"))).respond_with(response).mount(slack).await;
+}
+
+/// Slack has these bytes at `/files/{id}`.
+pub(super) async fn bytes(slack: &MockServer, id: &str, content: &[u8]) {
+    answer(slack, id, ResponseTemplate::new(200).set_body_raw(content, "application/octet-stream")).await;
+}
+
+/// Slack answers `files.info` with this.
+pub(super) async fn info(slack: &MockServer, reply: &Value) {
+    Mock::given(method("POST"))
+        .and(path("/api/files.info"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(reply))
+        .mount(slack)
+        .await;
+}
+
+/// The requests for files and pictures that came.
+pub(super) async fn downloads(server: &MockServer) -> Vec<Request> {
+    let requests = server.received_requests().await.unwrap();
+    requests.into_iter().filter(|request| request.method.as_str() == "GET").collect()
+}
+
+pub(super) fn authorization(request: &Request) -> Option<&str> {
+    request.headers.get("authorization").map(|value| value.to_str().unwrap())
+}

@@ -1,0 +1,141 @@
+//! Avatars and emoji.
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, ItemKey};
+use shared::queue::Delivery;
+use shared::rules::file::image;
+use shared::rules::{Change, Event, project};
+use shared::slack::envelope::Envelope;
+use shared::slack::ids::UserId;
+use shared::slack::web::Tokens;
+use tests::corpus::{TEAM, event};
+use wiremock::matchers::path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+use workers::runtime::Outcome;
+
+use super::fixture::{Fixture, authorization, delivery, downloads, settings, slack, team};
+
+/// Stores what an event says, as the message-writer does, and returns the picture jobs that follow.
+async fn store(fixture: &Fixture, event: &Value) -> Vec<Delivery> {
+    let body = event::envelope(TEAM, "Ev1", event);
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    let mut jobs = Vec::new();
+    for change in Event::read(&envelope).unwrap().changes().unwrap() {
+        let Change::Register(update) = change else { panic!("not of the directory") };
+        fixture.archive.write(&update).await.unwrap();
+        jobs.extend(image::job(&update).map(|send| delivery(send, 1)));
+    }
+    jobs
+}
+
+async fn person(fixture: &Fixture, user: &str, url: &str) -> Delivery {
+    let event = json!({ "type": "user_change", "event_ts": "1.000000",
+        "user": { "id": user, "name": "ana", "profile": { "image_192": url } } });
+    store(fixture, &event).await.remove(0)
+}
+
+async fn picture_of(fixture: &Fixture, user: &str) -> Value {
+    let key = ItemKey::user(&team(), &UserId::parse(user).unwrap());
+    project::directory(&fixture.archive.get(&key).await.unwrap().unwrap())["image_file"].clone()
+}
+
+async fn answer(slack: &MockServer, at: &str, response: ResponseTemplate) {
+    Mock::given(path(at)).respond_with(response).mount(slack).await;
+}
+
+fn picture() -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_raw("not really a picture", "image/png")
+}
+
+/// Slack on this machine, with a token that a picture must not get.
+async fn with_token() -> (MockServer, Fixture) {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    (slack, fixture)
+}
+
+#[tokio::test]
+async fn a_picture_is_fetched_once_and_without_any_token() {
+    let (slack, fixture) = with_token().await;
+    answer(&slack, "/avatar.png", picture()).await;
+    let url = format!("{}/avatar.png", slack.uri());
+    for user in ["U01", "U02"] {
+        let job = person(&fixture, user, &url).await;
+        assert_eq!(fixture.handle(&job).await, Outcome::Done);
+        assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("memory://files/slack/"));
+    }
+    let requests = slack.received_requests().await.unwrap();
+    assert_eq!(requests.len(), 1, "the second has the same picture, and nobody asked whose the token is");
+    assert_eq!(authorization(&requests[0]), None);
+    assert_eq!(picture_of(&fixture, "U01").await, picture_of(&fixture, "U02").await);
+}
+
+#[tokio::test]
+async fn emoji_have_pictures_and_need_no_token_at_all() {
+    let slack = slack().await;
+    let fixture = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    answer(&slack, "/moved.gif", ResponseTemplate::new(301).insert_header("location", "/shipped.gif")).await;
+    answer(&slack, "/shipped.gif", picture()).await;
+    let event = json!({ "type": "emoji_changed", "subtype": "add", "name": "shipped",
+        "value": format!("{}/moved.gif", slack.uri()), "event_ts": "1.000000" });
+    let jobs = store(&fixture, &event).await;
+    assert_eq!(fixture.handle(&jobs[0]).await, Outcome::Done);
+    let row = fixture.archive.get(&ItemKey::emoji(&team(), "shipped")).await.unwrap().unwrap();
+    assert!(project::directory(&row)["image_file"].is_string());
+    let alias = json!({ "type": "emoji_changed", "subtype": "add", "name": "ship_it", "value": "alias:shipped",
+        "event_ts": "1.000000" });
+    assert!(store(&fixture, &alias).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_is_given_up_quietly() {
+    let (slack, fixture) = with_token().await;
+    let other = MockServer::start().await;
+    Mock::given(wiremock::matchers::any()).respond_with(picture()).mount(&other).await;
+    answer(&slack, "/page", ResponseTemplate::new(200).set_body_raw("<html>", "text/html")).await;
+    answer(&slack, "/nothing", ResponseTemplate::new(200).set_body_raw("", "image/png")).await;
+    answer(&slack, "/long", ResponseTemplate::new(200).set_body_raw(vec![0; 10_001], "image/png")).await;
+    answer(&slack, "/gone", ResponseTemplate::new(410)).await;
+    answer(
+        &slack,
+        "/away",
+        ResponseTemplate::new(302).insert_header("location", format!("{}/x", other.uri())),
+    )
+    .await;
+    let at = |path: &str| format!("{}{path}", slack.uri());
+    let urls = [
+        at("/page"),
+        at("/nothing"),
+        at("/long"),
+        at("/gone"),
+        at("/unknown"),
+        at("/away"),
+        format!("{}/x.png", other.uri()),
+        "https://example.com/x.png".to_owned(),
+        "https://user:pass@avatars.slack-edge.com/x.png".to_owned(),
+    ];
+    for (number, url) in urls.iter().enumerate() {
+        let user = format!("U{number:02}");
+        let job = person(&fixture, &user, url).await;
+        assert_eq!(fixture.handle(&job).await, Outcome::Done, "{url}");
+        assert_eq!(picture_of(&fixture, &user).await, Value::Null, "{url}");
+    }
+    assert!(other.received_requests().await.unwrap().is_empty());
+    assert!(fixture.held().is_empty());
+}
+
+#[tokio::test]
+async fn trouble_is_tried_again_a_few_times() {
+    let (slack, fixture) = with_token().await;
+    answer(&slack, "/avatar.png", ResponseTemplate::new(503)).await;
+    let job = person(&fixture, "U01", &format!("{}/avatar.png", slack.uri())).await;
+    assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));
+    fixture.insist(&job).await;
+    assert_eq!(downloads(&slack).await.len(), 3);
+
+    let busy = ResponseTemplate::new(429).insert_header("retry-after", "77");
+    answer(&slack, "/busy.png", busy).await;
+    let job = person(&fixture, "U02", &format!("{}/busy.png", slack.uri())).await;
+    let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("not tried again") };
+    assert_eq!(retry.after, Some(std::time::Duration::from_secs(77)));
+}

@@ -1,0 +1,11 @@
+//! The file-downloader against a Slack that answers in every way there is.
+
+mod bodies;
+mod crash;
+mod fixture;
+mod images;
+mod killed;
+mod places;
+mod raw;
+mod shares;
+mod verdicts;

@@ -1,0 +1,195 @@
+//! Where a file is: one file, many messages.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, ItemKey, Update};
+use shared::queue::job::encode_file;
+use shared::rules::file::job;
+use shared::slack::ids::FileId;
+use shared::slack::web::{Token, Tokens};
+use tests::corpus::{TEAM, event};
+use tests::memory::queue::MemoryQueue;
+use wiremock::ResponseTemplate;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{Fixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team};
+
+#[tokio::test]
+async fn a_file_is_held_and_its_message_says_where() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    bytes(&slack, "F01", b"hello").await;
+    let row = fixture.fetch(&fixture.file("F01", json!({ "size": 5 }))).await;
+    let uri = format!("memory://files/slack/{TEAM}/C01/1700000000.000100/F01");
+    let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    assert_eq!(
+        row,
+        json!({ "itemId": format!("file#{TEAM}"), "timestamp": "F01", "type": "file", "team_id": TEAM, "file_id": "F01",
+            "name": "F01.bin", "mimetype": "application/octet-stream", "size_bytes": 5, "sha256": sha256, "state": "held",
+            "uri": uri, "shares": [{ "channel_id": "C01", "ts": "1700000000.000100" }] })
+    );
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([uri]));
+    assert_eq!(fixture.held(), [b"hello"]);
+}
+
+#[tokio::test]
+async fn the_same_file_in_two_channels_is_asked_for_once() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    bytes(&slack, "F01", b"hello").await;
+    let file = fixture.file("F01", json!({}));
+    fixture.fetch(&file).await;
+    let again = fixture.share("C02", &file).await;
+    assert_eq!(fixture.handle(&again).await, Outcome::Done);
+    assert_eq!(downloads(&slack).await.len(), 1);
+    let uris = [
+        fixture.in_channel("C01").await["files_s3"].clone(),
+        fixture.in_channel("C02").await["files_s3"].clone(),
+    ];
+    assert_eq!(uris[0], uris[1]);
+    assert_eq!(fixture.row("F01").await["shares"].as_array().unwrap().len(), 2);
+    assert_eq!(fixture.held().len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without_an_id_are_skipped() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for id in ["F09", "F01"] {
+        bytes(&slack, id, id.as_bytes()).await;
+    }
+    let files = [fixture.file("F09", json!({})), json!({ "name": "no id" }), fixture.file("F01", json!({}))];
+    let jobs = fixture.message("C01", &files).await;
+    assert_eq!(jobs.skipped, 1);
+    for send in jobs.sends.into_iter().rev() {
+        assert_eq!(fixture.handle(&delivery(send, 1)).await, Outcome::Done);
+    }
+    let message = fixture.in_channel("C01").await;
+    let uris: Vec<&str> =
+        message["files_s3"].as_array().unwrap().iter().map(|uri| uri.as_str().unwrap()).collect();
+    assert!(uris[0].ends_with("/F09") && uris[1].ends_with("/F01"), "{uris:?}");
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message() {
+    let slack = slack().await;
+    let poor = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let file = poor.file("F01", json!({}));
+    assert_eq!(poor.fetch(&file).await["state"], "pending");
+    assert_eq!(poor.in_channel("C01").await["files_verdict"], json!({ "F01": "pending" }));
+    let second = poor.share("C02", &file).await;
+    assert_eq!(poor.handle(&second).await, Outcome::Done);
+    assert!(slack.received_requests().await.unwrap().is_empty());
+
+    bytes(&slack, "F01", b"hello").await;
+    info(&slack, &json!({ "ok": true, "file": file })).await;
+    let rich = Fixture {
+        worker: super::fixture::worker(
+            &slack.uri(),
+            (Arc::clone(&poor.archive) as Arc<dyn Archive>, Arc::new(poor.files.clone())),
+            Tokens::one(Token::parse(TOKEN).unwrap()),
+            settings(),
+        ),
+        ..poor
+    };
+    let row =
+        rich.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
+    let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
+    assert_eq!(rich.handle(&retry).await, Outcome::Done);
+    for channel in ["C01", "C02"] {
+        let message = rich.in_channel(channel).await;
+        assert!(message["files_s3"].is_array() && message["files_verdict"].is_null(), "{message}");
+    }
+    assert_eq!(downloads(&slack).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_asks_what_the_file_is_now() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let hidden = fixture.file("F01", json!({ "mode": "hidden_by_limit", "url_private": "" }));
+    assert_eq!(fixture.fetch(&hidden).await["verdict"], "hidden_by_limit");
+    // The workspace has paid.
+    bytes(&slack, "F01", b"hello").await;
+    info(&slack, &json!({ "ok": true, "file": fixture.file("F01", json!({ "size": 5 })) })).await;
+    let row =
+        fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
+    let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
+    assert_eq!(fixture.handle(&retry).await, Outcome::Done);
+    assert_eq!(fixture.row("F01").await["state"], "held");
+}
+
+#[tokio::test]
+async fn another_message_never_takes_back_what_was_said_of_a_file() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let file = fixture.file("F01", json!({}));
+    answer(&slack, "F01", ResponseTemplate::new(410).set_body_string("")).await;
+    assert_eq!(fixture.fetch(&file).await["verdict"], "gone");
+    let stub = fixture.file("F01", json!({ "mode": "hidden_by_limit" }));
+    let second = fixture.share("C02", &stub).await;
+    assert_eq!(fixture.handle(&second).await, Outcome::Done);
+    assert_eq!(fixture.row("F01").await["verdict"], "gone");
+    assert_eq!(fixture.in_channel("C02").await["files_verdict"], json!({ "F01": "gone" }));
+}
+
+#[tokio::test]
+async fn a_deleted_file_is_marked_and_kept() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    bytes(&slack, "F01", b"hello").await;
+    fixture.fetch(&fixture.file("F01", json!({}))).await;
+    let clock = shared::clock::ManualClock::starting_at(shared::clock::TimestampMs(0));
+    let writer = MessageWriter::new(
+        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+        Arc::new(MemoryQueue::new(clock)),
+    );
+    let deleted = |file: Value| {
+        let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
+        crate::deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
+    };
+    let jobs = [deleted(json!("F01")), deleted(json!("F02")), deleted(json!("../F")), deleted(json!(null))];
+    let outcomes = writer.handle(&jobs).await;
+    assert_eq!(outcomes[..2], [Outcome::Done, Outcome::Done]);
+    assert!(outcomes[2..].iter().all(|outcome| matches!(outcome, Outcome::Quarantine(_))), "{outcomes:?}");
+    let row = fixture.row("F01").await;
+    assert_eq!((&row["deleted"], &row["state"]), (&json!(true), &json!("held")));
+    assert_eq!(fixture.row("F02").await, Value::Null);
+    assert_eq!(fixture.held(), [b"hello"]);
+}
+
+#[tokio::test]
+async fn what_was_erased_is_not_fetched_again() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let file = fixture.file("F01", json!({}));
+    let job = fixture.share("C01", &file).await;
+    let set_if_absent = [("erased".to_owned(), json!(true))].into_iter().collect();
+    let key = ItemKey::file(&team(), &FileId::parse("F01").unwrap());
+    fixture.archive.write(&Update { set_if_absent, ..Update::new(key) }).await.unwrap();
+    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert!(slack.received_requests().await.unwrap().is_empty() && fixture.held().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_file_job_is_put_aside() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let good = fixture.share("C01", &fixture.file("F01", json!({}))).await;
+    for body in [
+        "{\"v\":1,\"event\":{}}".to_owned(),
+        "{}".to_owned(),
+        encode_file("{\"team\":\"T1\"}"),
+        encode_file("[]"),
+        encode_file("{\"team\":\"T1\",\"channel\":\"../C\",\"ts\":\"1.000000\",\"object\":{\"id\":\"F1\"}}"),
+        shared::queue::job::encode_image("{\"team\":\"T1\",\"user\":\"U1\"}"),
+        shared::queue::job::encode_image("{\"team\":\"T1\",\"url\":\"https://x/\"}"),
+    ] {
+        let outcome = fixture.handle(&shared::queue::Delivery { body: body.clone(), ..good.clone() }).await;
+        assert!(matches!(outcome, Outcome::Quarantine(_)), "{body}: {outcome:?}");
+    }
+    let newer = shared::queue::Delivery { body: "{\"v\":2}".into(), ..good };
+    assert!(matches!(fixture.handle(&newer).await, Outcome::Retry(_)), "a newer worker will know");
+}

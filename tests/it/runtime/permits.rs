@@ -1,0 +1,79 @@
+//! A worker that may do only so much.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::queue::{Delivery, QueueName};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep};
+use workers::runtime::{self, Outcome, Ports, Worker};
+
+use super::fixture::{Fixture, Scripted, done, settings};
+
+struct Permitted {
+    inner: Arc<Scripted>,
+    permits: Semaphore,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Worker for Permitted {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn queue(&self) -> QueueName {
+        self.inner.queue()
+    }
+
+    fn max_batch(&self) -> usize {
+        1
+    }
+
+    async fn permit(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.permits.acquire().await.unwrap().forget();
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        self.inner.handle(jobs).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
+    let fixture = Fixture::new();
+    let worker = Arc::new(Permitted {
+        inner: Scripted::new(|_, _| done()),
+        permits: Semaphore::new(2),
+        asked: AtomicUsize::new(0),
+    });
+    let (stop, shutdown) = watch::channel(false);
+    let ports = Ports {
+        queue: Arc::clone(&fixture.queue),
+        archive: Arc::clone(&fixture.archive),
+        clock: Arc::clone(&fixture.clock),
+    };
+    let running =
+        tokio::spawn(runtime::run(Arc::clone(&worker) as Arc<dyn Worker>, ports, settings(), shutdown));
+    // Many receives that bring nothing.
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(worker.asked.load(Ordering::SeqCst), 1);
+
+    fixture.send(&["a1", "b1", "c1"]).await;
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(worker.inner.done(), ["a1", "b1"]);
+    let depth = fixture.queue.depth(QueueName::Events.into()).await.unwrap();
+    assert_eq!((depth.waiting, depth.in_flight), (1, 0), "what has no permit costs no lease");
+
+    worker.permits.add_permits(1);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(worker.inner.done(), ["a1", "b1", "c1"]);
+
+    let began = Instant::now();
+    stop.send_replace(true);
+    running.await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "nobody waits for a permit at the end");
+}

@@ -1,0 +1,232 @@
+//! The client of Slack's Web API against a Slack that misbehaves.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::slack::ids::TeamId;
+use shared::slack::web::tokens::TokenTable;
+use shared::slack::web::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
+use tests::fake_slack::{FakeSlack, Workspace, one_token, refusal, tokens};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use wiremock::ResponseTemplate;
+
+const TOKEN: &str = "xoxb-1-hidden";
+
+fn team(id: &str) -> TeamId {
+    TeamId::parse(id).unwrap()
+}
+
+async fn slack() -> FakeSlack {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, Workspace::of("T1", 3, 0));
+    slack
+}
+
+async fn list(api: &WebApi) -> Result<Value, ApiError> {
+    api.call(&team("T1"), Method::UsersList, &[]).await?.read()
+}
+
+fn limited(retry_after: &str) -> ResponseTemplate {
+    ResponseTemplate::new(429).insert_header("retry-after", retry_after)
+}
+
+#[tokio::test]
+async fn a_call_carries_its_token_and_its_form_and_brings_slacks_clock() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    let reply = api.call(&team("T1"), Method::ConversationsList, &[("cursor", "a=&b"), ("limit", "2")]).await;
+    let reply = reply.unwrap();
+    assert_eq!(reply.date().unwrap().as_str(), "1700000000.000000");
+    #[derive(Deserialize)]
+    struct Listed {
+        channels: Vec<Value>,
+    }
+    assert_eq!(reply.read::<Listed>().unwrap().channels.len(), 3);
+    let [identity, call] = &slack.calls()[..] else { panic!("{:?}", slack.calls()) };
+    assert_eq!((identity.method.as_str(), call.method.as_str()), ("auth.test", "conversations.list"));
+    assert_eq!((identity.token.as_str(), call.token.as_str()), (TOKEN, TOKEN));
+    assert_eq!(call.parameters["cursor"], "a=&b");
+}
+
+#[tokio::test]
+async fn a_short_pause_is_waited_out() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    slack.next("users.list", [limited("1")]);
+    let start = Instant::now();
+    list(&api).await.unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert_eq!(slack.called("users.list"), 2);
+}
+
+#[tokio::test]
+async fn a_long_pause_is_the_callers_and_holds_back_that_method_alone() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    slack.next("users.list", [limited("120")]);
+    for _ in 0..2 {
+        let error = list(&api).await.unwrap_err();
+        let ApiError::RateLimited { method: Method::UsersList, retry_after } = error else {
+            panic!("{error}")
+        };
+        assert!((118..=120).contains(&retry_after.as_secs()), "{retry_after:?}");
+    }
+    assert_eq!(slack.called("users.list"), 1, "what is held back is not asked");
+    api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn pauses_without_end_are_not_waited_out() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    slack.next("users.list", (0..9).map(|_| limited("0")));
+    assert!(matches!(list(&api).await, Err(ApiError::RateLimited { .. })));
+    assert_eq!(slack.called("users.list"), 4);
+    // The same, said in the body.
+    slack.next("emoji.list", [refusal("ratelimited").insert_header("retry-after", "300")]);
+    let error = api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap_err();
+    assert!(matches!(error, ApiError::RateLimited { retry_after, .. } if retry_after.as_secs() == 300));
+}
+
+#[tokio::test]
+async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    let body = |status: u16, body: &str| ResponseTemplate::new(status).set_body_string(body);
+    let cases = [
+        (body(500, "oops hidden"), "cannot be reached for users.list: HTTP 500"),
+        (body(503, r#"{"ok":true,"members":[]}"#), "HTTP 503"),
+        (body(302, "").insert_header("location", "https://evil.example/hidden"), "HTTP 302"),
+        (refusal("internal_error"), "cannot be reached"),
+        (body(200, "<html>hidden</html>"), "makes no sense"),
+        (body(200, "[true]"), "makes no sense"),
+        (body(200, ""), "makes no sense"),
+        (body(200, r#"{"ok":true"#), "makes no sense"),
+        (body(200, r#"{"ok":"hidden"}"#), "makes no sense"),
+        (body(200, r#"{"members":[]}"#), "makes no sense"),
+        (ResponseTemplate::new(200).set_body_bytes(b"{\"ok\":true,\"x\":\"\xff\"}".to_vec()), "UTF-8"),
+        (body(404, "hidden"), "makes no sense"),
+        (refusal("invalid_arguments"), "refused users.list: invalid_arguments"),
+        (refusal(&format!("no such token {TOKEN}")), "no reason given"),
+        (body(403, r#"{"ok":false}"#), "no reason given"),
+    ];
+    for (answer, expected) in cases {
+        slack.next("users.list", [answer]);
+        let error = list(&api).await.unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains("hidden") && !error.contains('\n'), "{error}");
+    }
+    let refused =
+        json!({ "ok": false, "error": "missing_scope", "needed": "emoji:read", "provided": "hidden" });
+    slack.refuse("emoji.list", refused);
+    let error = api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap_err();
+    assert_eq!(
+        error,
+        ApiError::Refused {
+            method: Method::EmojiList,
+            error: "missing_scope".into(),
+            needed: Some("emoji:read".into())
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_body_without_end_and_one_that_breaks_off_are_errors() {
+    // By hand: a well-behaved server cannot promise more than it sends.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: ApiUrl = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let serve = async {
+        let identity = r#"{"ok":true,"team_id":"T1"}"#;
+        for part in 0..3 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n";
+            let answer = match part {
+                0 => format!("{head}content-length: {}\r\n\r\n{identity}", identity.len()),
+                1 => format!("{head}content-length: 1000\r\n\r\n{{\"ok\":true,"),
+                _ => format!("{head}\r\n{{\"ok\":true,\"members\":\""),
+            };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            let endless = vec![b'x'; 1024 * 1024];
+            while part == 2 && stream.write_all(&endless).await.is_ok() {}
+        }
+    };
+    let ask = async {
+        let api = WebApi::new(url, one_token(TOKEN));
+        let broken_off = list(&api).await.unwrap_err();
+        assert!(matches!(broken_off, ApiError::Unreachable { .. }), "{broken_off}");
+        let endless = list(&api).await.unwrap_err();
+        assert!(endless.to_string().contains("longer than 16 MiB"), "{endless}");
+    };
+    tokio::join!(serve, ask);
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable_and_names_no_url() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let api = WebApi::new(format!("http://{address}/hidden/").parse().unwrap(), one_token(TOKEN));
+    let error = api.teams().await.unwrap_err();
+    assert!(matches!(error, ApiError::Unreachable { .. }), "{error}");
+    assert!(!error.to_string().contains("hidden"), "{error}");
+}
+
+#[tokio::test]
+async fn the_only_token_is_used_for_its_own_workspace_alone() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    assert_eq!(api.teams().await.unwrap(), [team("T1")]);
+    assert!(api.knows_token(&team("T1")).await.unwrap() && !api.knows_token(&team("T2")).await.unwrap());
+    let error = api.call(&team("T2"), Method::UsersList, &[]).await.unwrap_err();
+    assert_eq!(error, ApiError::NoToken(team("T2")));
+    assert_eq!(slack.calls().len(), 1, "Slack is asked once whose token it is, and nothing else");
+}
+
+#[tokio::test]
+async fn each_workspace_has_its_token_and_a_mix_up_is_noticed() {
+    let slack = slack().await;
+    slack.set("xoxb-2", Workspace::new("T2"));
+    let api = slack.client(tokens(&[("T1", TOKEN), ("T2", "xoxb-2"), ("T3", "xoxb-2")]));
+    for id in ["T1", "T2"] {
+        api.call(&team(id), Method::UsersList, &[]).await.unwrap();
+    }
+    let mixed_up = api.call(&team("T3"), Method::UsersList, &[]).await.unwrap_err();
+    assert_eq!(mixed_up, ApiError::WrongToken { team: team("T3"), owner: team("T2") });
+    let listed: Vec<_> = slack.calls().into_iter().filter(|call| call.method == "users.list").collect();
+    assert_eq!(listed.iter().map(|call| call.token.as_str()).collect::<Vec<_>>(), [TOKEN, "xoxb-2"]);
+    let none = api.call(&team("T4"), Method::UsersList, &[]).await.unwrap_err();
+    assert_eq!(none, ApiError::NoToken(team("T4")));
+}
+
+#[tokio::test]
+async fn a_table_of_tokens_that_changes_is_followed() {
+    let slack = slack().await;
+    slack.set("xoxb-new", Workspace::new("T1"));
+    let table: Arc<Mutex<Arc<TokenTable>>> = Arc::default();
+    let source = Arc::clone(&table);
+    let api = slack.client(Tokens::per_team(move || Arc::clone(&source.lock().unwrap())));
+    assert!(!api.has_tokens());
+    for token in [TOKEN, "xoxb-new"] {
+        let entry = (team("T1"), Token::parse(token).unwrap());
+        *table.lock().unwrap() = Arc::new(TokenTable::from([entry]));
+        assert!(api.has_tokens());
+        list(&api).await.unwrap();
+        assert_eq!(slack.calls().last().unwrap().token, token);
+    }
+}
+
+#[tokio::test]
+async fn calls_beyond_the_limit_wait_for_their_turn() {
+    let slack = slack().await;
+    let api = slack.client(one_token(TOKEN));
+    for _ in 0..20 {
+        list(&api).await.unwrap();
+    }
+    let next = tokio::time::timeout(Duration::from_millis(200), list(&api)).await;
+    assert!(next.is_err(), "the limit of tier 2 is used up");
+    assert_eq!(slack.called("users.list"), 20);
+}

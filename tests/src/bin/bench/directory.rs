@@ -1,0 +1,77 @@
+//! A large directory, brought in by a `channel-indexer` as it starts.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process;
+use anyhow::ensure;
+use tokio::process::Command;
+
+use crate::observer::Observer;
+use crate::report::{Goal, Section, figure, median, mib};
+use crate::slack::{self, Size};
+use crate::{Settings, machine, progress};
+
+const SIZE: Size = Size { channels: 10_000, users: 20_000 };
+const DEADLINE: Duration = Duration::from_secs(120);
+
+struct Run {
+    seconds: f64,
+    cpu_seconds: f64,
+    peak_mib: f64,
+}
+
+/// Syncs a new folder, and then the same folder again.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    let url = slack::start(SIZE).await?;
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("directory: round {round}"));
+        let data = machine::data_folder()?;
+        first.push(run(data.path(), &url, 1).await?);
+        again.push(run(data.path(), &url, 2).await?);
+    }
+    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+    let row = |what: &str, runs: &[Run]| {
+        let figures =
+            [of(runs, |run| run.seconds), of(runs, |run| run.cpu_seconds), of(runs, |run| run.peak_mib)];
+        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
+    };
+    Ok(Section {
+        title: "Bringing in the directory",
+        method: format!(
+            "{} channels and {} people, from a Slack in the same machine that answers at once: from the start of a \
+             `channel-indexer` to its finished sync, the other side's time included. Then again on the same folder, \
+             where nothing is new. Medians of {} rounds.",
+            SIZE.channels, SIZE.users, settings.rounds
+        ),
+        columns: &["folder", "seconds", "CPU seconds", "RSS peak MiB"],
+        rows: vec![row("new", &first), row("the same", &again)],
+        goals: vec![
+            Goal::at_most("a directory is brought in within", of(&first, |run| run.seconds), 5.0, " s"),
+            Goal::at_most("memory of it", of(&first, |run| run.peak_mib), 100.0, " MiB"),
+        ],
+    })
+}
+
+/// The nth start of an indexer on this folder.
+async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<Run> {
+    let started = Instant::now();
+    let mut command = Command::new(&binaries().channel_indexer);
+    command.args(["--slack-api-url", url]).arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN);
+    let indexer = process::worker(&mut command).await;
+    let observer = Observer::open(data)?;
+    indexer.says("the directory is synced", DEADLINE).await;
+    let elapsed = started.elapsed();
+    let usage = indexer.usage();
+    let (channels, users) = (observer.rows_of("channel")?, observer.rows_of("user")?);
+    ensure!(channels == SIZE.channels, "{channels} channels after sync {nth}");
+    ensure!(users == SIZE.users, "{users} people after sync {nth}");
+    ensure!(indexer.sigterm(Duration::from_secs(30)).await.success(), "the indexer did not end well");
+    Ok(Run {
+        seconds: elapsed.as_secs_f64(),
+        cpu_seconds: usage.cpu.as_secs_f64(),
+        peak_mib: mib(usage.peak_rss_kib),
+    })
+}

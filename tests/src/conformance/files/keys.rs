@@ -1,0 +1,69 @@
+//! A key is a place of its own, whatever it looks like.
+
+use std::collections::BTreeSet;
+
+use shared::files::FileKey;
+use shared::slack::ids::TeamId;
+
+use super::bench::{Bench, key, noise, shared};
+
+pub(super) async fn keys_that_begin_alike_are_told_apart(bench: Bench) {
+    let keys = [
+        key("F1"),
+        key("F12"),
+        shared("T1", "C1", "1700000000.000101", "F1"),
+        shared("T1", "C12", "1700000000.000100", "F1"),
+        shared("T12", "C1", "1700000000.000100", "F1"),
+        // Words that mean something to some systems are ids like any other.
+        key("CON"),
+        key("NUL"),
+    ];
+    for (seed, key) in (1..).zip(&keys) {
+        bench.put(key, &noise(seed, 100)).await;
+    }
+    for (seed, key) in (1..).zip(&keys) {
+        bench.expect(key, &noise(seed, 100)).await;
+    }
+}
+
+pub(super) async fn the_longest_key_is_a_key(bench: Bench) {
+    let longest = "Z".repeat(30);
+    let key = shared(&longest, &longest, "999999999999.999999", &longest);
+    let content = noise(1, 100);
+    bench.put(&key, &content).await;
+    bench.expect(&key, &content).await;
+}
+
+pub(super) async fn an_image_is_known_by_its_url(bench: Bench) {
+    let image = |team: &str, url: &str| FileKey::image(&TeamId::parse(team).unwrap(), url);
+    let urls = [
+        "https://a/x.png",
+        "https://a/x.png?",
+        "https://a/X.png",
+        "../../../etc/passwd",
+        "",
+        &"x".repeat(100_000),
+    ];
+    for (seed, url) in (1..).zip(urls) {
+        bench.put(&image("T1", url), &noise(seed, 100)).await;
+    }
+    for (seed, url) in (1..).zip(urls) {
+        bench.expect(&image("T1", url), &noise(seed, 100)).await;
+        assert_eq!(bench.get(&image("T2", url)).await, None);
+    }
+}
+
+pub(super) async fn every_file_has_a_uri_of_its_own(bench: Bench) {
+    let keys = [key("F1"), key("F2"), shared("T2", "C1", "1700000000.000100", "F1")];
+    let uris: BTreeSet<String> = keys.iter().map(|key| bench.fixture.files.uri(key)).collect();
+    assert_eq!(uris.len(), keys.len());
+    for uri in &uris {
+        let (scheme, rest) = uri.split_once("://").unwrap();
+        assert!(scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{uri}");
+        assert!(rest.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}");
+    }
+    // Known before, and the same after.
+    let before = bench.fixture.files.uri(&keys[0]);
+    bench.put(&keys[0], &noise(1, 1)).await;
+    assert_eq!(bench.fixture.files.uri(&keys[0]), before);
+}

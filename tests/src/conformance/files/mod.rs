@@ -1,0 +1,58 @@
+//! The files port's contract.
+
+mod bench;
+mod concurrency;
+mod keys;
+mod publishing;
+mod reading;
+
+use std::sync::Arc;
+
+use shared::files::Files;
+
+use super::Keep;
+use super::run::{cases, run_all};
+use bench::Bench;
+
+/// An empty store.
+pub struct FilesFixture {
+    /// The store.
+    pub files: Arc<dyn Files>,
+    /// What must live as long.
+    pub keep: Keep,
+}
+
+/// Runs every case on a fixture of its own.
+///
+/// # Panics
+/// With the names of the cases that fail.
+pub async fn suite(mut fixture: impl FnMut() -> FilesFixture) {
+    let cases = cases![
+        reading::{
+            a_store_is_ready,
+            what_was_never_written_is_not_there,
+            an_empty_file_is_a_file,
+            bytes_come_back_whatever_the_chunks,
+            many_mebibytes_come_back,
+            a_file_is_read_by_many_at_once,
+        },
+        publishing::{
+            nothing_is_visible_before_it_is_published,
+            a_dropped_writer_leaves_nothing,
+            what_is_there_is_never_replaced,
+            a_file_that_is_being_read_stays_whole,
+            a_writer_that_lost_can_be_followed_by_another,
+        },
+        concurrency::{
+            one_of_many_publishers_is_new,
+            files_written_at_once_do_not_mix,
+        },
+        keys::{
+            keys_that_begin_alike_are_told_apart,
+            the_longest_key_is_a_key,
+            an_image_is_known_by_its_url,
+            every_file_has_a_uri_of_its_own,
+        },
+    ];
+    run_all(cases, || Bench { fixture: fixture() }).await;
+}

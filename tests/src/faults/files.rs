@@ -1,0 +1,156 @@
+//! A store of files that follows a plan, and one that dies.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+
+use super::crash::CrashPoint;
+use super::plan::{Fault, Method, Plan, Progress, REASON};
+
+/// What happens at each step.
+#[derive(Clone)]
+enum Steps {
+    Planned(Arc<Progress>),
+    Until(Arc<CrashPoint>),
+}
+
+impl Steps {
+    async fn step<T>(
+        &self,
+        method: Method,
+        done: impl Future<Output = Result<T, FilesError>>,
+    ) -> Result<T, FilesError> {
+        let fault = match self {
+            Self::Planned(progress) => progress.next(method),
+            Self::Until(point) => {
+                point.step().map_err(FilesError::Unavailable)?;
+                None
+            }
+        };
+        let failed = || Err(FilesError::Unavailable(REASON.into()));
+        match fault {
+            None => done.await,
+            Some(Fault::Delay(by)) => {
+                tokio::time::sleep(by).await;
+                done.await
+            }
+            Some(Fault::FailBefore | Fault::FailEntry(_)) => failed(),
+            Some(Fault::FailAfter) => {
+                drop(done.await);
+                failed()
+            }
+        }
+    }
+}
+
+/// A store some of whose steps go wrong: of its own, and of the files that are written or read through it.
+pub struct FaultyFiles {
+    inner: Arc<dyn Files>,
+    steps: Steps,
+}
+
+impl FaultyFiles {
+    /// `inner`, but for what the plan says.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Files>, plan: Plan) -> Self {
+        Self { inner, steps: Steps::Planned(Arc::new(Progress::new(plan))) }
+    }
+
+    /// `inner` as a process sees it that dies at the crash point.
+    #[must_use]
+    pub fn until(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
+        Self { inner, steps: Steps::Until(point) }
+    }
+}
+
+#[async_trait]
+impl Files for FaultyFiles {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+        let inner = self.steps.step(Method::CreateFile, self.inner.create(key)).await?;
+        Ok(Box::new(FaultyWriter { inner, steps: self.steps.clone() }))
+    }
+
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+        let inner = self.steps.step(Method::OpenFile, self.inner.open(key)).await?;
+        let steps = self.steps.clone();
+        Ok(inner.map(|inner| Box::new(FaultyReader { inner, steps }) as Box<dyn Reader>))
+    }
+
+    fn uri(&self, key: &FileKey) -> String {
+        self.inner.uri(key)
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
+        self.steps.step(Method::Ready, self.inner.ready()).await
+    }
+}
+
+struct FaultyWriter {
+    inner: Box<dyn Writer>,
+    steps: Steps,
+}
+
+#[async_trait]
+impl Writer for FaultyWriter {
+    async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
+        self.steps.step(Method::WriteFile, self.inner.write(chunk)).await
+    }
+
+    async fn publish(self: Box<Self>) -> Result<Published, FilesError> {
+        self.steps.step(Method::PublishFile, self.inner.publish()).await
+    }
+}
+
+struct FaultyReader {
+    inner: Box<dyn Reader>,
+    steps: Steps,
+}
+
+#[async_trait]
+impl Reader for FaultyReader {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
+        self.steps.step(Method::ReadFile, self.inner.next()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::slack::ids::TeamId;
+
+    use super::*;
+    use crate::memory::files::MemoryFiles;
+
+    /// What a plan does to one file: whether publishing it was answered and whether it is there.
+    async fn publish_one(files: impl FnOnce(Arc<dyn Files>) -> FaultyFiles) -> (bool, bool) {
+        let memory = MemoryFiles::new();
+        let files = files(Arc::new(memory.clone()));
+        let key = FileKey::image(&TeamId::parse("T1").unwrap(), "https://x/");
+        let write = async {
+            let mut writer = files.create(&key).await?;
+            writer.write(Bytes::from_static(b"abc")).await?;
+            writer.publish().await
+        };
+        (write.await.is_ok(), !memory.published().is_empty())
+    }
+
+    #[tokio::test]
+    async fn a_step_fails_before_or_after_it_is_done() {
+        let planned = |plan| publish_one(|inner| FaultyFiles::new(inner, plan));
+        assert_eq!(planned(Plan::none()).await, (true, true));
+        assert_eq!(planned(Plan::fail_before(3)).await, (false, false));
+        assert_eq!(planned(Plan::fail_after(3)).await, (false, true));
+        assert_eq!(
+            planned(Plan::none().and(Method::WriteFile, 1..=1, Fault::FailBefore)).await,
+            (false, false)
+        );
+        let dying = |steps| publish_one(move |inner| FaultyFiles::until(inner, CrashPoint::after(steps)));
+        assert_eq!(dying(2).await, (false, false));
+        assert_eq!(dying(3).await, (true, true));
+    }
+}

@@ -1,0 +1,98 @@
+//! The files port on one map.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+
+/// A file is read in pieces of this size.
+const CHUNK_BYTES: usize = 1024;
+
+/// Files that live as long as the process.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryFiles {
+    published: Arc<Mutex<BTreeMap<FileKey, Bytes>>>,
+}
+
+impl MemoryFiles {
+    /// No files.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Everything that is published, in the order of the keys: what two runs are compared by.
+    #[must_use]
+    pub fn published(&self) -> BTreeMap<FileKey, Bytes> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FileKey, Bytes>> {
+        // Every change is one insert, so a panic elsewhere leaves a whole map.
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Files for MemoryFiles {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+        Ok(Box::new(MemoryWriter { files: self.clone(), key: key.clone(), written: BytesMut::new() }))
+    }
+
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+        let file = self.lock().get(key).cloned();
+        let reader =
+            |rest: Bytes| Box::new(MemoryReader { size_bytes: rest.len() as u64, rest }) as Box<dyn Reader>;
+        Ok(file.map(reader))
+    }
+
+    fn uri(&self, key: &FileKey) -> String {
+        format!("memory://files/{key}")
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
+        Ok(())
+    }
+}
+
+struct MemoryWriter {
+    files: MemoryFiles,
+    key: FileKey,
+    written: BytesMut,
+}
+
+#[async_trait]
+impl Writer for MemoryWriter {
+    async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
+        self.written.extend_from_slice(&chunk);
+        Ok(())
+    }
+
+    async fn publish(self: Box<Self>) -> Result<Published, FilesError> {
+        let mut published = self.files.lock();
+        if published.contains_key(&self.key) {
+            return Ok(Published::AlreadyThere);
+        }
+        published.insert(self.key.clone(), self.written.clone().freeze());
+        Ok(Published::New)
+    }
+}
+
+struct MemoryReader {
+    rest: Bytes,
+    size_bytes: u64,
+}
+
+#[async_trait]
+impl Reader for MemoryReader {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
+        let chunk = self.rest.split_to(self.rest.len().min(CHUNK_BYTES));
+        Ok((!chunk.is_empty()).then_some(chunk))
+    }
+}
