@@ -70,8 +70,10 @@ impl Composition {
             joiner,
             downloads: slack.downloads,
         };
+        // Shared settings are also how the workers know of each other's pressure.
+        let settings = Settings::default();
         for worker in workers::registry(equipment) {
-            workers.spawn(runtime::run(worker, ports.clone(), Settings::default(), no_more_jobs.clone()));
+            workers.spawn(runtime::run(worker, ports.clone(), settings.clone(), no_more_jobs.clone()));
         }
         let directory =
             DirectorySync::new(slack.api, Arc::clone(&backend.archive), Arc::clone(&backend.queue));

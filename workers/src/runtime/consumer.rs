@@ -3,13 +3,18 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use shared::queue::{QueueRef, ReceiveRequest};
+use shared::queue::{QueueName, QueueRef, ReceiveRequest};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::batch::{self, Context};
 use super::{Ports, Settings, Worker, dead_letters, gauges};
+
+/// Messages are pressing where a receive brings this share of the most it may: the queue hands out half of what is ready
+/// and leaves the other half to the next receive.
+const PRESSING_SHARE: usize = 4;
 
 /// Runs a worker until `shutdown` becomes true, then lets its batches finish within the drain deadline.
 pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shutdown: watch::Receiver<bool>) {
@@ -33,6 +38,7 @@ async fn consume(
         visibility_timeout: settings.visibility_timeout,
         wait: settings.wait,
     };
+    let is_messages = worker.queue() == QueueName::Events;
     let slots = Arc::new(Semaphore::new(settings.slots));
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
@@ -66,10 +72,21 @@ async fn consume(
             Ok(deliveries) => {
                 failed_receives = 0;
                 permitted = false;
+                if is_messages && deliveries.len() >= request.max / PRESSING_SHARE {
+                    context.settings.pressure.note();
+                }
                 let context = Arc::clone(&context);
                 batches.spawn(async move {
+                    let began = Instant::now();
                     batch::run(&context, deliveries).await;
-                    drop(slot);
+                    if !is_messages {
+                        // The batch has ended, so no shutdown waits for this: only its slot does.
+                        let (step, pressure) = (began.elapsed(), context.settings.pressure.clone());
+                        tokio::spawn(async move {
+                            pressure.rest_after(step).await;
+                            drop(slot);
+                        });
+                    }
                 });
             }
             Err(error) => {

@@ -5,6 +5,7 @@
 //! * [`batch`] runs one received batch; [`lease`] keeps it leased meanwhile.
 //! * [`attempts`] finds jobs that crash their handler.
 //! * [`settle`] turns outcomes into what the queue is told; [`conclude`] tells it.
+//! * [`pressure`] lets messages go first where several workers share a process.
 //! * [`dead_letters`] empties dead-letter queues into quarantine; [`gauges`] reports depths.
 
 mod attempts;
@@ -15,6 +16,7 @@ mod consumer;
 mod dead_letters;
 mod gauges;
 mod lease;
+mod pressure;
 mod settings;
 mod settle;
 
@@ -27,6 +29,7 @@ use shared::clock::SharedClock;
 use shared::queue::{Delivery, Queue, QueueName};
 
 pub use consumer::run;
+pub use pressure::Pressure;
 pub use settings::Settings;
 
 /// What a worker and its runtime may touch.

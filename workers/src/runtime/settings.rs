@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Pressure;
+
 /// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub gauge_interval: Duration,
     /// Seeds the jitter of backoffs.
     pub seed: u64,
+    /// Shared by the workers of a process, so that messages go first.
+    pub pressure: Pressure,
 }
 
 impl Default for Settings {
@@ -40,6 +44,7 @@ impl Default for Settings {
             drain_deadline: Duration::from_secs(8),
             gauge_interval: Duration::from_secs(5),
             seed: fastrand::u64(..),
+            pressure: Pressure::default(),
         }
     }
 }

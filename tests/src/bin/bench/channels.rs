@@ -17,7 +17,7 @@ use crate::observer::Observer;
 use crate::report::{Goal, Section, figure, median, mib};
 use crate::{Settings, machine, progress};
 
-const EVENTS: usize = 10_000;
+pub(crate) const EVENTS: usize = 10_000;
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Sent at once: what a full transaction holds.
 const SENT_AT_ONCE: usize = 1000;
@@ -74,7 +74,8 @@ fn told(n: usize, channels: usize) -> Value {
     }
 }
 
-async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
+/// Queues [`EVENTS`] events of so many channels.
+pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
     let database = Database::open(data, SystemClock::shared())?;
     let messages: Vec<Outgoing> = (0..EVENTS)
         .flat_map(|n| {

@@ -1,5 +1,6 @@
 //! A backlog filled through `ingest` with no worker, then worked off by one `message-writer`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::pool::Pool;
 use crate::report::{Goal, Section, figure, median, mib};
 use crate::{Settings, machine, progress};
 
-const DEADLINE: Duration = Duration::from_secs(300);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
 struct Run {
     per_second: f64,
@@ -51,9 +52,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
-    let data = machine::data_folder()?;
-    let ingest = process::ingest(data.path()).await;
+/// Queues every request of the pool.
+pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<()> {
+    let ingest = process::ingest(data).await;
     let load = Load {
         range: 0..pool.len(),
         again: false,
@@ -64,7 +65,12 @@ async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
     let driven = drive(ingest.address, pool, load, None).await?;
     ensure!(driven.acked == pool.len(), "only {} of {} were acked", driven.acked, pool.len());
     ensure!(ingest.process.sigterm(Duration::from_secs(30)).await.success(), "ingest did not end well");
+    Ok(())
+}
 
+async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
+    let data = machine::data_folder()?;
+    fill(data.path(), pool, settings).await?;
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());

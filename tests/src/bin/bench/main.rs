@@ -2,6 +2,7 @@
 
 mod acks;
 mod baseline;
+mod beside;
 mod channels;
 mod connection;
 mod directory;
@@ -71,6 +72,8 @@ enum What {
     Flat,
     /// How fast channel events are folded
     Channels,
+    /// Whether channels and files slow messages down
+    Beside,
     /// How long a large directory takes
     Directory,
     /// How fast files are fetched, and in how much memory
@@ -114,6 +117,7 @@ fn main() -> anyhow::Result<()> {
         | What::Sustained
         | What::Flat
         | What::Channels
+        | What::Beside
         | What::Directory
         | What::Files
         | What::Startup
@@ -149,6 +153,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Channels) {
         report.add(channels::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Beside) {
+        report.add(beside::measure(settings).await?);
     }
     if all || matches!(args.what, What::Directory) {
         report.add(directory::measure(settings).await?);

@@ -1,0 +1,85 @@
+//! Messages first: while a backlog of messages is worked off in this process, its other workers take small steps.
+//!
+//! They share its processors and its writer thread. Nothing of theirs is lost by waiting, and none of them stops.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// A backlog brings a full batch every few milliseconds; without one for so long, it is gone.
+const PRESSING_FOR: Duration = Duration::from_millis(250);
+
+/// How often somebody who waits looks whether the backlog is gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// After a step, a worker rests for so many times as long: three slots of two workers then take a fifth of one
+/// processor together.
+const REST: u32 = 30;
+
+/// A step that took long, such as a large file, spent its time waiting for others.
+const LONGEST_REST: Duration = Duration::from_secs(3);
+
+/// Whether messages are pressing; shared by the workers of one process.
+#[derive(Debug, Clone, Default)]
+pub struct Pressure(Arc<Mutex<Option<Instant>>>);
+
+impl Pressure {
+    /// There was more to receive than one batch takes.
+    pub(super) fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn is_pressing(&self) -> bool {
+        let noted = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.is_some_and(|noted| noted.elapsed() < PRESSING_FOR)
+    }
+
+    /// Rests after a step that took this long, for as long as messages are pressing.
+    pub(super) async fn rest_after(&self, step: Duration) {
+        let until = Instant::now() + (step * REST).min(LONGEST_REST);
+        while self.is_pressing() && Instant::now() < until {
+            sleep(LOOK_AGAIN.min(until - Instant::now())).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_rests_without_a_backlog_or_longer_than_it_lasts() {
+        let pressure = Pressure::default();
+        let began = Instant::now();
+        pressure.rest_after(Duration::from_millis(100)).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+
+        pressure.note();
+        pressure.rest_after(Duration::from_millis(100)).await;
+        assert!(
+            (PRESSING_FOR..PRESSING_FOR + LOOK_AGAIN).contains(&began.elapsed()),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backlog_that_lasts_leaves_everybody_a_share() {
+        let pressure = Pressure::default();
+        let pressing = pressure.clone();
+        let backlog = tokio::spawn(async move {
+            loop {
+                pressing.note();
+                sleep(Duration::from_millis(10)).await;
+            }
+        });
+        tokio::task::yield_now().await;
+        let began = Instant::now();
+        pressure.rest_after(Duration::from_millis(10)).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(10) * REST);
+        pressure.rest_after(Duration::from_secs(60)).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(10) * REST + LONGEST_REST);
+        backlog.abort();
+    }
+}
