@@ -11,8 +11,6 @@ pub enum Method {
     ConversationsList,
     /// Joins a public channel.
     ConversationsJoin,
-    /// One channel.
-    ConversationsInfo,
     /// The people of a workspace.
     UsersList,
     /// The custom emoji of a workspace.
@@ -29,7 +27,6 @@ impl Method {
             Self::AuthTest => "auth.test",
             Self::ConversationsList => "conversations.list",
             Self::ConversationsJoin => "conversations.join",
-            Self::ConversationsInfo => "conversations.info",
             Self::UsersList => "users.list",
             Self::EmojiList => "emoji.list",
             Self::FilesInfo => "files.info",
@@ -45,7 +42,7 @@ impl Method {
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
         match self {
             Self::ConversationsList | Self::UsersList | Self::EmojiList => TIER_2,
-            Self::ConversationsJoin | Self::ConversationsInfo => TIER_3,
+            Self::ConversationsJoin => TIER_3,
             Self::FilesInfo | Self::AuthTest => TIER_4,
         }
     }
