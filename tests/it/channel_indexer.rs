@@ -55,9 +55,7 @@ impl Fixture {
     }
 
     async fn mark(&self, channel: &str) {
-        let mark = Update::new(ItemKey::public_mark(&team(), &id(channel)));
-        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-        self.archive.write(&Update { set_if_absent, ..mark }).await.unwrap();
+        self.archive.write(&Update::mark(ItemKey::public_mark(&team(), &id(channel)))).await.unwrap();
     }
 }
 

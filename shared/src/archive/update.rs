@@ -75,6 +75,13 @@ impl Update {
         }
     }
 
+    /// An update that marks: from then on the item exists. Marks are never unset.
+    #[must_use]
+    pub fn mark(key: ItemKey) -> Self {
+        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
+        Self { set_if_absent, ..Self::new(key) }
+    }
+
     /// The attributes of the item this update would make where there is none, in no particular order; `None` where its
     /// guard needs something stored. What [`Update::apply`] says of nothing, without a copy.
     #[must_use]

@@ -116,8 +116,7 @@ async fn archive() -> Arc<MemoryArchive> {
     let memory = Arc::new(MemoryArchive::new());
     for channel in CHANNELS {
         let mark = ItemKey::public_mark(&team(), &ChannelId::parse(channel).unwrap());
-        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-        memory.write(&Update { set_if_absent, ..Update::new(mark) }).await.unwrap();
+        memory.write(&Update::mark(mark)).await.unwrap();
     }
     memory
 }

@@ -162,8 +162,7 @@ impl ChannelIndexer {
         }
         let listed = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(team) = brought.team.as_ref().filter(|team| !listed().contains(*team)) {
-            let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-            self.archive.write(&Update { set_if_absent, ..Update::new(ItemKey::team(team)) }).await?;
+            self.archive.write(&Update::mark(ItemKey::team(team))).await?;
             listed().insert(team.clone());
         }
         Ok(())

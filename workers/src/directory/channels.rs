@@ -110,12 +110,7 @@ impl DirectorySync {
             events.iter().map(|event| ItemKey::public_mark(event.team(), event.channel())).collect();
         let marks = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
         let missing = keys.into_iter().zip(marks).filter(|(_, mark)| mark.is_none());
-        let updates: Vec<Vec<Update>> = missing
-            .map(|(key, _)| {
-                let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-                vec![Update { set_if_absent, ..Update::new(key) }]
-            })
-            .collect();
+        let updates: Vec<Vec<Update>> = missing.map(|(key, _)| vec![Update::mark(key)]).collect();
         write(&*self.archive, &updates).await?;
         Ok(())
     }

@@ -60,8 +60,7 @@ impl DirectorySync {
     async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
         let key = ItemKey::team(team);
         if self.archive.get(&key).await?.is_none() {
-            let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-            self.archive.write(&Update { set_if_absent, ..Update::new(key) }).await?;
+            self.archive.write(&Update::mark(key)).await?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
+use shared::slack::web::limits::RuntimeClock;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The rate is smoothed over so much of a minute: that share of it may be asked for at once.
@@ -45,7 +46,7 @@ impl State {
 
 impl Permits {
     pub(super) fn new(per_minute: NonZeroU32) -> Self {
-        let clock = RuntimeClock(Instant::now());
+        let clock = RuntimeClock::default();
         let burst = NonZeroU32::new(per_minute.get() / BURSTS_PER_MINUTE).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_minute(per_minute).allow_burst(burst);
         Self { limiter: RateLimiter::direct_with_clock(quota, clock.clone()), clock, state: Mutex::default() }
@@ -139,18 +140,6 @@ impl Drop for Permit<'_> {
         if self.unused {
             self.permits.lock().spare += 1;
         }
-    }
-}
-
-/// The runtime's own clock, so that waiting and measuring agree, on a test's paused clock too.
-#[derive(Debug, Clone)]
-struct RuntimeClock(Instant);
-
-impl Clock for RuntimeClock {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        self.0.elapsed().into()
     }
 }
 

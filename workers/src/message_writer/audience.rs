@@ -105,8 +105,7 @@ impl Audiences {
         if self.remembers(&key) {
             return Ok(());
         }
-        let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
-        archive.write(&Update { set_if_absent, ..Update::new(key.clone()) }).await?;
+        archive.write(&Update::mark(key.clone())).await?;
         self.remember(key);
         Ok(())
     }

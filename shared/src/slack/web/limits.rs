@@ -34,7 +34,7 @@ struct Lane {
 
 impl Limits {
     pub(super) fn new() -> Self {
-        Self { clock: RuntimeClock(Instant::now()), lanes: Mutex::default() }
+        Self { clock: RuntimeClock::default(), lanes: Mutex::default() }
     }
 
     /// Waits for a permit, unless Slack asked for a longer pause than `patience`: then that is the answer.
@@ -80,9 +80,15 @@ impl Limits {
     }
 }
 
-/// The runtime's own clock, so that waiting and measuring agree, on a test's paused clock too.
+/// The runtime's own clock for a limiter, so that waiting and measuring agree, on a test's paused clock too.
 #[derive(Debug, Clone)]
-struct RuntimeClock(Instant);
+pub struct RuntimeClock(Instant);
+
+impl Default for RuntimeClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
 
 impl Clock for RuntimeClock {
     type Instant = Nanos;

@@ -9,7 +9,7 @@ pub mod download;
 pub mod error;
 pub mod hosts;
 mod http;
-mod limits;
+pub mod limits;
 pub mod method;
 pub mod reply;
 pub mod tokens;
