@@ -5,8 +5,10 @@
 
 pub mod channel_indexer;
 pub mod directory;
+mod event_job;
 mod failure;
 pub mod file_downloader;
+mod marks;
 pub mod message_writer;
 #[cfg(feature = "embedded")]
 pub mod process;

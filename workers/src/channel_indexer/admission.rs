@@ -9,6 +9,8 @@ use shared::rules::Event;
 use shared::rules::channel::ChannelEvent;
 use shared::slack::ids::{ChannelId, TeamId};
 
+use crate::marks::Marks;
+
 /// Judges the events of one batch: one that lets its channel in lets in what follows it.
 #[derive(Default)]
 pub(super) struct Admission {
@@ -21,6 +23,7 @@ impl Admission {
     pub(super) async fn admits(
         &mut self,
         archive: &dyn Archive,
+        marks: &Marks,
         event: &Event<'_>,
         told: &ChannelEvent,
     ) -> Result<bool, ArchiveError> {
@@ -30,7 +33,7 @@ impl Admission {
         let channel = (told.team().clone(), told.channel().clone());
         let admitted = says_public(event)
             || self.admitted.contains(&channel)
-            || is_marked(archive, told).await?
+            || marks.is_set(archive, &ItemKey::public_mark(told.team(), told.channel())).await?
             || has_rows(archive, told).await?;
         if admitted {
             self.admitted.extend(told.channels().map(|channel| (told.team().clone(), channel.clone())));
@@ -53,11 +56,6 @@ fn says_public(event: &Event<'_>) -> bool {
         }
         Some(_) | None => false,
     }
-}
-
-async fn is_marked(archive: &dyn Archive, told: &ChannelEvent) -> Result<bool, ArchiveError> {
-    let mark = archive.get(&ItemKey::public_mark(told.team(), told.channel())).await?;
-    Ok(mark.is_some_and(|mark| !mark.is_erased()))
 }
 
 async fn has_rows(archive: &dyn Archive, told: &ChannelEvent) -> Result<bool, ArchiveError> {

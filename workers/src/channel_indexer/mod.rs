@@ -6,23 +6,21 @@
 mod admission;
 mod store;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, ItemKey, Update};
-use shared::queue::job::Job;
-use shared::queue::route::INVALID_GROUP;
 use shared::queue::{Delivery, QueueName};
 use shared::rules::channel::{ChannelEvent, index};
 use shared::rules::{Event, Malformed, gap};
-use shared::slack::envelope::Envelope;
 use shared::slack::ids::TeamId;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
 use crate::directory::Joiner;
+use crate::event_job;
 use crate::failure::Failure;
+use crate::marks::Marks;
 use crate::runtime::{Outcome, Worker};
 
 use admission::Admission;
@@ -40,8 +38,7 @@ pub struct ChannelIndexer {
     archive: Arc<dyn Archive>,
     joiner: Option<Joiner>,
     shard_bytes: usize,
-    /// Workspaces that are listed already.
-    listed: Mutex<HashSet<TeamId>>,
+    marks: Marks,
 }
 
 impl ChannelIndexer {
@@ -49,7 +46,7 @@ impl ChannelIndexer {
     /// messages only from channels the app is in.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, joiner: Option<Joiner>) -> Self {
-        Self { archive, joiner, shard_bytes: index::SHARD_BYTES, listed: Mutex::default() }
+        Self { archive, joiner, shard_bytes: index::SHARD_BYTES, marks: Marks::default() }
     }
 
     /// With shards of another size: tests have small ones.
@@ -60,13 +57,7 @@ impl ChannelIndexer {
 
     /// What a job brings.
     async fn admit(&self, job: &Delivery, admission: &mut Admission) -> Result<Brought, Failure> {
-        if job.group.as_str() == INVALID_GROUP {
-            return Err(Failure::Permanent("an id does not have Slack's shape".into()));
-        }
-        let decoded = Job::decode(&job.body)?;
-        let raw = decoded.event.ok_or_else(|| Failure::Permanent("the job has no event".into()))?;
-        let envelope =
-            Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
+        let (raw, envelope) = event_job::read(job)?;
         if envelope.kind.as_deref() == Some("app_rate_limited") {
             let missing = Malformed::Missing { event: "app_rate_limited", field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -87,7 +78,7 @@ impl ChannelIndexer {
             return Ok(Brought::default());
         }
         if let Some(told) = told {
-            if !admission.admits(&*self.archive, &event, &told).await? {
+            if !admission.admits(&*self.archive, &self.marks, &event, &told).await? {
                 counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
                 return Ok(Brought::default());
             }
@@ -160,10 +151,8 @@ impl ChannelIndexer {
         if let Some(gap) = &brought.gap {
             archive::write(&*self.archive, gap).await?;
         }
-        let listed = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(team) = brought.team.as_ref().filter(|team| !listed().contains(*team)) {
-            self.archive.write(&Update::mark(ItemKey::team(team))).await?;
-            listed().insert(team.clone());
+        if let Some(team) = &brought.team {
+            self.marks.ensure(&*self.archive, ItemKey::team(team)).await?;
         }
         Ok(())
     }

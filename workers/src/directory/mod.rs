@@ -27,12 +27,15 @@ use shared::slack::web::WebApi;
 pub use joiner::{Asked, Joiner};
 pub use report::{Report, SyncError};
 
+use crate::marks::Marks;
+
 /// Brings the directory of workspaces into the archive.
 pub struct DirectorySync {
     api: Arc<WebApi>,
     archive: Arc<dyn Archive>,
     queue: Arc<dyn Queue>,
     shard_bytes: usize,
+    marks: Marks,
     pictures: pictures::Pictures,
 }
 
@@ -40,7 +43,14 @@ impl DirectorySync {
     /// A sync into this archive; pictures to be fetched go to the queue.
     #[must_use]
     pub fn new(api: Arc<WebApi>, archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
-        Self { api, archive, queue, shard_bytes: index::SHARD_BYTES, pictures: pictures::Pictures::default() }
+        Self {
+            api,
+            archive,
+            queue,
+            shard_bytes: index::SHARD_BYTES,
+            marks: Marks::default(),
+            pictures: pictures::Pictures::default(),
+        }
     }
 
     /// With shards of another size: tests have small ones.

@@ -58,11 +58,7 @@ impl DirectorySync {
 
     /// Lists the workspace, so that readers find it without scanning.
     async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
-        let key = ItemKey::team(team);
-        if self.archive.get(&key).await?.is_none() {
-            self.archive.write(&Update::mark(key)).await?;
-        }
-        Ok(())
+        Ok(self.marks.ensure(&*self.archive, ItemKey::team(team)).await?)
     }
 }
 

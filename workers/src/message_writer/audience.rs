@@ -3,18 +3,13 @@
 //! The mark `meta#{team}#public` / `{channel}` is set by any public event and by a conversion to private. It is never
 //! unset, so its presence may be remembered; its absence is asked for every time.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
+use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use shared::queue::route::Audience;
 use shared::rules::Event;
 use shared::slack::ids::{ChannelId, TeamId};
 
 use crate::failure::Failure;
-
-/// Rows remembered as written. Beyond it everything is forgotten and asked for again.
-const MAX_REMEMBERED: usize = 100_000;
+use crate::marks::Marks;
 
 /// Whether an event is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +22,7 @@ pub(super) enum Verdict {
 /// Judges events, remembering what it has seen in the archive.
 #[derive(Default)]
 pub(super) struct Audiences {
-    written: Mutex<HashSet<ItemKey>>,
+    marks: Marks,
 }
 
 impl Audiences {
@@ -40,8 +35,10 @@ impl Audiences {
         let converted = event.header.subtype.as_deref() == Some("channel_convert_to_private");
         match Audience::of(&event.header) {
             Audience::Direct => Ok(Verdict::Drop("direct_message")),
-            Audience::Public => self.ensure(archive, mark).await.map(|()| Verdict::Store),
-            Audience::Private if converted => self.ensure(archive, mark).await.map(|()| Verdict::Store),
+            Audience::Public => Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?),
+            Audience::Private if converted => {
+                Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?)
+            }
             Audience::Private => Ok(self.if_marked(archive, mark, "private_channel").await?),
             Audience::Untyped => self.judge_untyped(archive, &event.team, &channel, mark).await,
         }
@@ -55,13 +52,13 @@ impl Audiences {
         channel: &ChannelId,
         mark: ItemKey,
     ) -> Result<Verdict, Failure> {
-        if self.is_marked(archive, &mark).await? {
+        if self.marks.is_set(archive, &mark).await? {
             return Ok(Verdict::Store);
         }
         let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
         let rows = archive.query(&newest).await?.items;
         if rows.iter().any(|row| row.text("visibility") == Some("public")) {
-            self.ensure(archive, mark).await?;
+            self.marks.ensure(archive, mark).await?;
             return Ok(Verdict::Store);
         }
         Ok(Verdict::Drop("channel_unknown"))
@@ -70,15 +67,15 @@ impl Audiences {
     /// A channel that was public is stored under its new id too.
     pub(super) async fn carry_over(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<(), Failure> {
         let (old, new) = event.changed_ids()?;
-        if self.is_marked(archive, &ItemKey::public_mark(&event.team, &old)).await? {
-            self.ensure(archive, ItemKey::public_mark(&event.team, &new)).await?;
+        if self.marks.is_set(archive, &ItemKey::public_mark(&event.team, &old)).await? {
+            self.marks.ensure(archive, ItemKey::public_mark(&event.team, &new)).await?;
         }
         Ok(())
     }
 
     /// Lists the workspace, so that readers find it without scanning.
-    pub(super) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), Failure> {
-        self.ensure(archive, ItemKey::team(team)).await
+    pub(super) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
+        self.marks.ensure(archive, ItemKey::team(team)).await
     }
 
     async fn if_marked(
@@ -87,38 +84,6 @@ impl Audiences {
         mark: ItemKey,
         reason: &'static str,
     ) -> Result<Verdict, ArchiveError> {
-        Ok(if self.is_marked(archive, &mark).await? { Verdict::Store } else { Verdict::Drop(reason) })
-    }
-
-    async fn is_marked(&self, archive: &dyn Archive, mark: &ItemKey) -> Result<bool, ArchiveError> {
-        if self.remembers(mark) {
-            return Ok(true);
-        }
-        let marked = archive.get(mark).await?.is_some_and(|item: Item| !item.is_erased());
-        if marked {
-            self.remember(mark.clone());
-        }
-        Ok(marked)
-    }
-
-    async fn ensure(&self, archive: &dyn Archive, key: ItemKey) -> Result<(), Failure> {
-        if self.remembers(&key) {
-            return Ok(());
-        }
-        archive.write(&Update::mark(key.clone())).await?;
-        self.remember(key);
-        Ok(())
-    }
-
-    fn remembers(&self, key: &ItemKey) -> bool {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
-    }
-
-    fn remember(&self, key: ItemKey) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if written.len() >= MAX_REMEMBERED {
-            written.clear();
-        }
-        written.insert(key);
+        Ok(if self.marks.is_set(archive, &mark).await? { Verdict::Store } else { Verdict::Drop(reason) })
     }
 }

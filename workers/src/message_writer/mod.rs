@@ -15,14 +15,12 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
-use shared::queue::job::Job;
-use shared::queue::route::INVALID_GROUP;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
 use shared::rules::{Change, Event, Kind};
-use shared::slack::envelope::Envelope;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
+use crate::event_job;
 use crate::failure::Failure;
 use crate::runtime::{Outcome, Worker};
 
@@ -68,13 +66,7 @@ impl MessageWriter {
 
     /// What a job brings, or `None` where nothing of it is stored.
     async fn admit(&self, job: &Delivery) -> Result<Option<Admitted>, Failure> {
-        if job.group.as_str() == INVALID_GROUP {
-            return Err(Failure::Permanent("an id does not have Slack's shape".into()));
-        }
-        let decoded = Job::decode(&job.body)?;
-        let raw = decoded.event.ok_or_else(|| Failure::Permanent("the job has no event".into()))?;
-        let envelope =
-            Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
+        let (raw, envelope) = event_job::read(job)?;
         if envelope.event.is_none() {
             counter!(EVENTS_UNKNOWN).increment(1);
             return Ok(None);

@@ -69,7 +69,8 @@ pub fn jobs(content: &Content) -> Jobs {
 pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     let share = row::shares(row).next()?;
     let job = FileJob { team: team.clone(), share, object: row::object(row)?, refresh: true };
-    let dedup = DedupId::of(&[b"file again", job.object.id.as_str().as_bytes(), nonce]);
+    let dedup =
+        DedupId::of(&[b"file again", team.as_str().as_bytes(), job.object.id.as_str().as_bytes(), nonce]);
     Some(Outgoing { dedup, ..job.outgoing() })
 }
 
@@ -213,6 +214,9 @@ mod tests {
         assert_eq!(decoded(&retried), FileJob { refresh: true, ..job("C1", "a") });
         assert_ne!(retried.dedup, dedup("C1", "a"));
         assert_ne!(retried.dedup, again(&job("C1", "a").team, &row, b"2").unwrap().dedup);
+        // Workspaces that share a channel know a file by the same id.
+        let elsewhere = TeamId::parse("T2").unwrap();
+        assert_ne!(retried.dedup, again(&elsewhere, &row, b"1").unwrap().dedup);
     }
 
     #[test]
