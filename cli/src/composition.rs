@@ -48,7 +48,7 @@ impl Composition {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
         let router = ingest::router(Ingest {
-            queue: Arc::clone(&backend.queue),
+            queue: backend.queue(),
             secrets,
             clock: Arc::clone(clock),
             limits: ingest::Limits::default(),
@@ -56,27 +56,22 @@ impl Composition {
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
-        let ports = Ports {
-            queue: Arc::clone(&backend.queue),
-            archive: Arc::clone(&backend.archive),
-            clock: Arc::clone(clock),
-        };
+        let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let (joiner, asked) = if slack.join { Some(Joiner::new()) } else { None }.unzip();
         let mut workers = JoinSet::new();
         let equipment = Equipment {
             ports: ports.clone(),
-            files: Arc::clone(&backend.files),
+            files: backend.files(),
             web: Arc::clone(&slack.api),
             joiner,
             downloads: slack.downloads,
         };
         // Shared settings are also how the workers know of each other's pressure.
-        let settings = Settings::default();
+        let settings = Settings::on(backend);
         for worker in workers::registry(equipment) {
             workers.spawn(runtime::run(worker, ports.clone(), settings.clone(), no_more_jobs.clone()));
         }
-        let directory =
-            DirectorySync::new(slack.api, Arc::clone(&backend.archive), Arc::clone(&backend.queue));
+        let directory = DirectorySync::new(slack.api, backend.archive(), backend.queue());
         workers.spawn(directory.run(asked, no_more_jobs));
         Ok(Self { address, accepting, ingest, working, workers })
     }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::archive::Archive;
 use shared::clock::{ManualClock, TimestampMs};
-use shared::config::DataArgs;
-use shared::config::backend::Backend;
+use shared::config::backend::{Backend, BackendArgs};
 use shared::queue::job::encode_event;
 use shared::queue::{Delivery, GroupId, MessageId, Receipt};
 use shared::rules::file::row::Share;
@@ -30,21 +29,20 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    pub(crate) fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(1_795_178_096_000));
-        let backend = Backend::open(&DataArgs { data: folder.path().to_owned() }, clock.clone()).unwrap();
-        let ports =
-            Ports { queue: backend.queue.clone(), archive: backend.archive.clone(), clock: clock.clone() };
+        let backend = Backend::open(&BackendArgs::embedded(folder.path()), clock.clone()).await.unwrap();
+        let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: clock.clone() };
         Self { backend, ports, folder, clock }
     }
 
-    pub(crate) fn data(&self) -> DataArgs {
-        DataArgs { data: self.folder.path().to_owned() }
+    pub(crate) fn data(&self) -> BackendArgs {
+        BackendArgs::embedded(self.folder.path())
     }
 
     pub(crate) fn archive(&self) -> &dyn Archive {
-        &*self.backend.archive
+        &*self.ports.archive
     }
 
     pub(crate) async fn post(&self, team: &str, channel: &str, ts: &str, text: &str) {
@@ -61,7 +59,7 @@ impl Fixture {
         let job = FileJob { team: TeamId::parse(team).unwrap(), share, object, refresh: false }.outgoing();
         let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
-        let (archive, files) = (self.backend.archive.clone(), self.backend.files.clone());
+        let (archive, files) = (self.backend.archive(), self.backend.files());
         let downloader = FileDownloader::new(archive, files, web, Settings::default());
         assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
     }
@@ -131,13 +129,13 @@ impl Fixture {
     }
 
     async fn index(&self, team: &str, event: &Value) {
-        let indexer = ChannelIndexer::new(self.backend.archive.clone(), None);
+        let indexer = ChannelIndexer::new(self.backend.archive(), None);
         assert_eq!(indexer.handle(&[delivery(team, "", event)]).await, [Outcome::Done]);
     }
 
     async fn write(&self, team: &str, group: &str, event: &Value) {
         let delivery = delivery(team, group, event);
-        let writer = MessageWriter::new(self.backend.archive.clone(), self.backend.queue.clone());
+        let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
         assert_eq!(writer.handle(&[delivery]).await, [Outcome::Done]);
     }
 }
@@ -161,6 +159,7 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
 
 /// The arguments of a read of one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
-    let read = ReadArgs { data: DataArgs { data: "unused".into() }, json: true, limit: None, team: None };
+    let read =
+        ReadArgs { backend: BackendArgs::embedded("unused".as_ref()), json: true, limit: None, team: None };
     MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), read }
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] shows the archive and cannot change it; [`operate`] shows and mends what is on its way there.
-//! * [`manifest`] prints what Slack needs to know.
+//! * [`provision`] makes what AWS has to have; [`manifest`] prints what Slack needs to know.
 
 mod composition;
 mod demo;
@@ -11,6 +11,7 @@ mod fixture;
 mod manifest;
 mod operate;
 mod plain;
+mod provision;
 mod read;
 mod up;
 
@@ -22,8 +23,8 @@ use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use shared::clock::SystemClock;
-use shared::config::backend::Backend;
-use shared::config::{self, ConfigError, DataArgs};
+use shared::config::backend::{Backend, BackendArgs, BackendError};
+use shared::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
 use operate::files::{FilesChange, FilesCommand};
@@ -82,6 +83,14 @@ enum Command {
     /// Look at jobs that could not be stored; send them again or drop them
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Make the queues, tables and bucket on AWS, or bring them up to date
+    #[command(
+        after_help = "Needs no --backend. It changes nothing that it did not make, deletes nothing, and may be \
+        run again at any time:\n  \
+        AWS_REGION=… ANNALIST_BUCKET=… annalist provision --dry-run"
+    )]
+    #[command(mut_args(provision::under_its_heading))]
+    Provision(provision::ProvisionArgs),
     /// Print the Slack app manifest
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
         Example: annalist manifest --url https://slack.example.com/slack/events")]
@@ -108,53 +117,58 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
     match command {
         Command::Up(args) => up::run(&args, out),
         Command::Demo(args) => demo::run(&args, &program, out),
-        Command::Messages(args) => on_archive(&args.read.data, async |backend| {
-            Ok(read::messages(&*backend.archive, &args, out).await?)
+        Command::Messages(args) => on_archive(&args.read.backend, async |backend| {
+            Ok(read::messages(&*backend.archive(), &args, out).await?)
         }),
-        Command::Thread(args) => {
-            on_archive(
-                &args.read.data,
-                async |backend| Ok(read::thread(&*backend.archive, &args, out).await?),
-            )
-        }
-        Command::Revisions(args) => on_archive(&args.read.data, async |backend| {
-            Ok(read::revisions(&*backend.archive, &args, out).await?)
+        Command::Thread(args) => on_archive(&args.read.backend, async |backend| {
+            Ok(read::thread(&*backend.archive(), &args, out).await?)
         }),
-        Command::Channels(args) => {
-            on_archive(&args.data, async |backend| Ok(read::channels(&*backend.archive, &args, out).await?))
-        }
-        Command::Channel(args) => on_archive(&args.channel.read.data, async |backend| {
-            Ok(read::channel(&*backend.archive, &args, out).await?)
+        Command::Revisions(args) => on_archive(&args.read.backend, async |backend| {
+            Ok(read::revisions(&*backend.archive(), &args, out).await?)
+        }),
+        Command::Channels(args) => on_archive(&args.backend, async |backend| {
+            Ok(read::channels(&*backend.archive(), &args, out).await?)
+        }),
+        Command::Channel(args) => on_archive(&args.channel.read.backend, async |backend| {
+            Ok(read::channel(&*backend.archive(), &args, out).await?)
         }),
         Command::Files(FilesCommand { change: Some(FilesChange::Retry(args)), .. }) => {
-            on_archive(&args.data, async |backend| {
+            on_archive(&args.backend, async |backend| {
                 operate::files::retry(backend, &SystemClock, &args, out).await
             })
         }
         Command::Files(FilesCommand { change: None, list }) => {
-            on_archive(&list.read.data, async |backend| Ok(read::files(&*backend.archive, &list, out).await?))
+            on_archive(&list.read.backend, async |backend| {
+                Ok(read::files(&*backend.archive(), &list, out).await?)
+            })
         }
         Command::Users(args) => {
-            on_archive(&args.data, async |backend| Ok(read::users(&*backend.archive, &args, out).await?))
+            on_archive(&args.backend, async |backend| Ok(read::users(&*backend.archive(), &args, out).await?))
         }
         Command::Sync(args) => {
             let api = config::slack::web_api(&args.slack)?;
-            on_archive(&args.data, async |backend| operate::sync::run(backend, api, &args, out).await)
+            on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
         Command::Status(args) => {
-            on_archive(&args.data, async |backend| operate::status::print(backend, &args, out).await)
+            on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }
-        Command::Quarantine(command) => on_archive(command.data(), async |backend| {
+        Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
         }),
+        Command::Provision(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(provision::run(&args, out))
+        }
         Command::Manifest(args) => manifest::print(&args, out),
     }
 }
 
 /// Opens an existing archive, does something with it, and closes it again.
-fn on_archive(data: &DataArgs, work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn on_archive(
+    at: &BackendArgs,
+    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     runtime(&mut Builder::new_current_thread())?.block_on(async {
-        let backend = Backend::open_existing(data, SystemClock::shared())?;
+        let backend = Backend::open_existing(at, SystemClock::shared()).await?;
         let result = work(&backend).await;
         backend.close().await;
         result
@@ -204,7 +218,8 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say(&format!("{error:#}"));
-    if error.is::<ConfigError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    let misconfigured = error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
+    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// One line on standard error.

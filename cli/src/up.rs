@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use shared::clock::{SharedClock, SystemClock};
-use shared::config::backend::Backend;
+use shared::config::backend::{Backend, BackendArgs};
 use shared::config::slack::SlackArgs;
-use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, FileArgs, ListenArgs, MetricsArgs};
+use shared::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ const CONSENT: &str =
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
-    data: DataArgs,
+    backend: BackendArgs,
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
@@ -62,16 +62,20 @@ async fn serve(
     // Before the data folder is made: what fails here leaves nothing behind.
     let listener = listen(args.listen.listen).await?;
     let metrics = listener::bind(args.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
-    let backend = Backend::open(&args.data, Arc::clone(&clock))?;
+    let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
     }
+    // Before any event is accepted: whoever is set up wrongly should hear it now.
+    backend.queue().ready().await?;
+    backend.archive().ready().await?;
+    backend.files().ready().await?;
     let channels = channels_step(&slack);
     let mut composition = Composition::start(&backend, listener, secrets, &clock, slack)?;
     let address = composition.address;
-    tracing::info!(%address, data = %args.data.data.display(), "listening");
+    tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {
-        banner(out, address, &args.data, channels)?;
+        banner(out, address, &args.backend, channels)?;
     } else {
         tracing::info!("{CONSENT}");
     }
@@ -114,17 +118,17 @@ fn channels_step(slack: &SlackSide) -> &'static str {
     }
 }
 
-fn banner(out: &mut dyn Write, address: SocketAddr, data: &DataArgs, channels: &str) -> io::Result<()> {
-    let data = data.data.display();
+fn banner(out: &mut dyn Write, address: SocketAddr, backend: &BackendArgs, channels: &str) -> io::Result<()> {
+    let typed = backend.as_typed();
     writeln!(
         out,
-        "\nAnnalist takes Slack's events at http://{address}/slack/events and keeps them in {data}.\n\n  \
+        "\nAnnalist takes Slack's events at http://{address}/slack/events and keeps them in {backend}.\n\n  \
          1. Make that address reachable over https: a tunnel, or a proxy with a certificate.\n  \
          2. Enter https://YOUR-HOST/slack/events as the Request URL of your app's Event Subscriptions.\n     \
          No app yet? `annalist manifest --url https://YOUR-HOST/slack/events` describes it.\n  \
          3. {channels}\n\n\
          {CONSENT}.\n\n\
-         In another terminal: `annalist status --data {data}`. Ctrl-C ends, after finishing what has begun.\n"
+         In another terminal: `annalist status {typed}`. Ctrl-C ends, after finishing what has begun.\n"
     )?;
     out.flush()
 }

@@ -5,10 +5,12 @@
 //! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
 //! * [`files`]: the third port, for bytes.
 //! * [`directory`]: which channel has which name, for readers.
-//! * [`embedded`]: the ports on one SQLite file.
+//! * [`embedded`]: the ports on one SQLite file; [`aws`]: the ports on SQS, DynamoDB and S3.
 //! * [`clock`], [`config`], [`telemetry`], [`shutdown`]: the only doors to time, environment, log and signals.
 
 pub mod archive;
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod clock;
 pub mod config;
 pub mod directory;

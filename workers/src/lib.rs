@@ -10,7 +10,6 @@ mod failure;
 pub mod file_downloader;
 mod marks;
 pub mod message_writer;
-#[cfg(feature = "embedded")]
 pub mod process;
 pub mod quarantine;
 pub mod runtime;

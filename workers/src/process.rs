@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use shared::clock::{SharedClock, SystemClock};
-use shared::config::backend::Backend;
-use shared::config::{DataArgs, MetricsArgs};
+use shared::config::backend::{Backend, BackendArgs, BackendError};
+use shared::config::{ConfigError, MetricsArgs};
 use shared::telemetry::{self, listener};
 use tokio::sync::watch;
 
@@ -16,7 +16,7 @@ use crate::runtime::{self, Ports, Settings, Worker};
 pub struct WorkerArgs {
     /// Where the queue and the archive are
     #[command(flatten)]
-    pub data: DataArgs,
+    pub backend: BackendArgs,
     /// Where metrics are served, if anywhere
     #[command(flatten)]
     pub metrics: MetricsArgs,
@@ -39,24 +39,30 @@ pub async fn run_beside<B: Future<Output = ()>>(
     parts: impl FnOnce(&Backend, watch::Receiver<bool>) -> (Arc<dyn Worker>, B),
 ) -> anyhow::Result<()> {
     let shutdown = shared::shutdown::on_signal()?;
-    let clock: SharedClock = SystemClock::shared();
-    let backend = Backend::open(&args.data, Arc::clone(&clock))?;
-    let ports = Ports { queue: Arc::clone(&backend.queue), archive: Arc::clone(&backend.archive), clock };
-    let (worker, beside) = parts(&backend, shutdown.clone());
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
         let handle = telemetry::metrics::install()?;
+        tracing::info!(address = %listener.local_addr()?, "metrics listening");
         let mut until = shutdown.clone();
         tokio::spawn(listener::serve_metrics(listener, handle, async move {
             drop(until.wait_for(|shutdown| *shutdown).await);
         }));
     }
-    tracing::info!(worker = worker.name(), queue = %worker.queue(), data = %args.data.data.display(), "working");
-    tokio::join!(runtime::run(worker, ports, Settings::default(), shutdown), beside);
+    let clock: SharedClock = SystemClock::shared();
+    let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
+    let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
+    // Whoever is set up wrongly should hear it now, and not from every job.
+    ports.queue.ready().await?;
+    ports.archive.ready().await?;
+    backend.files().ready().await?;
+    let (worker, beside) = parts(&backend, shutdown.clone());
+    tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
+    let settings = Settings::on(&backend);
+    tokio::join!(runtime::run(worker, ports, settings, shutdown), beside);
     backend.close().await;
     Ok(())
 }
 
-/// What a binary ends with: 0, or 1 and one line on standard error.
+/// What a binary ends with: 0, or one line on standard error and 1, or 2 where a setting has to be corrected.
 #[must_use]
 #[expect(clippy::print_stderr, reason = "the last word of a binary")]
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
@@ -64,7 +70,9 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
-            ExitCode::FAILURE
+            let misconfigured =
+                error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
+            if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -26,8 +26,7 @@ use anyhow::{Context, bail, ensure};
 use secrecy::SecretString;
 use shared::archive::{ItemKey, Query, key};
 use shared::clock::{SharedClock, SystemClock};
-use shared::config::DataArgs;
-use shared::config::backend::Backend;
+use shared::config::backend::{Backend, BackendArgs};
 use shared::embedded::DATABASE_FILE;
 use shared::slack::ids::TeamId;
 use shared::slack::signature::SigningSecrets;
@@ -79,10 +78,10 @@ pub(crate) fn run(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyh
 
 async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
     let clock: SharedClock = SystemClock::shared();
-    let data = DataArgs { data: args.data.clone() };
-    make_way(&data, &clock).await?;
-    let backend = Backend::open(&data, Arc::clone(&clock))?;
-    std::fs::write(data.data.join(MARKER), "`annalist demo` replaces this folder.\n")?;
+    let at = BackendArgs::embedded(&args.data);
+    make_way(&args.data, &clock).await?;
+    let backend = Backend::open(&at, Arc::clone(&clock)).await?;
+    std::fs::write(args.data.join(MARKER), "`annalist demo` replaces this folder.\n")?;
 
     let web_listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = format!("http://{}", web_listener.local_addr()?);
@@ -110,7 +109,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         acks = played => acks?,
         broken = composition.broken() => return Err(broken),
     };
-    let tally = tally::count(&*backend.archive, &*backend.files, &TeamId::parse(slack::TEAM)?).await?;
+    let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
     composition.drain().await;
     backend.close().await;
     let Workspace { before, after, expected, sights, .. } = &week;
@@ -122,7 +121,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     tour::sent(out, ingest, &kinds, &acks)?;
     tour::asked(out, web.joined(), before, after)?;
     tour::kept(out, &tally)?;
-    tour::commands(out, &as_typed(program), &data.data, sights)?;
+    tour::commands(out, &as_typed(program), &args.data, sights)?;
     Ok(())
 }
 
@@ -136,7 +135,7 @@ async fn perform(
 ) -> anyhow::Result<Acks> {
     let team = TeamId::parse(slack::TEAM)?;
     let synced = ItemKey::directory_sync(&team);
-    eventually("the directory is not synced", async || Ok(backend.archive.get(&synced).await?.is_some()))
+    eventually("the directory is not synced", async || Ok(backend.archive().get(&synced).await?.is_some()))
         .await?;
     slack.play(&week.opening, 1).await?;
     // The channels are known to be public before one of them says that it is private.
@@ -146,8 +145,7 @@ async fn perform(
 
     // What a machine that was off for an hour finds.
     web.end_the_week();
-    let report =
-        DirectorySync::new(api, Arc::clone(&backend.archive), Arc::clone(&backend.queue)).sync(&team).await;
+    let report = DirectorySync::new(api, backend.archive(), backend.queue()).sync(&team).await;
     if let Some(failure) = report.failure {
         return Err(failure).context("the directory is not synced again");
     }
@@ -159,7 +157,7 @@ async fn perform(
 /// Waits until no worker has anything left to do.
 async fn stored(backend: &Backend) -> anyhow::Result<()> {
     eventually("the events are acked but not stored", async || {
-        Ok(status::read(&*backend.queue, &*backend.archive).await?.idle)
+        Ok(status::read(&*backend.queue(), &*backend.archive()).await?.idle)
     })
     .await
 }
@@ -184,8 +182,7 @@ fn random_secret() -> anyhow::Result<SigningSecrets> {
 }
 
 /// Removes what an earlier demo left, and nothing else.
-async fn make_way(data: &DataArgs, clock: &SharedClock) -> anyhow::Result<()> {
-    let folder = &data.data;
+async fn make_way(folder: &Path, clock: &SharedClock) -> anyhow::Result<()> {
     let refuse =
         format!("{} is not a folder that the demo made: choose another one with --data", folder.display());
     match std::fs::read_dir(folder) {
@@ -199,8 +196,8 @@ async fn make_way(data: &DataArgs, clock: &SharedClock) -> anyhow::Result<()> {
     }
     ensure!(folder.join(MARKER).is_file(), refuse);
     if folder.join(DATABASE_FILE).exists() {
-        let earlier = Backend::open_existing(data, Arc::clone(clock))?;
-        let teams = earlier.archive.query(&Query::partition(key::TEAMS)).await?;
+        let earlier = Backend::open_existing(&BackendArgs::embedded(folder), Arc::clone(clock)).await?;
+        let teams = earlier.archive().query(&Query::partition(key::TEAMS)).await?;
         earlier.close().await;
         let others = teams.items.iter().any(|team| team.key.timestamp != slack::TEAM);
         ensure!(
@@ -224,7 +221,7 @@ mod tests {
     use super::*;
 
     async fn make_way_in(folder: &Path) -> anyhow::Result<()> {
-        make_way(&DataArgs { data: folder.to_owned() }, &SystemClock::shared()).await
+        make_way(folder, &SystemClock::shared()).await
     }
 
     #[tokio::test]
@@ -247,8 +244,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_demo_folder_that_holds_another_workspace_is_left_alone() {
-        let fixture = crate::fixture::Fixture::open();
-        let folder = fixture.data().data;
+        let fixture = crate::fixture::Fixture::open().await;
+        let folder = fixture.data().data.data;
         std::fs::write(folder.join(MARKER), "").unwrap();
         fixture.post("T1", "C1", "1.000000", "a real message").await;
         assert!(make_way_in(&folder).await.unwrap_err().to_string().contains("another workspace"));

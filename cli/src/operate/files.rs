@@ -6,8 +6,8 @@ use anyhow::bail;
 use clap::Subcommand;
 use shared::archive::{Archive, Item, ItemKey, Query, key, query_all};
 use shared::clock::Clock;
-use shared::config::DataArgs;
 use shared::config::backend::Backend;
+use shared::config::backend::BackendArgs;
 use shared::queue::{Outgoing, Queue};
 use shared::rules::file::{State, Verdict, job, row};
 use shared::slack::ids::{FileId, TeamId};
@@ -46,7 +46,7 @@ pub(crate) struct RetryArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(crate) data: DataArgs,
+    pub(crate) backend: BackendArgs,
 }
 
 fn file_id(text: &str) -> Result<FileId, &'static str> {
@@ -85,7 +85,7 @@ pub(crate) async fn retry(
     args: &RetryArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (archive, queue) = (&*backend.archive, &*backend.queue);
+    let (archive, queue) = (&*backend.archive(), &*backend.queue());
     // Told from every other time it is asked for.
     let nonce = clock.now().0.to_be_bytes();
     let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
@@ -210,7 +210,7 @@ mod tests {
 
     fn retry_args(fixture: &Fixture, files: &[&str], all: bool) -> RetryArgs {
         let files = files.iter().map(|file| FileId::parse(file).unwrap()).collect();
-        RetryArgs { files, all, data: fixture.data() }
+        RetryArgs { files, all, backend: fixture.data() }
     }
 
     /// What it says, and how many jobs are on the queue after it.
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_be_there_by_now_is_asked_for_and_the_rest_when_it_is_named() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         for (id, mode) in
             [("F1", "hosted"), ("F2", "hidden_by_limit"), ("F3", "external"), ("F4", "tombstone")]
         {
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_unknown_is_an_error_that_says_where_to_look() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let args = retry_args(&fixture, &["F9"], false);
         let error = retry(&fixture.backend, &*fixture.ports.clock, &args, &mut Vec::new()).await.unwrap_err();
         assert_eq!(error.to_string(), "no file F9 in this archive: `annalist files` shows them");

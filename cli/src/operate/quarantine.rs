@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use shared::archive::Archive;
 use shared::clock::{Clock, TimestampMs};
-use shared::config::DataArgs;
 use shared::config::backend::Backend;
+use shared::config::backend::BackendArgs;
 use workers::quarantine::{self, Quarantined};
 
 use crate::plain;
@@ -26,7 +26,7 @@ pub(crate) enum QuarantineCommand {
     /// List the jobs
     List {
         #[command(flatten)]
-        data: DataArgs,
+        backend: BackendArgs,
         /// One JSON object per line
         #[arg(long)]
         json: bool,
@@ -36,7 +36,7 @@ pub(crate) enum QuarantineCommand {
         /// The job, as `list` names it
         id: String,
         #[command(flatten)]
-        data: DataArgs,
+        backend: BackendArgs,
     },
     /// Send a job back to its queue, once what was wrong is mended
     #[command(group(ArgGroup::new("jobs").required(true).args(["id", "all"])))]
@@ -47,25 +47,25 @@ pub(crate) enum QuarantineCommand {
         #[arg(long)]
         all: bool,
         #[command(flatten)]
-        data: DataArgs,
+        backend: BackendArgs,
     },
     /// Remove a job for good
     Drop {
         /// The job, as `list` names it
         id: String,
         #[command(flatten)]
-        data: DataArgs,
+        backend: BackendArgs,
     },
 }
 
 impl QuarantineCommand {
     /// Where the archive is.
-    pub(crate) fn data(&self) -> &DataArgs {
+    pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
-            Self::List { data, .. }
-            | Self::Show { data, .. }
-            | Self::Replay { data, .. }
-            | Self::Drop { data, .. } => data,
+            Self::List { backend, .. }
+            | Self::Show { backend, .. }
+            | Self::Replay { backend, .. }
+            | Self::Drop { backend, .. } => backend,
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) async fn run(
     command: &QuarantineCommand,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let archive = &*backend.archive;
+    let archive = &*backend.archive();
     match command {
         QuarantineCommand::List { json, .. } => list(archive, *json, out).await,
         QuarantineCommand::Show { id, .. } => show(&find(archive, id).await?, out),
@@ -117,7 +117,7 @@ async fn replay(
     job: &Quarantined,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    quarantine::replay(&*backend.queue, &*backend.archive, clock, job)
+    quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job)
         .await
         .with_context(|| format!("{} could not be replayed", job.id))?;
     Ok(writeln!(out, "sent {} back to {}", plain::line(&job.id), job.queue)?)
@@ -228,9 +228,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_listed_job_has_the_documented_fields() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let id = put(&fixture, "m1").await;
-        let list = |json| QuarantineCommand::List { data: fixture.data(), json };
+        let list = |json| QuarantineCommand::List { backend: fixture.data(), json };
         let json: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
         assert_eq!(
             json,
@@ -245,30 +245,32 @@ mod tests {
 
     #[tokio::test]
     async fn show_replay_and_drop_take_a_known_id_and_refuse_others() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let (shown, replayed, dropped) =
             (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
         let data = || fixture.data();
-        let show = QuarantineCommand::Show { id: shown, data: data() };
+        let show = QuarantineCommand::Show { id: shown, backend: data() };
         let text = printed(&fixture, &show).await.unwrap();
         assert!(text.contains("\"team_id\"") && !text.contains('\u{1b}'), "{text:?}");
 
-        let replay = QuarantineCommand::Replay { id: Some(replayed), all: false, data: data() };
+        let replay = QuarantineCommand::Replay { id: Some(replayed), all: false, backend: data() };
         printed(&fixture, &replay).await.unwrap();
         assert_eq!(fixture.ports.queue.depth(QueueName::Events.into()).await.unwrap().waiting, 1);
-        let drop = QuarantineCommand::Drop { id: dropped, data: data() };
+        let drop = QuarantineCommand::Drop { id: dropped, backend: data() };
         printed(&fixture, &drop).await.unwrap();
         assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 1);
 
         // What is gone is unknown, like what never was.
-        for command in [&replay, &drop, &QuarantineCommand::Show { id: "\u{1b}".repeat(999), data: data() }] {
+        for command in
+            [&replay, &drop, &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data() }]
+        {
             let error = printed(&fixture, command).await.unwrap_err().to_string();
             assert!(
                 error.starts_with("no job ") && error.len() < 500 && !error.contains('\u{1b}'),
                 "{error:?}"
             );
         }
-        let all = QuarantineCommand::Replay { id: None, all: true, data: data() };
+        let all = QuarantineCommand::Replay { id: None, all: true, backend: data() };
         printed(&fixture, &all).await.unwrap();
         assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
     }

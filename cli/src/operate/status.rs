@@ -1,13 +1,13 @@
 //! `annalist status`: how much is on its way, and what needs a person.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
-use shared::config::DataArgs;
 use shared::config::backend::Backend;
+use shared::config::backend::BackendArgs;
 use shared::queue::topology::{QUEUES, QueueSpec};
 use shared::queue::{Queue, QueueRef};
 use shared::slack::ids::{TeamId, Ts};
@@ -19,7 +19,7 @@ use crate::plain;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    pub(crate) data: DataArgs,
+    pub(crate) backend: BackendArgs,
     /// One JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -49,12 +49,26 @@ struct QueueStatus {
 
 /// Prints the status of everything.
 pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let status = read(&*backend.queue, &*backend.archive).await?;
+    let (queue, archive) = (backend.queue(), backend.archive());
+    let mut status = read(&*queue, &*archive).await?;
+    if status.idle && !queue.depth_lag().is_zero() {
+        let lag = queue.depth_lag();
+        if !args.json && io::stderr().is_terminal() {
+            let lag_s = lag.as_secs();
+            writeln!(
+                io::stderr(),
+                "The queues look empty. Their counts may lag, so they are read again in {lag_s} s."
+            )?;
+        }
+        // What was on its way when the counts were read shows in them by then.
+        tokio::time::sleep(lag).await;
+        status = read(&*queue, &*archive).await?;
+    }
     if args.json {
         plain::json_line(out, &status)?
     } else {
         table(&status, out)?;
-        directory(&*backend.archive, out).await?;
+        directory(&*backend.archive(), out).await?;
     }
     Ok(())
 }
@@ -149,7 +163,7 @@ async fn count_gaps(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     Ok(gaps)
 }
 
-fn table(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
+fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<10}{:>9}{:>11}{:>9}{:>6}  worker", "queue", "waiting", "in flight", "oldest", "dead")?;
     for queue in &status.queues {
         let oldest = match queue.oldest_age_s {
@@ -230,7 +244,7 @@ mod tests {
     }
 
     async fn status(fixture: &Fixture) -> Status {
-        read(&*fixture.backend.queue, fixture.archive()).await.unwrap()
+        read(&*fixture.ports.queue, fixture.archive()).await.unwrap()
     }
 
     fn text(status: &Status) -> String {
@@ -241,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn json_is_one_object_of_the_documented_shape() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill"];
         let queues: Vec<_> = names
             .iter()
@@ -253,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_for_a_worker_is_not_idle_and_what_has_none_is() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         send(&fixture, QueueName::Stats).await;
         send(&fixture, QueueName::Questions).await;
         let kept = status(&fixture).await;
@@ -272,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_workspace_that_was_never_synced_says_so_and_what_to_set_is_said_once() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let said = async || {
             let mut out = Vec::new();
             directory(fixture.archive(), &mut out).await.unwrap();

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::bail;
-use shared::config::DataArgs;
 use shared::config::backend::Backend;
+use shared::config::backend::BackendArgs;
 use shared::config::slack::SlackArgs;
 use shared::slack::web::WebApi;
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ const PATIENCE: Patience = Patience::Failures(3);
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
-    pub(crate) data: DataArgs,
+    pub(crate) backend: BackendArgs,
     #[command(flatten)]
     pub(crate) slack: SlackArgs,
     /// Join no channels
@@ -42,7 +42,7 @@ pub(crate) async fn run(
              Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace"
         );
     }
-    let sync = DirectorySync::new(Arc::clone(&api), Arc::clone(&backend.archive), Arc::clone(&backend.queue));
+    let sync = DirectorySync::new(Arc::clone(&api), backend.archive(), backend.queue());
     let mut reports = Vec::new();
     for team in api.teams().await? {
         let report = sync.sync(&team).await;
@@ -177,9 +177,9 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_it_says_what_to_set() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let args =
-            SyncArgs { data: fixture.data(), slack: SlackArgs { slack_api_url: None }, no_join: false };
+            SyncArgs { backend: fixture.data(), slack: SlackArgs { slack_api_url: None }, no_join: false };
         let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();
         assert!(error.contains("SLACK_BOT_TOKEN ") && !error.contains('\n'), "{error}");

@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_needs_no_name_and_one_of_two_workspaces_needs_the_team() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "a").await;
         fixture.post("T2", "C1", "1.000000", "b").await;
         fixture.post("T2", "C2", "1.000000", "c").await;
@@ -231,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_is_found_with_or_without_its_sign_in_any_case() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.channel("T1", "C2", "1.000000", "日本語").await;
         let archive = fixture.archive();
@@ -245,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deleted_channel_is_found_by_both_its_names_unless_another_one_took_the_name() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "trial").await;
         fixture.channel_event("T1", "channel_deleted", "C1", "2.000000").await;
         let archive = fixture.archive();
@@ -258,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_several_channels_have_is_an_error_that_says_what_to_do() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.channel("T2", "C2", "1.000000", "general").await;
         let archive = fixture.archive();
@@ -272,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_that_goes_on_under_another_id_is_found_there() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
         fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
         assert_eq!(found(fixture.archive(), "#partners", None).await, place("T1", "C2"));
@@ -281,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_unknown_is_told_on_one_short_line_with_what_is_close() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         for name in ["#nothing", "nothing", "C1#x", "c2", "", "#", "a\nb\u{1b}[2J", &"x".repeat(10_000)] {
             let error = error(fixture.archive(), name, None).await;

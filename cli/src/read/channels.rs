@@ -101,7 +101,7 @@ mod tests {
     }
 
     async fn workspace() -> Fixture {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "release").await;
         fixture.channel("T1", "C2", "1.000000", "general").await;
         fixture.told("T1", "C2", "2.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic")).await;
@@ -165,8 +165,8 @@ mod tests {
     #[tokio::test]
     async fn without_any_channel_people_are_told_how_they_come() {
         let mut args = message_args("C1", "1.000000").read;
-        assert_eq!(printed(&Fixture::open(), &args).await.unwrap(), "");
+        assert_eq!(printed(&Fixture::open().await, &args).await.unwrap(), "");
         args.json = false;
-        assert!(printed(&Fixture::open(), &args).await.unwrap().contains("annalist sync"));
+        assert!(printed(&Fixture::open().await, &args).await.unwrap().contains("annalist sync"));
     }
 }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     async fn two_channels() -> Fixture {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let file =
             |id: &str, name: &str, mode: &str| json!({ "id": id, "name": name, "mode": mode, "size": 1_234 });
         let hostile = format!("a\u{1b}[2J\nF9 held{}", "x".repeat(10_000));
@@ -207,7 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_archive_without_files_says_so() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         assert!(printed(&fixture, None, false).await.starts_with("No files yet"));
         assert_eq!(printed(&fixture, None, true).await, "");

@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test]
     async fn everything_is_printed_oldest_first_over_many_pages_and_a_limit_keeps_the_newest() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         let expected: Vec<String> = (1000..1600).map(|second| format!("{second}.000000")).collect();
         for ts in expected.iter().rev() {
             fixture.post("T1", "C1", ts, "text").await;

@@ -22,7 +22,7 @@ use std::io;
 use std::num::NonZeroUsize;
 
 use shared::archive::ArchiveError;
-use shared::config::DataArgs;
+use shared::config::backend::BackendArgs;
 use shared::slack::ids::{TeamId, Ts};
 
 pub(crate) use channels::channels;
@@ -37,7 +37,7 @@ pub(crate) use users::users;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ReadArgs {
     #[command(flatten)]
-    pub(crate) data: DataArgs,
+    pub(crate) backend: BackendArgs,
     /// One JSON object per line, with the stored attribute names
     #[arg(long)]
     pub(crate) json: bool,

@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn markup_reads_as_people_read_it() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         fixture.channel("T1", "C7", "1.000000", "new-name").await;
         let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());

@@ -154,7 +154,7 @@ mod tests {
     use crate::fixture::Fixture;
 
     async fn rendered(value: &Value, layout: &Layout) -> String {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
         names.learn(std::slice::from_ref(value)).await.unwrap();

@@ -57,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn text_shows_the_current_version_last_and_json_only_the_replaced_ones() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "before").await;
         fixture.edit("T1", "C1", "1.000000", "2.000000", "between").await;
         fixture.edit("T1", "C1", "1.000000", "3.000000", "after").await;
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_was_never_edited_says_so_and_an_unknown_one_is_an_error() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "as it was").await;
         let text = printed(&fixture, "1.000000", false).await.unwrap();
         assert!(text.contains("as it was") && text.contains("never edited"), "{text}");

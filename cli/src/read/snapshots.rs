@@ -193,7 +193,7 @@ mod tests {
     }
 
     async fn release() -> Fixture {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1795178096.000100", "launch").await;
         fixture.rename("T1", "C1", "1795178097.000100", "release").await;
         fixture
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_known_by_its_messages_alone_says_how_to_learn_more() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         for history in [false, true] {
             assert!(printed(&fixture, "C1", history, false).await.contains("annalist sync"));

@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_root_that_never_learned_of_its_replies_is_there_and_a_reply_finds_its_thread() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
         fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
@@ -83,7 +83,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_limit_keeps_the_newest() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
         fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unknown_thread_is_an_error_and_prints_nothing() {
-        let fixture = Fixture::open();
+        let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         let mut out = Vec::new();
         let error = thread(fixture.archive(), &message_args("C1", "9.000000"), &mut out).await.unwrap_err();

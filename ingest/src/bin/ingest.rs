@@ -8,8 +8,8 @@ use anyhow::{Context, anyhow};
 use clap::Parser;
 use ingest::{Ingest, Limits, router, serve};
 use shared::clock::{SharedClock, SystemClock};
-use shared::config::backend::Backend;
-use shared::config::{self, DEFAULT_METRICS_LISTEN, DataArgs, ListenArgs, MetricsArgs};
+use shared::config::backend::{Backend, BackendArgs, BackendError};
+use shared::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 #[command(name = "ingest", version)]
 struct Command {
     #[command(flatten)]
-    data: DataArgs,
+    backend: BackendArgs,
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
@@ -43,7 +43,8 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
-            ExitCode::FAILURE
+            let misconfigured = error.downcast_ref().is_some_and(BackendError::is_usage);
+            if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -60,10 +61,12 @@ async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
         tokio::spawn(listener::serve_metrics(metrics, handle, ends(shutdown.clone())));
     }
     let clock: SharedClock = SystemClock::shared();
-    let backend = Backend::open(&command.data, Arc::clone(&clock))?;
-    let router =
-        router(Ingest { queue: Arc::clone(&backend.queue), secrets, clock, limits: Limits::default() });
-    tracing::info!(%address, data = %command.data.data.display(), "listening");
+    let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
+    let queue = backend.queue();
+    // Before any event is accepted: whoever is set up wrongly should hear it now.
+    queue.ready().await?;
+    let router = router(Ingest { queue, secrets, clock, limits: Limits::default() });
+    tracing::info!(%address, backend = %command.backend, "listening");
     serve(events, router, ends(shutdown)).await;
     backend.close().await;
     Ok(())

@@ -1,48 +1,239 @@
 //! The one place where a backend is chosen.
 
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+#[cfg(feature = "aws")]
+use std::sync::OnceLock;
 
-use super::DataArgs;
+#[cfg(feature = "aws")]
+use super::aws::AwsArgs;
+use super::{ConfigError, DataArgs};
 use crate::archive::Archive;
+#[cfg(feature = "aws")]
+use crate::aws::{Aws, ConnectError};
 use crate::clock::SharedClock;
+#[cfg(feature = "embedded")]
 use crate::embedded::{Database, OpenError};
 use crate::files::Files;
 use crate::queue::Queue;
 
-/// The ports of the chosen backend. Take only those you need.
-pub struct Backend {
-    /// Where jobs travel.
-    pub queue: Arc<dyn Queue>,
-    /// Where rows are kept.
-    pub archive: Arc<dyn Archive>,
-    /// Where files are kept.
-    pub files: Arc<dyn Files>,
-    database: Database,
+/// Which backend, and where.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BackendArgs {
+    /// One folder on this machine, or SQS, DynamoDB and S3
+    #[arg(long, env = "ANNALIST_BACKEND", value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
+    pub backend: BackendKind,
+    /// For the embedded backend
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// For the other one
+    #[cfg(feature = "aws")]
+    #[command(flatten)]
+    pub aws: AwsArgs,
+}
+
+/// The backends there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum BackendKind {
+    /// SQLite and a folder.
+    Embedded,
+    /// SQS FIFO, DynamoDB and S3.
+    Aws,
+}
+
+impl BackendArgs {
+    /// The embedded backend in this folder.
+    #[must_use]
+    pub fn embedded(data: &Path) -> Self {
+        Self {
+            backend: BackendKind::Embedded,
+            data: DataArgs { data: data.to_owned() },
+            #[cfg(feature = "aws")]
+            aws: AwsArgs::default(),
+        }
+    }
+
+    /// The flag that leads another command to the same place. What else it needs is in the environment.
+    #[must_use]
+    pub fn as_typed(&self) -> String {
+        match self.backend {
+            BackendKind::Embedded => format!("--data {}", self.data.data.display()),
+            kind @ BackendKind::Aws => format!("--backend {kind}"),
+        }
+    }
+}
+
+/// The ports of the chosen backend, each constructed when it is asked for. Take only those you need.
+pub struct Backend(Chosen);
+
+enum Chosen {
+    #[cfg(feature = "embedded")]
+    Embedded(Database),
+    #[cfg(feature = "aws")]
+    Aws(Box<OnAws>),
+}
+
+/// Each port once, so that all who use it share its connections and its batches.
+#[cfg(feature = "aws")]
+struct OnAws {
+    aws: Aws,
+    queue: OnceLock<Arc<dyn Queue>>,
+    archive: OnceLock<Arc<dyn Archive>>,
+    files: OnceLock<Arc<dyn Files>>,
+}
+
+/// Why there is no backend.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// A setting is missing or cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data folder cannot be used.
+    #[cfg(feature = "embedded")]
+    #[error(transparent)]
+    Embedded(#[from] OpenError),
+    /// AWS cannot be used.
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Aws(#[from] ConnectError),
+}
+
+impl BackendError {
+    /// Whether a setting is to be corrected, which is the caller's mistake and not a failure.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Config(_))
+    }
 }
 
 impl Backend {
-    /// Opens the data folder, making it where it does not exist yet.
+    /// Opens the chosen backend: a data folder is made where it does not exist yet, resources of AWS are not.
     ///
     /// # Errors
-    /// [`OpenError`] says what to do next.
-    pub fn open(args: &DataArgs, clock: SharedClock) -> Result<Self, OpenError> {
-        Ok(Self::of(Database::open(&args.data, clock)?))
+    /// [`BackendError`] says what to do next.
+    pub async fn open(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => Ok(Self(Chosen::Embedded(Database::open(&args.data.data, clock)?))),
+            _ => Self::connect(args, clock).await,
+        }
     }
 
-    /// Opens a data folder that holds an archive already.
+    /// Opens a backend that holds an archive already.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] where it does not.
-    pub fn open_existing(args: &DataArgs, clock: SharedClock) -> Result<Self, OpenError> {
-        Ok(Self::of(Database::open_existing(&args.data, clock)?))
+    /// [`BackendError`], also where a data folder holds none.
+    pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => {
+                Ok(Self(Chosen::Embedded(Database::open_existing(&args.data.data, clock)?)))
+            }
+            _ => Self::connect(args, clock).await,
+        }
     }
 
-    fn of(database: Database) -> Self {
-        Self { queue: database.queue(), archive: database.archive(), files: database.files(), database }
+    /// AWS tells the time by itself.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with AWS it awaits"))]
+    async fn connect(args: &BackendArgs, _: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => {
+                let aws = Aws::connect(args.aws.names()?).await?;
+                let (queue, archive, files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+                Ok(Self(Chosen::Aws(Box::new(OnAws { aws, queue, archive, files }))))
+            }
+            kind => Err(ConfigError::NotBuilt(kind).into()),
+        }
+    }
+
+    /// Where jobs travel.
+    #[must_use]
+    pub fn queue(&self) -> Arc<dyn Queue> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.queue(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.queue.get_or_init(|| on.aws.queue())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where rows are kept.
+    #[must_use]
+    pub fn archive(&self) -> Arc<dyn Archive> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.archive(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.archive.get_or_init(|| on.aws.archive())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where files are kept.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.files(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// How many batches one worker should work on at once, where that is not what suits one machine.
+    #[must_use]
+    pub fn batches_at_once(&self) -> Option<usize> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(_) => None,
+            // SQS hands out ten messages at a time, and each step of a batch waits for the network. A receive takes
+            // about a quarter of a batch's time; a few more than four keep one receive after the other going.
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => Some(6),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => None,
+        }
     }
 
     /// Waits until everything is durable and closes the backend.
     pub async fn close(&self) {
-        self.database.close().await;
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.close().await,
+            // What AWS has answered is durable.
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => {}
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => {}
+        }
+    }
+}
+
+/// Where it is, for people: the folder, or the region and the prefix.
+impl fmt::Display for BackendArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.backend {
+            BackendKind::Embedded => write!(f, "{}", self.data.data.display()),
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => write!(f, "AWS, {}", self.aws.prefix),
+            #[cfg(not(feature = "aws"))]
+            BackendKind::Aws => f.write_str("AWS"),
+        }
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Aws => "aws",
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! The only door to the environment: every setting, its flag, its variable and its default.
 
-#[cfg(feature = "embedded")]
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod backend;
 #[cfg(feature = "web")]
 pub mod slack;
@@ -104,6 +105,22 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// The chosen backend is not part of this build.
+    #[error(
+        "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"
+    )]
+    NotBuilt(backend::BackendKind),
+    /// There is no bucket.
+    #[cfg(feature = "aws")]
+    #[error(
+        "ANNALIST_BUCKET is not set: choose a name for the S3 bucket that holds files; bucket names are unique in the \
+         world"
+    )]
+    NoBucket,
+    /// AWS would refuse a name.
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    AwsName(#[from] crate::aws::InvalidName),
     /// Tokens are set in both ways.
     #[error(
         "SLACK_BOT_TOKEN and SLACK_BOT_TOKENS_FILE are both set: keep the first for one workspace, or the file for \

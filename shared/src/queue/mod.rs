@@ -2,8 +2,9 @@
 //!
 //! * A message group is delivered in order and only up to its first invisible message.
 //! * A received message is invisible until its visibility timeout ends or it is acked; then it is delivered again.
-//! * A deduplication id is remembered for five minutes, also after its message was acked: a second send with it is
-//!   accepted and not delivered.
+//! * A deduplication id is remembered for five minutes, also after its message was acked: a second send with it to the
+//!   same message group is accepted and not delivered. To another group it is so on some backends only; ids are made of
+//!   what decides the group, so nothing depends on it.
 //! * After [`topology::QueueSpec::max_receive_count`] receives a message moves to the dead-letter queue.
 
 pub mod job;
@@ -247,6 +248,12 @@ pub trait Queue: Send + Sync + 'static {
 
     /// How full the queue is.
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError>;
+
+    /// How much later than the truth [`Queue::depth`] may be. Where it lags, a queue is empty only if it is so twice,
+    /// this far apart.
+    fn depth_lag(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Whether a send could be accepted now.
     async fn ready(&self) -> Result<(), QueueError>;

@@ -1,6 +1,8 @@
-//! The one table of everything that is set up: queues, their groups, delays, leases and consumers.
+//! The one table of everything that is set up: queues with their groups, delays, leases and consumers; tables; the
+//! bucket.
 //!
-//! Routing and the embedded backend read it, and the README's table is tested against it.
+//! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the README's table is tested
+//! against it.
 
 use std::fmt;
 use std::time::Duration;
@@ -90,6 +92,83 @@ pub const QUEUES: [QueueSpec; 7] = [
     spec(QueueName::Replies, "replies", "`channel`", "question, part"),
     spec(QueueName::Backfill, "backfill", "`team#channel`", "channel, ts, version"),
 ];
+
+/// What a table is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableRole {
+    /// Everything that is kept (seed 000).
+    Archive,
+    /// Who and what Slack confirmed to exist, for a while (seed 001).
+    Existence,
+    /// Who works on what, for a while (seed 004).
+    Claims,
+}
+
+/// A table where tables are made one by one. The embedded backend has one file instead.
+#[derive(Debug, Clone, Copy)]
+pub struct TableSpec {
+    /// What it is for.
+    pub role: TableRole,
+    /// Its name unless set: the seed's.
+    pub default_name: &'static str,
+    /// The attribute that picks a partition.
+    pub partition_key: &'static str,
+    /// The attribute that orders a partition.
+    pub sort_key: Option<&'static str>,
+    /// Sparse indexes: the attribute that picks a partition of it, and the one that orders it.
+    pub index: Option<IndexSpec>,
+    /// The attribute that holds the second at which a row may go.
+    pub ttl: Option<&'static str>,
+    /// Whether every second of the last 35 days can be restored.
+    pub point_in_time_recovery: bool,
+}
+
+/// An index that holds the items that have its key, and of them only the keys.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// The attribute that picks a partition.
+    pub partition_key: &'static str,
+    /// The attribute that orders a partition.
+    pub sort_key: &'static str,
+}
+
+/// The archive's table.
+pub const ARCHIVE_TABLE: TableSpec = TableSpec {
+    role: TableRole::Archive,
+    default_name: "SlackArchive",
+    partition_key: "itemId",
+    sort_key: Some("timestamp"),
+    index: Some(IndexSpec { name: "parent-index", partition_key: "parent", sort_key: "timestamp" }),
+    ttl: None,
+    point_in_time_recovery: true,
+};
+
+/// The table of the existence check.
+pub const EXISTENCE_TABLE: TableSpec = TableSpec {
+    role: TableRole::Existence,
+    default_name: "slack-existence-check-cache",
+    partition_key: "cache_key",
+    sort_key: None,
+    index: None,
+    ttl: Some("ttl"),
+    point_in_time_recovery: false,
+};
+
+/// The table of claims.
+pub const CLAIMS_TABLE: TableSpec = TableSpec {
+    role: TableRole::Claims,
+    default_name: "slack-processed-events",
+    partition_key: "event_key",
+    sort_key: None,
+    index: None,
+    ttl: Some("ttl"),
+    point_in_time_recovery: false,
+};
+
+/// The tables.
+pub const TABLES: [TableSpec; 3] = [ARCHIVE_TABLE, EXISTENCE_TABLE, CLAIMS_TABLE];
 
 impl QueueName {
     /// This queue's row of the topology.

@@ -56,6 +56,8 @@ metrics_table! {
         "Age of the oldest message.";
     QUEUE_DEAD = "annalist_queue_dead", Gauge, "queue",
         "Messages on the dead-letter queue.";
+    AWS_REQUESTS = "annalist_aws_requests_total", Counter, "service, operation",
+        "Requests sent to AWS, retries included.";
     WORKER_JOBS = "annalist_worker_jobs_total", Counter, "worker, outcome",
         "Jobs by outcome: done, retry, quarantined, lease_lost, panicked.";
     WORKER_RECEIVES = "annalist_worker_receive_count", Histogram, "worker",

@@ -33,8 +33,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack)?;
     let (joiner, asked) = if command.no_join { None } else { Some(Joiner::new()) }.unzip();
     process::run_beside(command.worker, |backend, shutdown| {
-        let archive = || Arc::clone(&backend.archive);
-        let directory = DirectorySync::new(web, archive(), Arc::clone(&backend.queue));
+        let archive = || backend.archive();
+        let directory = DirectorySync::new(web, archive(), backend.queue());
         (Arc::new(ChannelIndexer::new(archive(), joiner)), directory.run(asked, shutdown))
     })
     .await

@@ -32,7 +32,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack)?;
     let settings = Settings::from(&command.files);
     process::run(command.worker, |ports| {
-        Arc::new(FileDownloader::new(Arc::clone(&ports.archive), Arc::clone(&ports.files), web, settings))
+        Arc::new(FileDownloader::new(ports.archive(), ports.files(), web, settings))
     })
     .await
 }

@@ -19,9 +19,8 @@ struct Command {
 async fn main() -> ExitCode {
     let command = Command::parse();
     shared::telemetry::init_log(&shared::config::log_filter());
-    let writer = process::run(command.worker, |ports| {
-        Arc::new(MessageWriter::new(Arc::clone(&ports.archive), Arc::clone(&ports.queue)))
-    })
-    .await;
+    let writer =
+        process::run(command.worker, |ports| Arc::new(MessageWriter::new(ports.archive(), ports.queue())))
+            .await;
     process::exit_code(writer)
 }

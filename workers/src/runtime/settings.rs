@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use shared::config::backend::Backend;
+
 use super::Pressure;
 
 /// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
@@ -29,6 +31,15 @@ pub struct Settings {
     pub seed: u64,
     /// Shared by the workers of a process, so that messages go first.
     pub pressure: Pressure,
+}
+
+impl Settings {
+    /// The defaults for a backend.
+    #[must_use]
+    pub fn on(backend: &Backend) -> Self {
+        let default = Self::default();
+        Self { slots: backend.batches_at_once().unwrap_or(default.slots), ..default }
+    }
 }
 
 impl Default for Settings {

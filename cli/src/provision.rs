@@ -1,0 +1,157 @@
+//! `annalist provision`: makes the queues, tables and bucket that `--backend aws` needs.
+
+use std::io::Write;
+
+#[cfg(feature = "aws")]
+use shared::aws::Aws;
+#[cfg(feature = "aws")]
+use shared::aws::provision::{Change, Parts, Step, provision};
+#[cfg(feature = "aws")]
+use shared::config::aws::AwsArgs;
+#[cfg(not(feature = "aws"))]
+use shared::config::{ConfigError, backend::BackendKind};
+
+/// `annalist provision`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ProvisionArgs {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[cfg(feature = "aws")]
+    #[command(flatten)]
+    pub(crate) aws: AwsArgs,
+}
+
+/// The names' own heading speaks of `--backend aws`, which nobody gives here.
+pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
+    if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
+}
+
+/// A build without AWS has nothing to provision.
+#[cfg(not(feature = "aws"))]
+pub(crate) async fn run(_: &ProvisionArgs, _: &mut dyn Write) -> anyhow::Result<()> {
+    Err(ConfigError::NotBuilt(BackendKind::Aws).into())
+}
+
+/// Makes everything, and says of each resource what was done as soon as it is.
+#[cfg(feature = "aws")]
+pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let aws = Aws::connect(args.aws.names()?).await?;
+    let (sender, mut steps) = tokio::sync::mpsc::unbounded_channel();
+    let work = async {
+        // Ends with the work, and so does what listens to it.
+        let sender = sender;
+        // A step that cannot be shown was done all the same.
+        let mut done = |step: &Step| drop(sender.send(step.clone()));
+        provision(&aws, Parts::ALL, args.dry_run, &mut done).await
+    };
+    let show = async {
+        let mut summary = Summary::default();
+        while let Some(step) = steps.recv().await {
+            writeln!(out, "{}", line(&step, args.dry_run))?;
+            out.flush()?;
+            summary.count(&step);
+        }
+        std::io::Result::Ok(summary)
+    };
+    let (result, shown) = tokio::join!(work, show);
+    result?;
+    writeln!(out, "{}", shown?.line(aws.region(), args.dry_run))?;
+    Ok(())
+}
+
+/// `created       queue annalist-events.fifo`.
+#[cfg(feature = "aws")]
+fn line(step: &Step, dry_run: bool) -> String {
+    let done = match (&step.change, dry_run) {
+        (Change::Create, false) => "created",
+        (Change::Create, true) => "would create",
+        (Change::Update(_), false) => "updated",
+        (Change::Update(_), true) => "would update",
+        (Change::Keep, _) => "unchanged",
+    };
+    let width = if dry_run { "would create".len() } else { "unchanged".len() };
+    format!("{done:width$} {step}")
+}
+
+/// How many resources there are of each kind.
+#[cfg(feature = "aws")]
+#[derive(Debug, Default)]
+struct Summary {
+    created: usize,
+    updated: usize,
+    kept: usize,
+}
+
+#[cfg(feature = "aws")]
+impl Summary {
+    fn count(&mut self, step: &Step) {
+        match step.change {
+            Change::Create => self.created += 1,
+            Change::Update(_) => self.updated += 1,
+            Change::Keep => self.kept += 1,
+        }
+    }
+
+    fn line(&self, region: &str, dry_run: bool) -> String {
+        let Self { created, updated, kept } = self;
+        let all = created + updated + kept;
+        if dry_run {
+            return format!(
+                "{all} resources in {region}: {created} to create, {updated} to update, {kept} unchanged; nothing was \
+                 changed"
+            );
+        }
+        format!("{all} resources in {region}: {created} created, {updated} updated, {kept} unchanged")
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "aws")]
+mod tests {
+    use super::*;
+
+    fn step(change: Change) -> Step {
+        Step { resource: "queue annalist-events.fifo".to_owned(), change }
+    }
+
+    #[test]
+    fn each_step_is_a_line_and_the_lines_are_even() {
+        let settings = || Change::Update(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
+        for (change, dry_run, expected) in [
+            (Change::Create, false, "created   queue annalist-events.fifo"),
+            (settings(), false, "updated   queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
+            (Change::Keep, false, "unchanged queue annalist-events.fifo"),
+            (Change::Create, true, "would create queue annalist-events.fifo"),
+            (settings(), true, "would update queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
+            (Change::Keep, true, "unchanged    queue annalist-events.fifo"),
+        ] {
+            assert_eq!(line(&step(change), dry_run), expected);
+        }
+    }
+
+    #[test]
+    fn the_last_line_counts_and_a_dry_run_says_that_it_was_one() {
+        let mut summary = Summary::default();
+        for change in [Change::Create, Change::Create, Change::Update(Vec::new()), Change::Keep] {
+            summary.count(&step(change));
+        }
+        assert_eq!(
+            summary.line("eu-central-1", false),
+            "4 resources in eu-central-1: 2 created, 1 updated, 1 unchanged"
+        );
+        assert!(summary.line("eu-central-1", true).ends_with("nothing was changed"));
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "aws"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_build_without_aws_says_so() {
+        let refused = run(&ProvisionArgs { dry_run: true }, &mut Vec::new()).await.unwrap_err();
+        assert!(refused.is::<ConfigError>() && refused.to_string().contains("--features aws"), "{refused}");
+    }
+}

@@ -1,0 +1,45 @@
+//! Waiting for what AWS does after it has answered: it tells nobody when it is done, so it has to be asked.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// How long something may take.
+pub(super) struct Patience {
+    ends: Instant,
+    between: Duration,
+}
+
+impl Patience {
+    /// A table becomes usable within seconds, an index over a filled table within minutes.
+    pub(super) fn of_minutes(minutes: u64) -> Self {
+        Self { ends: Instant::now() + Duration::from_secs(60 * minutes), between: Duration::from_millis(500) }
+    }
+
+    /// Waits until it is worth asking again; false once it has taken too long.
+    pub(super) async fn lasts(&mut self) -> bool {
+        if Instant::now() + self.between > self.ends {
+            return false;
+        }
+        sleep(self.between).await;
+        // Up to 4 s: what is not done soon takes long.
+        self.between = (self.between * 2).min(Duration::from_secs(4));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_and_asks_a_bounded_number_of_times() {
+        let started = Instant::now();
+        let mut patience = Patience::of_minutes(1);
+        let mut asked = 0;
+        while patience.lasts().await {
+            asked += 1;
+        }
+        assert!(started.elapsed() <= Duration::from_secs(60) && (15..30).contains(&asked), "{asked}");
+    }
+}
