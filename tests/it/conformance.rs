@@ -1,14 +1,16 @@
 //! Every backend and every double runs the whole suite of its port.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use shared::embedded::Database;
 use shared::queue::Queue;
+use tests::conformance::Pace;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use tests::conformance::files::{self, FilesFixture};
-use tests::conformance::queue::{self, Advance, QueueFixture, QueueTraits};
+use tests::conformance::queue::{self, Advance, DedupScope, QueueFixture, QueueTraits};
 use tests::conformance::two_handles::{Turns, TwoArchives, TwoFiles, TwoQueues};
 use tests::faults::{
     CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyFiles, FaultyQueue, Plan,
@@ -19,9 +21,21 @@ use tests::memory::queue::MemoryQueue;
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 
-const MEMORY_QUEUE: QueueTraits = QueueTraits { max_receive: usize::MAX, exact_depth: true };
-const EMBEDDED_QUEUE: QueueTraits = QueueTraits { max_receive: 1000, exact_depth: true };
-const LOCAL_ARCHIVE: ArchiveTraits = ArchiveTraits { parent_lag: Duration::ZERO };
+/// The contract at its strictest.
+const MEMORY_QUEUE: QueueTraits = QueueTraits {
+    max_receive: usize::MAX,
+    tells_age: true,
+    moment: Duration::from_millis(1),
+    clock_skew: Duration::ZERO,
+    dedup_scope: DedupScope::Queue,
+    receipts_end_with_the_lease: true,
+    ack_twice_is_refused: true,
+    a_leased_tail_blocks_the_head: false,
+    pace: Pace::ONE_BY_ONE,
+};
+const EMBEDDED_QUEUE: QueueTraits = QueueTraits { max_receive: 1000, ..MEMORY_QUEUE };
+const LOCAL_ARCHIVE: ArchiveTraits =
+    ArchiveTraits { parent_lag: Duration::ZERO, orders_equal_timestamps_of_a_parent: true };
 
 fn advance(clock: Arc<ManualClock>) -> Advance {
     Box::new(move |by| {
@@ -43,19 +57,19 @@ fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_queue_conforms() {
-    queue::suite(MEMORY_QUEUE, || memory_queue(|queue| queue)).await;
+    queue::suite(MEMORY_QUEUE, || ready(memory_queue(|queue| queue))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_without_faults_conforms() {
-    queue::suite(MEMORY_QUEUE, || memory_queue(|queue| Arc::new(FaultyQueue::new(queue, Plan::none()))))
-        .await;
+    let wrap = |queue| Arc::new(FaultyQueue::new(queue, Plan::none())) as Arc<dyn Queue>;
+    queue::suite(MEMORY_QUEUE, || ready(memory_queue(wrap))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_never_crashes_conforms() {
     let wrap = |queue| Arc::new(CrashingQueue::new(queue, CrashPoint::never())) as Arc<dyn Queue>;
-    queue::suite(MEMORY_QUEUE, || memory_queue(wrap)).await;
+    queue::suite(MEMORY_QUEUE, || ready(memory_queue(wrap))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,12 +78,12 @@ async fn the_embedded_queue_conforms() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(START);
         let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
-        QueueFixture {
+        ready(QueueFixture {
             queue: database.queue(),
             clock: Arc::clone(&clock) as SharedClock,
             advance: advance(clock),
             keep: Box::new(folder),
-        }
+        })
     })
     .await;
 }
@@ -80,12 +94,12 @@ async fn two_embedded_queues_conform(turns: Turns) {
         let clock = ManualClock::starting_at(START);
         let [first, second] =
             [(); 2].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
-        QueueFixture {
+        ready(QueueFixture {
             queue: Arc::new(TwoQueues::new(first.queue(), second.queue(), turns)),
             clock: Arc::clone(&clock) as SharedClock,
             advance: advance(clock),
             keep: Box::new(folder),
-        }
+        })
     })
     .await;
 }

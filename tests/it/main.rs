@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
 
 mod architecture;
+mod aws;
 mod channel_indexer;
 mod commands;
 mod conformance;

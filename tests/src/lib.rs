@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod corpus;
+pub mod fake_files;
 pub mod fake_slack;
 pub mod faults;
 pub mod harness;

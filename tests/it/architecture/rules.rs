@@ -65,6 +65,22 @@ pub(super) const RULES: &[Rule] = &[
         example: "fn open(connection: rusqlite::Connection) {}",
     },
     Rule {
+        rooms: &["shared/src/aws/", "shared/src/embedded/"],
+        except: &[],
+        forbidden: &["crate::rules", "slack::event", "slack::envelope", "slack::web", "key::messages"],
+        tests_too: false,
+        why: "a backend keeps queues, items and bytes: one that knows what a message is would have rules of its own",
+        example: "use crate::rules::message::content;",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["shared/src/aws/", "tests/src/bin/bench/aws/", "tests/src/harness/stack/", "tests/it/aws/"],
+        forbidden: &["aws_sdk_*", "aws_config", "aws_smithy_*"],
+        tests_too: true,
+        why: "the SDK's types end at the ports: whoever else names them would work on one backend only",
+        example: "let client = aws_sdk_sqs::Client::new(&config);",
+    },
+    Rule {
         rooms: &["workers/src/"],
         except: &["workers/src/bin/"],
         forbidden: &["embedded", "rusqlite", "aws", "aws_*"],
@@ -148,7 +164,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: &["tests/it/"],
-        except: &[ON_VIRTUAL_TIME, AT_RANDOM_MOMENTS],
+        except: &[ON_VIRTUAL_TIME, AT_RANDOM_MOMENTS[0], AT_RANDOM_MOMENTS[1]],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
         why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
@@ -159,8 +175,8 @@ pub(super) const RULES: &[Rule] = &[
 /// Their runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
 pub(super) const ON_VIRTUAL_TIME: &str = "tests/it/runtime/";
 
-/// It kills at random moments: the moment itself is what is tested, nothing is waited for.
-const AT_RANDOM_MOMENTS: &str = "tests/it/crash.rs";
+/// They kill at random moments: the moment itself is what is tested, nothing is waited for.
+const AT_RANDOM_MOMENTS: [&str; 2] = ["tests/it/aws/crash.rs", "tests/it/crash.rs"];
 
 /// Names of files and folders that say nothing.
 pub(super) const EMPTY_NAMES: &[&str] =

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseResult};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::archive::{Archive, Item, ItemKey, Update};
@@ -17,7 +16,7 @@ use tests::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{Outcome, Worker};
 
-use super::{Interleaved, only_in};
+use super::{Interleaved, Store, hold, only_in};
 use crate::deliveries::delivery;
 
 const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
@@ -112,13 +111,12 @@ fn team() -> TeamId {
 }
 
 /// All channels were public once: what is dropped for want of that depends on the order by design.
-async fn archive() -> Arc<MemoryArchive> {
-    let memory = Arc::new(MemoryArchive::new());
+async fn open<S: Store>(store: S) -> S {
     for channel in CHANNELS {
         let mark = ItemKey::public_mark(&team(), &ChannelId::parse(channel).unwrap());
-        memory.write(&Update::mark(mark)).await.unwrap();
+        store.archive().write(&Update::mark(mark)).await.unwrap();
     }
-    memory
+    store
 }
 
 /// Whether everything that was told is done.
@@ -141,22 +139,22 @@ async fn hear(archive: &Arc<dyn Archive>, told: &[&Told]) -> bool {
 }
 
 /// Every row but the shards, whose placement depends on the order; and the index as readers see it.
-async fn seen(memory: &Arc<MemoryArchive>) -> (Vec<Item>, directory::Channels) {
-    let rows = memory.items().into_iter().filter(|item| !item.key.item_id.starts_with("channelindex#"));
-    (rows.collect(), directory::read(&**memory, &team()).await.unwrap())
+async fn seen(store: &impl Store) -> (Vec<Item>, directory::Channels) {
+    let rows = store.items().await.into_iter().filter(|item| !item.key.item_id.starts_with("channelindex#"));
+    (rows.collect(), directory::read(&*store.archive(), &team()).await.unwrap())
 }
 
 async fn in_order(told: &[Told]) -> (Vec<Item>, directory::Channels) {
-    let memory = archive().await;
+    let memory = open(Arc::new(MemoryArchive::new())).await;
     for told in told {
-        assert!(hear(&(Arc::clone(&memory) as Arc<dyn Archive>), &[told]).await);
+        assert!(hear(&memory.archive(), &[told]).await);
     }
     seen(&memory).await
 }
 
-async fn as_delivered(delivered: &Delivered) -> (Vec<Item>, directory::Channels) {
-    let memory = archive().await;
-    let archive = Interleaved::of(Arc::clone(&memory) as Arc<dyn Archive>, delivered.interleaving);
+async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, directory::Channels) {
+    let store = open(store).await;
+    let archive = Interleaved::of(store.archive(), delivered.interleaving);
     let mut lives = delivered.lives.iter();
     for pair in delivered.order.chunks(delivered.batch * 2) {
         let (one, other) = pair.split_at(delivered.batch.min(pair.len()));
@@ -173,20 +171,21 @@ async fn as_delivered(delivered: &Delivered) -> (Vec<Item>, directory::Channels)
             }
         }
     }
-    seen(&memory).await
+    seen(&store).await
 }
 
-fn converges(delivered: Delivered) -> TestCaseResult {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (expected, found) =
-        runtime.block_on(async { (in_order(&delivered.told).await, as_delivered(&delivered).await) });
-    prop_assert_eq!(only_in(&expected.0, &found.0), only_in(&found.0, &expected.0));
-    prop_assert_eq!(expected.1, found.1);
-    Ok(())
+/// Holds so many cases against what an archive in memory makes of the same events in their order.
+pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
+    hold(cases, &delivered(), async |delivered| {
+        let expected = in_order(&delivered.told).await;
+        let found = as_delivered(&delivered, store().await).await;
+        prop_assert_eq!(only_in(&expected.0, &found.0), only_in(&found.0, &expected.0));
+        prop_assert_eq!(expected.1, found.1);
+        Ok(())
+    });
 }
 
 #[test]
 fn any_order_duplication_and_crash_gives_the_same_channels() {
-    let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };
-    proptest::test_runner::TestRunner::new(config).run(&delivered(), converges).unwrap();
+    converge(1000, async || Arc::new(MemoryArchive::new()));
 }

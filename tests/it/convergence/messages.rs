@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseResult};
 use serde_json::{Value, json};
 use shared::archive::{Archive, Item};
 use tests::corpus::{TEAM, event};
@@ -12,7 +11,7 @@ use tests::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use super::{Interleaved, only_in, queue};
+use super::{Interleaved, Store, hold, only_in, queue};
 use crate::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
@@ -151,17 +150,16 @@ async fn rows_in_order(events: &[Value]) -> Vec<Item> {
         let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
         assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
     }
-    archive.items()
+    MemoryArchive::items(&archive)
 }
 
-async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
-    let memory = Arc::new(MemoryArchive::new());
+async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item> {
     // A channel nobody has seen in public yet would drop what does not say that it is public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
-    let opened = MessageWriter::new(Arc::clone(&memory) as Arc<dyn Archive>, queue());
+    let opened = MessageWriter::new(store.archive(), queue());
     opened.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
 
-    let archive = Interleaved::of(Arc::clone(&memory) as Arc<dyn Archive>, delivered.interleaving);
+    let archive = Interleaved::of(store.archive(), delivered.interleaving);
     let mut lives = delivered.lives.iter();
     for batch in delivered.order.chunks(delivered.batch) {
         let jobs: Vec<_> = batch
@@ -182,19 +180,20 @@ async fn rows_as_delivered(delivered: &Delivered) -> Vec<Item> {
             }
         }
     }
-    memory.items()
+    store.items().await
 }
 
-fn converges(delivered: Delivered) -> TestCaseResult {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (expected, found) = runtime
-        .block_on(async { (rows_in_order(&delivered.events).await, rows_as_delivered(&delivered).await) });
-    prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
-    Ok(())
+/// Holds so many cases against what an archive in memory makes of the same events in their order.
+pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
+    hold(cases, &delivered(), async |delivered| {
+        let expected = rows_in_order(&delivered.events).await;
+        let found = rows_as_delivered(&delivered, store().await).await;
+        prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
+        Ok(())
+    });
 }
 
 #[test]
 fn any_order_duplication_and_crash_gives_the_same_rows() {
-    let config = Config { cases: 1500, failure_persistence: None, ..Config::default() };
-    proptest::test_runner::TestRunner::new(config).run(&delivered(), converges).unwrap();
+    converge(1500, async || Arc::new(MemoryArchive::new()));
 }

@@ -1,17 +1,52 @@
 //! The archive is a function of the set of events: any order, any duplication, any crash and redelivery give the same
 //! rows.
 
-mod channels;
-mod messages;
+pub(crate) mod channels;
+pub(crate) mod messages;
 
 use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::queue::Queue;
+use tests::memory::archive::MemoryArchive;
 use tests::memory::queue::MemoryQueue;
+
+/// An archive whose every row can be listed.
+#[async_trait]
+pub(crate) trait Store {
+    /// The archive.
+    fn archive(&self) -> Arc<dyn Archive>;
+
+    /// Every row.
+    async fn items(&self) -> Vec<Item>;
+}
+
+#[async_trait]
+impl Store for Arc<MemoryArchive> {
+    fn archive(&self) -> Arc<dyn Archive> {
+        Arc::clone(self) as Arc<dyn Archive>
+    }
+
+    async fn items(&self) -> Vec<Item> {
+        MemoryArchive::items(self)
+    }
+}
+
+/// Runs so many cases, each to its end before the next.
+fn hold<T: std::fmt::Debug>(
+    cases: u32,
+    strategy: &impl Strategy<Value = T>,
+    case: impl AsyncFn(T) -> TestCaseResult,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config).run(strategy, |value| runtime.block_on(case(value))).unwrap();
+}
 
 /// Gives way before each step, so that the jobs of a batch overtake each other.
 struct Interleaved {

@@ -57,7 +57,7 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
         assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
     }
     assert!(outcome.stderr.contains("1 of 3 workspaces") && !outcome.stderr.contains("xoxb"), "{outcome:?}");
-    assert_eq!(json_lines(&data, &["users"]).await.len(), 4);
+    assert_eq!(json_lines(data.as_path(), &["users"]).await.len(), 4);
     let status = annalist_with(&["status", "--data", data_text], &[]).await.stdout;
     assert!(status.contains("T2 (Workspace T2): 1 channels, 4 people, 1 emoji as of 2023-11-14"), "{status}");
     assert!(!status.contains("SLACK_BOT_TOKEN"), "{status}");

@@ -2,10 +2,24 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, ready};
+use futures_util::stream;
+use tokio::time::timeout;
 
-/// A case that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How the cases of a suite are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// This many cases run at once, each on its own fixture. More than one only where no case moves the time of another.
+    pub at_once: usize,
+    /// A case that takes longer hangs.
+    pub patience: Duration,
+}
+
+impl Pace {
+    /// Case after case, none of which really waits for time to pass.
+    pub const ONE_BY_ONE: Self = Self { at_once: 1, patience: Duration::from_secs(120) };
+}
 
 /// One claim about a port.
 pub(super) struct Case<F> {
@@ -26,16 +40,28 @@ pub(super) use cases;
 
 /// Runs all cases, whichever fail, and then fails with the names of those.
 pub(super) async fn run_all<F: Send + 'static>(cases: Vec<Case<F>>, mut fixture: impl FnMut() -> F) {
-    let mut failed = Vec::new();
+    run_paced(cases, Pace::ONE_BY_ONE, || ready(fixture())).await;
+}
+
+/// The same at this pace, on fixtures that take their time.
+pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
+    cases: Vec<Case<F>>,
+    pace: Pace,
+    mut fixture: impl FnMut() -> Making,
+) {
     let all = cases.len();
-    for case in cases {
-        let run = tokio::spawn(tokio::time::timeout(PATIENCE, (case.run)(fixture())));
-        match run.await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => failed.push(format!("{}: hangs", case.name)),
-            Err(panic) => failed.push(format!("{}: {}", case.name, panic_text(panic))),
+    let running = stream::iter(cases).map(|case| {
+        let making = fixture();
+        async move {
+            let fixture = making.await;
+            match tokio::spawn(timeout(pace.patience, (case.run)(fixture))).await {
+                Ok(Ok(())) => None,
+                Ok(Err(_)) => Some(format!("{}: hangs", case.name)),
+                Err(panic) => Some(format!("{}: {}", case.name, panic_text(panic))),
+            }
         }
-    }
+    });
+    let failed: Vec<String> = running.buffered(pace.at_once).filter_map(ready).collect().await;
     assert!(failed.is_empty(), "{} of {all} cases failed:\n{}", failed.len(), failed.join("\n"));
 }
 

@@ -4,12 +4,15 @@
 //! * [`CrashingQueue`], [`CrashingArchive`] and [`FaultyFiles::until`] share a [`CrashPoint`]: from there on nothing works
 //!   any more, as if the process had died between two steps.
 //!
+//! [`proxy`] stands between a client and AWS and breaks requests on their way.
+//!
 //! With an empty plan, or a crash that never comes, each is the port it wraps: the conformance suites hold them to it.
 
 mod archive;
 mod crash;
 mod files;
 mod plan;
+pub mod proxy;
 mod queue;
 
 pub use archive::FaultyArchive;

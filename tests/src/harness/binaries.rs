@@ -19,8 +19,8 @@ pub struct Binaries {
     pub file_downloader: PathBuf,
 }
 
-/// Builds the binaries in the running test's profile and target directory, once per process. They are built as a user
-/// builds them, without the features that the tests' own dependencies add.
+/// Builds the binaries in the running test's profile and target directory, once per process. They are built as a
+/// release is, with both backends.
 ///
 /// # Panics
 /// Where they do not build: nothing that follows could mean anything.
@@ -65,6 +65,8 @@ fn build(profile_dir: &Path) {
             "ingest",
             "--package",
             "workers",
+            "--features",
+            "annalist/aws,ingest/aws,workers/aws",
         ])
         .args(["--profile", profile])
         .arg("--manifest-path")

@@ -189,6 +189,8 @@ impl Slack {
         let request =
             request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(connection_failed)?;
         let connection = self.connected().await?;
+        // The last answer may have been read before the connection was told that it is free again.
+        connection.ready().await.map_err(connection_failed)?;
         let response = connection.send_request(request).await.map_err(connection_failed)?;
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(connection_failed)?.to_bytes();

@@ -8,9 +8,11 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::binaries::binaries;
+use super::place::Place;
 
-/// No command that ends by itself takes longer, on a machine that is busy compiling.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// No command that ends by itself takes longer, on a machine that is busy compiling. On AWS `status` alone takes a
+/// minute to see that nothing is left.
+const DEADLINE: Duration = Duration::from_secs(150);
 
 /// What a command left behind.
 #[derive(Debug)]
@@ -45,10 +47,27 @@ pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome
 /// Where it does not end.
 pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(variables.iter().copied()).kill_on_drop(true);
+    command.args(args).env_clear().envs(variables.iter().copied());
+    finish(command).await
+}
+
+/// Runs `annalist` here with these arguments and no other setting from the environment.
+///
+/// # Panics
+/// Where it does not end.
+pub async fn annalist_at(place: &(impl Place + ?Sized), args: &[&str]) -> Outcome {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(args).env_clear();
+    place.lead(&mut command);
+    finish(command).await
+}
+
+async fn finish(mut command: Command) -> Outcome {
+    command.kill_on_drop(true);
+    let what = format!("{:?}", command.as_std());
     let output = timeout(DEADLINE, command.output())
         .await
-        .unwrap_or_else(|_| panic!("{} {args:?} does not end", program.display()))
+        .unwrap_or_else(|_| panic!("{what} does not end"))
         .expect("a program that was built can be started");
     Outcome {
         code: output.status.code(),
@@ -61,10 +80,9 @@ pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> O
 ///
 /// # Panics
 /// Where it fails or prints something else.
-pub async fn json_lines(data: &Path, args: &[&str]) -> Vec<Value> {
-    let folder = data.to_str().expect("test folders have plain names");
-    let args = [args, &["--json", "--data", folder]].concat();
-    let outcome = annalist(&args).await;
+pub async fn json_lines(place: &(impl Place + ?Sized), args: &[&str]) -> Vec<Value> {
+    let args = [args, &["--json"]].concat();
+    let outcome = annalist_at(place, &args).await;
     assert_eq!(outcome.code, Some(0), "annalist {args:?}: {}", outcome.stderr);
     outcome
         .stdout
@@ -77,8 +95,8 @@ pub async fn json_lines(data: &Path, args: &[&str]) -> Vec<Value> {
 ///
 /// # Panics
 /// Where it fails or prints something else.
-pub async fn status(data: &Path) -> Value {
-    let mut lines = json_lines(data, &["status"]).await;
+pub async fn status(place: &(impl Place + ?Sized)) -> Value {
+    let mut lines = json_lines(place, &["status"]).await;
     assert_eq!(lines.len(), 1, "status --json is one object");
     lines.remove(0)
 }
@@ -87,10 +105,10 @@ pub async fn status(data: &Path) -> Value {
 ///
 /// # Panics
 /// Where that is not so at the deadline.
-pub async fn wait_until_idle(data: &Path, deadline: Duration) -> Value {
+pub async fn wait_until_idle(place: &(impl Place + ?Sized), deadline: Duration) -> Value {
     let until = Instant::now() + deadline;
     loop {
-        let status = status(data).await;
+        let status = status(place).await;
         if status["idle"] == true {
             return status;
         }

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::binaries::binaries;
+use super::place::Place;
 use super::procfs::{self, Usage};
 
 /// The signing secret every started program knows.
@@ -65,32 +66,39 @@ impl Log {
     }
 }
 
-/// `annalist up` on this folder.
-pub async fn up(data: &Path) -> Server {
-    listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], data).await
+/// `annalist up` here.
+pub async fn up(place: &(impl Place + ?Sized)) -> Server {
+    listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], place).await
 }
 
-/// `annalist up` on this folder, just started: nobody knows how far it is.
+/// `annalist up` here, just started: nobody knows how far it is.
 #[must_use]
-pub fn starting_up(data: &Path) -> Process {
+pub fn starting_up(place: &(impl Place + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0"]).arg("--data").arg(data);
+    command.args(["up", "--listen", "127.0.0.1:0"]);
+    place.lead(&mut command);
     Process::spawn_until(&mut command, listening_address).0
 }
 
-/// `ingest` alone on this folder.
-pub async fn ingest(data: &Path) -> Server {
-    listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], data).await
+/// `ingest` alone.
+pub async fn ingest(place: &(impl Place + ?Sized)) -> Server {
+    listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], place).await
 }
 
-/// A `message-writer` on this folder, as soon as it works.
-pub async fn message_writer(data: &Path) -> Process {
-    worker(Command::new(&binaries().message_writer).arg("--data").arg(data)).await
+/// A `message-writer`, as soon as it works.
+pub async fn message_writer(place: &(impl Place + ?Sized)) -> Process {
+    working(&binaries().message_writer, place).await
 }
 
-/// A `channel-indexer` on this folder, as soon as it works.
-pub async fn channel_indexer(data: &Path) -> Process {
-    worker(Command::new(&binaries().channel_indexer).arg("--data").arg(data)).await
+/// A `channel-indexer`, as soon as it works.
+pub async fn channel_indexer(place: &(impl Place + ?Sized)) -> Process {
+    working(&binaries().channel_indexer, place).await
+}
+
+async fn working(program: &Path, place: &(impl Place + ?Sized)) -> Process {
+    let mut command = Command::new(program);
+    place.lead(&mut command);
+    worker(&mut command).await
 }
 
 /// Starts a worker and waits until it says that it works.
@@ -102,10 +110,10 @@ pub async fn worker(command: &mut Command) -> Process {
     process.until(line).await.0
 }
 
-/// Starts a program with `--data` and waits until it says where it listens.
-async fn listening(program: &Path, args: &[&str], data: &Path) -> Server {
+async fn listening(program: &Path, args: &[&str], place: &(impl Place + ?Sized)) -> Server {
     let mut command = Command::new(program);
-    command.args(args).arg("--data").arg(data);
+    command.args(args);
+    place.lead(&mut command);
     serve(&mut command).await
 }
 
@@ -174,6 +182,19 @@ impl Process {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
+    }
+
+    /// Where it serves metrics.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub async fn metrics_address(&self) -> SocketAddr {
+        self.says("metrics listening", START_DEADLINE).await;
+        let log = self.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut said = lines.filter(|line| line["message"] == "metrics listening");
+        let address = said.find_map(|line| line["address"].as_str()?.parse().ok());
+        address.unwrap_or_else(|| panic!("{} serves no metrics:\n{log}", self.name))
     }
 
     /// The latest lines of its log.

@@ -1,21 +1,29 @@
 //! Holds an archive, as the command line shows it, against what was sent.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use super::command::{json_lines, status};
+use super::place::Place;
 use crate::corpus::Model;
 use crate::corpus::model::Expected;
 
-/// Every message is there once, in order, with its newest text and its marks; the earlier texts of one edited message
-/// per channel are there too; and nothing was put aside.
+/// Every message is there as [`assert_messages`] wants it, and nothing was put aside.
 ///
 /// # Panics
 /// Where it is not so.
-pub async fn assert_archive_holds(data: &Path, model: &Model) {
+pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) {
+    assert_messages(place, model).await;
+    assert_nothing_put_aside(&status(place).await);
+}
+
+/// Every message is there once, in order, with its newest text and its marks; the earlier texts of one edited message
+/// per channel are there too.
+///
+/// # Panics
+/// Where it is not so.
+pub async fn assert_messages(place: &(impl Place + ?Sized), model: &Model) {
     for (channel, expected) in &model.channels {
-        let rows = json_lines(data, &["messages", channel]).await;
+        let rows = json_lines(place, &["messages", channel]).await;
         let found: Vec<&str> = rows.iter().map(|row| text(row, "ts")).collect();
         let expected_ts: Vec<&str> = expected.keys().map(String::as_str).collect();
         assert_eq!(found, expected_ts, "the messages of {channel}");
@@ -23,12 +31,11 @@ pub async fn assert_archive_holds(data: &Path, model: &Model) {
             assert_row(channel, ts, row, expected);
         }
         if let Some((ts, message)) = expected.iter().find(|(_, message)| !message.replaced.is_empty()) {
-            let revisions = json_lines(data, &["revisions", channel, ts]).await;
+            let revisions = json_lines(place, &["revisions", channel, ts]).await;
             let texts: Vec<&str> = revisions.iter().map(|revision| text(revision, "text")).collect();
             assert_eq!(texts, message.replaced, "the revisions of {ts} in {channel}");
         }
     }
-    assert_nothing_put_aside(&status(data).await);
 }
 
 /// Nothing is quarantined and no queue has dead letters.

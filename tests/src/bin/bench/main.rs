@@ -1,6 +1,7 @@
 //! The bench: Annalist beside its baselines, in one run on one machine. Its report is Markdown for `BENCHMARKS.md`.
 
 mod acks;
+mod aws;
 mod baseline;
 mod beside;
 mod channels;
@@ -80,7 +81,9 @@ enum What {
     Files,
     /// From start to the first 200, and memory
     Startup,
-    /// All of them
+    /// What is asked of AWS, what that costs, and several writers there
+    Aws,
+    /// All of them, but for `aws`
     All,
     /// The baseline that only checks the signature
     #[command(hide = true)]
@@ -121,6 +124,7 @@ fn main() -> anyhow::Result<()> {
         | What::Directory
         | What::Files
         | What::Startup
+        | What::Aws
         | What::All => {}
     }
     progress("building the binaries");
@@ -162,6 +166,11 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Files) {
         report.add(files::measure(settings).await?);
+    }
+    if matches!(args.what, What::Aws) {
+        for section in aws::measure(settings).await? {
+            report.add(section);
+        }
     }
     Ok(report)
 }

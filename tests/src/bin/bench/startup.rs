@@ -25,7 +25,7 @@ pub(crate) async fn measure(_settings: &Settings) -> anyhow::Result<Section> {
         let folder = data.path().join("new");
         let event = Workload::new(Shape::default()).next();
         let started = Instant::now();
-        let server = process::up(&folder).await;
+        let server = process::up(folder.as_path()).await;
         let mut slack = Slack::to(server.address, RetryDelays::none());
         let acked = slack.deliver(event.as_ref().map_or("", |event| &event.body)).await;
         first_200_ms.push(ms(started.elapsed()));

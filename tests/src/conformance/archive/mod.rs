@@ -31,6 +31,9 @@ pub struct ArchiveFixture {
 pub struct ArchiveTraits {
     /// How long a query of [`shared::archive::Partition::Parent`] may lag behind the writes.
     pub parent_lag: Duration,
+    /// Whether such a query has items of one timestamp in the order of their `itemId`. DynamoDB does not say in which
+    /// order its indexes have them; each is found once all the same.
+    pub orders_equal_timestamps_of_a_parent: bool,
 }
 
 /// Runs every case on a fixture of its own.

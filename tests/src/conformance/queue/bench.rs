@@ -8,19 +8,18 @@ use shared::queue::{
     ReceiveRequest,
 };
 
+use tokio::time::{Instant, interval};
+
 use super::{QueueFixture, QueueTraits};
 
 /// For how long the cases receive.
 pub(super) const VISIBILITY: Duration = Duration::from_secs(30);
 
-/// A wait that nobody should have to sit out.
-pub(super) const LONG: Duration = Duration::from_secs(30);
+/// A wait that nobody should have to sit out, also where a queue's delay really passes meanwhile.
+pub(super) const LONG: Duration = Duration::from_secs(180);
 
-/// Well before the end of a [`LONG`] wait, and ample for a busy machine.
+/// Well before the end of a [`LONG`] wait, well after that of a short one, and ample for a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(10);
-
-/// The smallest step of the clock.
-pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
 /// The queue most cases use.
 pub(super) const EVENTS: QueueName = QueueName::Events;
@@ -147,18 +146,42 @@ impl Bench {
         assert_eq!(self.ack(queue, &[&delivery.receipt]).await, [Ok(())]);
     }
 
+    /// The answer to acking once more.
+    pub(super) fn expect_second_ack(&self, answer: Result<(), QueueError>) {
+        let refused = Err(QueueError::LeaseLost);
+        assert!(answer == refused || (answer == Ok(()) && !self.traits.ack_twice_is_refused), "{answer:?}");
+    }
+
     /// Gives a delivery back whose lease holds; it becomes visible after `backoff`.
     pub(super) async fn give_back(&self, queue: impl Into<QueueRef>, delivery: &Delivery, backoff: Duration) {
         assert_eq!(self.change(queue, &delivery.receipt, backoff).await, Ok(()));
     }
 
-    /// Compares the depth with what it must be, as far as the backend promises to know.
+    /// Compares the depth with what it must be, at the latest when the backend has had the time it asks for.
     pub(super) async fn expect_depth(&self, queue: impl Into<QueueRef>, expected: Depth) {
-        let depth = self.fixture.queue.depth(queue.into()).await.unwrap();
-        if self.traits.exact_depth {
-            assert_eq!(depth, expected);
-        } else {
-            assert_eq!(depth.is_empty(), expected.is_empty(), "{depth:?}, expected {expected:?}");
+        let queue = queue.into();
+        let oldest_age_s = expected.oldest_age_s.filter(|_| self.traits.tells_age);
+        let expected = Depth { oldest_age_s, ..expected };
+        let settled = Instant::now() + self.fixture.queue.depth_lag();
+        let mut look = interval(Duration::from_secs(1));
+        loop {
+            look.tick().await;
+            let last = Instant::now() >= settled;
+            let depth = self.fixture.queue.depth(queue).await.unwrap();
+            if depth == expected {
+                return;
+            }
+            assert!(!last, "{depth:?}, expected {expected:?}");
         }
+    }
+
+    /// Whether a message was sent between these times of the fixture, as far as the backend's clock is the same.
+    pub(super) fn assert_sent(&self, delivery: &Delivery, after: TimestampMs, before: TimestampMs) {
+        let skew = self.traits.clock_skew;
+        let sent_at = delivery.sent_at;
+        assert!(
+            sent_at.plus(skew) >= after && sent_at <= before.plus(skew),
+            "sent at {sent_at:?}, which is not between {after:?} and {before:?}"
+        );
     }
 }

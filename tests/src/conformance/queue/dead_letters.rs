@@ -40,13 +40,13 @@ pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(bench: Be
 
     // Dead letters are leased and acked like any message.
     bench.expect(dead_letters, &[]).await;
+    bench.finish(dead_letters, &dead[1]).await;
     bench.give_back(dead_letters, &dead[0], Duration::ZERO).await;
     wear_out(&bench, dead_letters, &["p1"], dead[0].receive_count).await;
     // They have nowhere further to go.
     let again = bench.expect(dead_letters, &["p1"]).await;
     assert_eq!(again[0].receive_count, dead[0].receive_count + max_receive_count + 1);
     bench.finish(dead_letters, &again[0]).await;
-    bench.finish(dead_letters, &dead[1]).await;
     bench.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
     for delivery in &rest {
         bench.finish(EVENTS, delivery).await;

@@ -2,7 +2,8 @@
 
 use shared::queue::{DEDUPLICATION_WINDOW, MAX_MESSAGE_BYTES, QueueError, QueueName};
 
-use super::bench::{Bench, EVENTS, MOMENT, message, message_with_id};
+use super::DedupScope;
+use super::bench::{Bench, EVENTS, message, message_with_id};
 
 pub(super) async fn a_duplicate_is_accepted_and_not_delivered(bench: Bench) {
     bench.send(EVENTS, "g", "1").await;
@@ -25,24 +26,25 @@ pub(super) async fn an_id_is_forgotten_exactly_when_the_window_has_passed(bench:
     bench.send_all(vec![message_with_id(EVENTS, "g", "first", "id")]).await;
     let received = bench.expect(EVENTS, &["first"]).await;
     bench.finish(EVENTS, &received[0]).await;
-    bench.advance(DEDUPLICATION_WINDOW - MOMENT).await;
+    bench.advance(DEDUPLICATION_WINDOW - bench.traits.moment).await;
     bench.send_all(vec![message_with_id(EVENTS, "g", "too early", "id")]).await;
     bench.expect(EVENTS, &[]).await;
-    bench.advance(MOMENT).await;
+    bench.advance(bench.traits.moment).await;
     bench.send_all(vec![message_with_id(EVENTS, "g", "new", "id")]).await;
-    bench.expect(EVENTS, &["new"]).await;
+    let received = bench.expect(EVENTS, &["new"]).await;
+    bench.finish(EVENTS, &received[0]).await;
     // The new one has a window of its own.
-    bench.send_all(vec![message_with_id(EVENTS, "g2", "too early again", "id")]).await;
+    bench.send_all(vec![message_with_id(EVENTS, "g", "too early again", "id")]).await;
     bench.expect(EVENTS, &[]).await;
 }
 
 pub(super) async fn a_duplicate_does_not_prolong_the_window(bench: Bench) {
-    bench.send_all(vec![message_with_id(EVENTS, "g1", "first", "id")]).await;
+    bench.send_all(vec![message_with_id(EVENTS, "g", "first", "id")]).await;
     bench.advance(DEDUPLICATION_WINDOW / 2).await;
-    bench.send_all(vec![message_with_id(EVENTS, "g2", "duplicate", "id")]).await;
+    bench.send_all(vec![message_with_id(EVENTS, "g", "duplicate", "id")]).await;
     bench.advance(DEDUPLICATION_WINDOW / 2).await;
-    bench.send_all(vec![message_with_id(EVENTS, "g3", "new", "id")]).await;
-    bench.expect_sorted(EVENTS, &["first", "new"]).await;
+    bench.send_all(vec![message_with_id(EVENTS, "g", "new", "id")]).await;
+    bench.expect(EVENTS, &["first", "new"]).await;
 }
 
 pub(super) async fn an_id_is_remembered_for_one_queue_only(bench: Bench) {
@@ -56,10 +58,14 @@ pub(super) async fn an_id_is_remembered_for_one_queue_only(bench: Bench) {
     bench.expect(QueueName::Channels, &["channel"]).await;
 }
 
-pub(super) async fn an_id_is_remembered_across_groups(bench: Bench) {
+pub(super) async fn an_id_is_remembered_within_its_scope(bench: Bench) {
     bench.send_all(vec![message_with_id(EVENTS, "a", "first", "id")]).await;
-    bench.send_all(vec![message_with_id(EVENTS, "b", "duplicate", "id")]).await;
-    bench.expect(EVENTS, &["first"]).await;
+    bench.send_all(vec![message_with_id(EVENTS, "b", "of another group", "id")]).await;
+    let delivered: &[&str] = match bench.traits.dedup_scope {
+        DedupScope::Queue => &["first"],
+        DedupScope::Group | DedupScope::Nothing => &["first", "of another group"],
+    };
+    bench.expect_sorted(EVENTS, delivered).await;
 }
 
 pub(super) async fn a_duplicate_within_a_batch_is_dropped(bench: Bench) {

@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use shared::queue::QueueName;
 
-use super::bench::{Bench, MOMENT, VISIBILITY, message};
+use super::bench::{Bench, VISIBILITY, message};
 
 const STATS: QueueName = QueueName::Stats;
 
 pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says(bench: Bench) {
     let delay = STATS.spec().delay;
-    assert!(delay > MOMENT, "this queue shows nothing");
-    let sent_at = bench.now();
+    assert!(delay > bench.traits.moment, "this queue shows nothing");
+    let before = bench.now();
     bench.send(STATS, "g", "1").await;
-    bench.advance(delay - MOMENT).await;
+    let after = bench.now();
+    bench.advance(delay - bench.traits.moment).await;
     bench.expect(STATS, &[]).await;
-    bench.advance(MOMENT).await;
+    bench.advance(bench.traits.moment).await;
     let received = bench.expect(STATS, &["1"]).await;
-    assert_eq!((received[0].sent_at, received[0].receive_count), (sent_at, 1));
+    bench.assert_sent(&received[0], before, after);
+    assert_eq!(received[0].receive_count, 1);
 }
 
 pub(super) async fn delays_keep_the_order_of_a_group(bench: Bench) {

@@ -1,0 +1,24 @@
+//! The archive on DynamoDB.
+#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
+
+mod answers;
+mod bulk;
+mod fixture;
+mod lost_answers;
+mod many;
+mod model;
+
+use std::time::Duration;
+
+use tests::conformance::archive::{ArchiveTraits, suite};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+/// What DynamoDB promises.
+const DYNAMODB: ArchiveTraits =
+    ArchiveTraits { parent_lag: Duration::from_secs(5), orders_equal_timestamps_of_a_parent: false };
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dynamodb_archive_conforms() {
+    suite(DYNAMODB, || block_in_place(|| Handle::current().block_on(fixture::for_the_suite()))).await;
+}

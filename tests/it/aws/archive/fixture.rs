@@ -1,0 +1,55 @@
+//! A table and a bucket of one's own.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use shared::archive::{Archive, Attributes, ItemKey, Update};
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use tests::conformance::archive::ArchiveFixture;
+use tests::harness::stack::Stack;
+
+/// An account with an empty table and an empty bucket.
+pub(super) async fn provisioned() -> Aws {
+    let aws = Stack::shared().aws().await;
+    let parts = Parts { queues: &[], tables: true, bucket: true };
+    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
+    aws
+}
+
+/// An empty archive.
+pub(super) async fn archive() -> Arc<dyn Archive> {
+    provisioned().await.archive()
+}
+
+pub(super) async fn for_the_suite() -> ArchiveFixture {
+    ArchiveFixture { archive: archive().await, keep: Box::new(()) }
+}
+
+/// A client that does as it likes.
+pub(super) async fn dynamodb() -> aws_sdk_dynamodb::Client {
+    let stack = Stack::shared();
+    aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
+}
+
+/// A client that does as it likes.
+pub(super) async fn s3() -> aws_sdk_s3::Client {
+    let stack = Stack::shared();
+    let sdk = stack.sdk(stack.endpoint()).await;
+    aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build())
+}
+
+/// The item most tests use.
+pub(super) fn key() -> ItemKey {
+    ItemKey::new("message#T1#C1", "1700000000.000100")
+}
+
+/// A JSON object as attributes.
+pub(super) fn attributes(json: Value) -> Attributes {
+    serde_json::from_value(json).unwrap()
+}
+
+/// An update that sets attributes, whatever there is.
+pub(super) fn put(key: ItemKey, set: Value) -> Update {
+    Update { set: attributes(set), ..Update::new(key) }
+}

@@ -1,0 +1,114 @@
+//! A request that did its work and whose answer never came is sent again: it must not take itself for somebody else.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use shared::archive::{Archive, Guard, Update, WriteOutcome};
+use tests::faults::proxy::{Fault, Proxy};
+use tests::harness::stack::Stack;
+
+use super::fixture::{self, attributes, key, put};
+
+/// A way to the stack on which the answer to the next request of one kind is lost.
+struct Way {
+    proxy: Proxy,
+    kind: &'static str,
+}
+
+impl Way {
+    async fn losing(lost: Fault, kind: &'static str) -> Self {
+        let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+        proxy.break_next(kind, lost);
+        Self { proxy, kind }
+    }
+
+    /// How many requests of that kind were made.
+    fn requests(&self) -> usize {
+        self.proxy.requests()[self.kind]
+    }
+}
+
+/// An archive at the end of such a way.
+async fn behind(lost: Fault, kind: &'static str) -> (Way, Arc<dyn Archive>) {
+    let way = Way::losing(lost, kind).await;
+    let names = fixture::provisioned().await.names().clone();
+    let archive = Stack::shared().aws_at(&way.proxy.endpoint, names).await.archive();
+    (way, archive)
+}
+
+const UPDATE: &str = "UpdateItem";
+const PUT: &str = "PutItem";
+const DELETE: &str = "DeleteItem";
+const GET_OBJECT: &str = "GetObject";
+const PUT_OBJECT: &str = "PutObject";
+
+fn guards() -> [Guard; 3] {
+    let (register, version) = (|| "v".to_owned(), || "1".to_owned());
+    [
+        Guard::Greater { register: register(), version: version() },
+        Guard::Less { register: register(), version: version() },
+        Guard::Unchanged { register: register(), expected: None, version: version() },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guarded_write_does_not_lose_against_itself() {
+    for (guard, lost) in guards()
+        .into_iter()
+        .flat_map(|guard| [(guard.clone(), Fault::LostAnswer), (guard, Fault::HalfAnAnswer)])
+    {
+        let (way, archive) = behind(lost, UPDATE).await;
+        let update = Update { guard, ..put(key(), json!({ "text": "t" })) };
+        assert_eq!(
+            archive.write(&update).await.unwrap(),
+            WriteOutcome::Applied,
+            "{lost:?} {:?}",
+            update.guard
+        );
+        assert_eq!(way.requests(), 2);
+        let item = archive.get(&key()).await.unwrap().unwrap();
+        assert_eq!(item.attributes, attributes(json!({ "text": "t", "v": "1" })));
+        // Written once more by the caller it is a repetition like any other.
+        let again = archive.write(&update).await.unwrap();
+        assert_eq!(again, WriteOutcome::Rejected(item));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_write_does_not_lose_against_itself() {
+    for kind in [PUT, PUT_OBJECT] {
+        for guard in guards() {
+            let (way, archive) = behind(Fault::LostAnswer, kind).await;
+            let update = Update { guard, ..put(key(), json!({ "text": "x".repeat(500 * 1024) })) };
+            assert_eq!(
+                archive.write(&update).await.unwrap(),
+                WriteOutcome::Applied,
+                "{kind} {:?}",
+                update.guard
+            );
+            assert_eq!(way.requests(), 2);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_that_stops_halfway_is_read_again() {
+    for lost in [Fault::LostAnswer, Fault::HalfAnAnswer] {
+        let (way, archive) = behind(lost, GET_OBJECT).await;
+        let text = attributes(json!({ "text": "x".repeat(500 * 1024) }));
+        archive.write(&Update { set: text.clone(), ..Update::new(key()) }).await.unwrap();
+        assert_eq!(archive.get(&key()).await.unwrap().unwrap().attributes, text);
+        assert_eq!(way.requests(), 2, "{lost:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delete_whose_answer_was_lost_finds_the_item_gone() {
+    let (way, archive) = behind(Fault::LostAnswer, DELETE).await;
+    archive.write(&put(key(), json!({ "text": "t" }))).await.unwrap();
+    let item = archive.get(&key()).await.unwrap().unwrap();
+    // An item that is gone already answers `false`; nobody can say whose delete it was.
+    assert!(!archive.delete_unchanged(&item).await.unwrap());
+    assert_eq!(way.requests(), 2);
+    assert_eq!(archive.get(&key()).await.unwrap(), None);
+}

@@ -1,0 +1,113 @@
+//! Every command that reads or operates, on AWS: it prints what it prints on the embedded backend.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::corpus::{TEAM, event};
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
+use tests::harness::place::{Installation, Place};
+use tests::harness::process;
+
+const CHANNEL: &str = "C0GENERAL";
+const ROOT: &str = "1700000000.000100";
+const REPLY: &str = "1700000001.000100";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// One of everything that shows somewhere.
+fn bodies() -> Vec<String> {
+    let root = event::reply(ROOT, ROOT, "U0FIRST", "root");
+    let edited = event::edited(&root, "1700000005.000000", "root, edited");
+    let file = event::file("F0FIRST", "U0FIRST");
+    let share =
+        event::with(event::message("1700000002.000100", "U0FIRST", "look"), [("files", json!([file]))]);
+    let events = [
+        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
+            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+        event::posted(CHANNEL, &root),
+        event::posted(CHANNEL, &event::reply(REPLY, ROOT, "U0SECOND", "a reply\nin two lines")),
+        event::changed(CHANNEL, &root, &edited, "1700000005.000000"),
+        event::reaction_added(CHANNEL, ROOT, "U0SECOND", "tada", "1700000006.000000"),
+        event::posted(CHANNEL, &share),
+        event::user_change("U0FIRST", "first", "1700000007.000000"),
+        // Signed, and nothing that may become part of a key.
+        event::posted("c/../x", &event::message("1700000008.000100", "U0FIRST", "hostile")),
+    ];
+    let numbered = events.iter().enumerate();
+    numbered.map(|(number, event)| event::envelope(TEAM, &format!("Ev{number}"), event)).collect()
+}
+
+async fn play(place: &(impl Place + ?Sized)) {
+    let up = process::up(place).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    for body in bodies() {
+        let delivered = slack.deliver(&body).await;
+        assert_eq!(delivered, Ok(1), "{body}\n{}", up.process.log());
+    }
+    // Quarantined, stored, passed on: the last of it shows last.
+    up.process.says("quarantine", DEADLINE).await;
+    wait_until_idle(place, 3 * DEADLINE).await;
+    assert!(up.process.sigterm(DEADLINE).await.success());
+}
+
+const READS: [&[&str]; 14] = [
+    &["messages", "#general"],
+    &["messages", CHANNEL, "--json"],
+    &["messages", CHANNEL, "--limit", "1"],
+    &["thread", CHANNEL, ROOT],
+    &["thread", "#general", REPLY, "--json"],
+    &["revisions", CHANNEL, ROOT],
+    &["revisions", CHANNEL, ROOT, "--json"],
+    &["channels"],
+    &["channels", "--json"],
+    &["channel", "#general"],
+    &["channel", CHANNEL, "--history"],
+    &["users"],
+    &["users", "--json"],
+    &["files", "#general"],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_read_prints_what_it_prints_on_one_machine_and_what_is_put_aside_can_be_operated() {
+    let folder = tempfile::tempdir().unwrap();
+    let installation = Installation::new().await;
+    tokio::join!(play(folder.path()), play(&installation));
+    for args in READS {
+        let here = annalist_at(folder.path(), args).await;
+        let there = annalist_at(&installation, args).await;
+        assert_eq!((there.code, &*there.stderr), (Some(0), ""), "{args:?}");
+        assert!(!there.stdout.is_empty(), "{args:?} shows nothing");
+        assert_eq!(there.stdout, here.stdout, "{args:?}");
+    }
+    for args in [&["messages", "#nowhere"][..], &["thread", CHANNEL, "1.000000"]] {
+        let here = annalist_at(folder.path(), args).await;
+        let there = annalist_at(&installation, args).await;
+        assert_eq!((there.code, there.stdout.as_str()), (Some(1), ""), "{args:?}");
+        assert_eq!(there.stderr.lines().count(), 1, "{args:?}: {}", there.stderr);
+        assert_eq!(there.code, here.code);
+    }
+    operate(&installation).await;
+}
+
+async fn operate(installation: &Installation) {
+    let quarantined = json_lines(installation, &["quarantine", "list"]).await;
+    let [job] = &quarantined[..] else { panic!("{quarantined:?}") };
+    let id = job["id"].as_str().unwrap_or_else(|| panic!("no id in {job}"));
+    let shown = annalist_at(installation, &["quarantine", "show", id]).await;
+    assert!(shown.code == Some(0) && shown.stdout.contains("hostile"), "{shown:?}");
+    let replayed = annalist_at(installation, &["quarantine", "replay", id]).await;
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+    assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
+
+    let retried = annalist_at(installation, &["files", "retry", "--all"]).await;
+    assert_eq!(retried.code, Some(0), "{retried:?}");
+
+    // It fails again as it did before, and is the same job.
+    let writer = process::message_writer(installation).await;
+    writer.says("quarantine", DEADLINE).await;
+    assert!(writer.sigterm(DEADLINE).await.success());
+    assert_eq!(json_lines(installation, &["quarantine", "list"]).await[0]["id"], id);
+    let dropped = annalist_at(installation, &["quarantine", "drop", id]).await;
+    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
+}

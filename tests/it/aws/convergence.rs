@@ -1,0 +1,62 @@
+//! The convergence properties on DynamoDB; each step is a request, so with fewer cases.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use shared::archive::{Archive, Item, ItemKey};
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::queue::topology::TableRole;
+use tests::harness::stack::Stack;
+
+use crate::convergence::{Store, channels, messages};
+
+const CASES: u32 = 40;
+
+/// A table of its own.
+struct Table {
+    aws: Aws,
+    archive: Arc<dyn Archive>,
+    client: aws_sdk_dynamodb::Client,
+}
+
+async fn table() -> Table {
+    let stack = Stack::shared();
+    let aws = stack.aws().await;
+    let parts = Parts { queues: &[], tables: true, bucket: true };
+    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
+    let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
+    Table { archive: aws.archive(), aws, client }
+}
+
+#[async_trait]
+impl Store for Table {
+    fn archive(&self) -> Arc<dyn Archive> {
+        Arc::clone(&self.archive)
+    }
+
+    /// The product never scans; this looks for rows where nobody expects them.
+    async fn items(&self) -> Vec<Item> {
+        let table = self.aws.names().table(TableRole::Archive);
+        let mut keys = Vec::new();
+        let mut pages =
+            self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();
+        while let Some(row) = pages.next().await {
+            let row = row.unwrap();
+            let text = |name: &str| row[name].as_s().unwrap().clone();
+            keys.push(ItemKey::new(text("itemId"), text("timestamp")));
+        }
+        let keys: Vec<&ItemKey> = keys.iter().collect();
+        self.archive.get_all(&keys).await.unwrap().into_iter().flatten().collect()
+    }
+}
+
+#[test]
+fn any_order_duplication_and_crash_gives_the_same_rows_on_dynamodb() {
+    messages::converge(CASES, table);
+}
+
+#[test]
+fn any_order_duplication_and_crash_gives_the_same_channels_on_dynamodb() {
+    channels::converge(CASES, table);
+}

@@ -1,0 +1,51 @@
+//! What the way of an event costs in requests to AWS: counted by the metric, and held against a proxy that counts too.
+
+use serde_json::Value;
+use tests::corpus::{TEAM, channel_id, event, ts};
+use tests::harness::metered::{READS, Requests, SENDS, WRITES, send, write};
+use tests::harness::place::Installation;
+
+const CONNECTIONS: usize = 64;
+const CHANNELS: usize = 8;
+const EVENTS: usize = 1000;
+
+fn posted(number: usize) -> (String, Value) {
+    let ts = ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    (channel_id(number % CHANNELS), event::message(&ts, "U01", &format!("message {number}")))
+}
+
+fn plain(number: usize) -> String {
+    let (channel, message) = posted(number);
+    event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel, &message))
+}
+
+fn edit(number: usize) -> String {
+    let (channel, before) = posted(number);
+    let edited_at = ts(1_700_000_100_000_000 + i64::try_from(number).unwrap());
+    let after = event::edited(&before, &edited_at, &format!("edit {number}"));
+    event::envelope(TEAM, &format!("EvEdit{number}"), &event::changed(&channel, &before, &after, &edited_at))
+}
+
+fn at_most(counted: &Requests, operations: &[&str], limit: u64) {
+    let sum = counted.sum(operations);
+    assert!(sum <= limit, "{operations:?}: {sum} of at most {limit}: {counted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_messages_and_a_hundred_edits_take_no_more_requests_than_promised() {
+    let installation = Installation::new().await;
+    let sent = send(&installation, (0..EVENTS).map(plain).collect(), CONNECTIONS).await;
+    at_most(&sent, &SENDS, 150);
+    let written = write(&installation).await;
+    at_most(&written, &["ReceiveMessage"], 110);
+    at_most(&written, &["DeleteMessage", "DeleteMessageBatch"], 110);
+    at_most(&written, &WRITES, 1010);
+    // `ready` asks for one row that is not there.
+    at_most(&written, &READS, 1);
+
+    let edits = 100;
+    send(&installation, (0..edits).map(edit).collect(), CONNECTIONS).await;
+    let written = write(&installation).await;
+    // A new process marks each channel, and the workspace, once.
+    at_most(&written, &WRITES, 3 * edits as u64 + CHANNELS as u64 + 1);
+}

@@ -1,0 +1,183 @@
+//! Files on S3: the port's contract, parts, and what S3 may answer.
+
+mod answers;
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use bytes::Bytes;
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::files::{FileKey, FilesError, Published, Writer};
+use shared::slack::ids::TeamId;
+use tests::conformance::files::{self, FilesFixture};
+use tests::harness::stack::{Stack, fresh_names};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+const MIB: usize = 1024 * 1024;
+
+/// An account with nothing but a bucket.
+async fn with_bucket() -> Aws {
+    let aws = Stack::shared().aws().await;
+    let bucket = Parts { queues: &[], tables: false, bucket: true };
+    provision(&aws, bucket, false, &mut |_| {}).await.unwrap();
+    aws
+}
+
+/// The emulator's client, to look behind the port.
+async fn client() -> aws_sdk_s3::Client {
+    let stack = Stack::shared();
+    let config = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
+    aws_sdk_s3::Client::from_conf(config.force_path_style(true).build())
+}
+
+fn key(name: &str) -> FileKey {
+    FileKey::image(&TeamId::parse("T1").unwrap(), name)
+}
+
+fn noise(seed: u64, size_bytes: usize) -> Bytes {
+    let mut bytes = vec![0; size_bytes];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    bytes.into()
+}
+
+async fn begin(aws: &Aws, key: &FileKey, content: &Bytes) -> Box<dyn Writer> {
+    let mut writer = aws.files().create(key).await.unwrap();
+    // The size of a chunk on the network.
+    for start in (0..content.len()).step_by(16 * 1024) {
+        writer.write(content.slice(start..content.len().min(start + 16 * 1024))).await.unwrap();
+    }
+    writer
+}
+
+async fn read(aws: &Aws, key: &FileKey) -> Result<Option<Bytes>, FilesError> {
+    let Some(mut reader) = aws.files().open(key).await? else { return Ok(None) };
+    let mut content = Vec::new();
+    while let Some(chunk) = reader.next().await? {
+        content.extend_from_slice(&chunk);
+    }
+    Ok(Some(content.into()))
+}
+
+/// The uploads in parts that are neither completed nor aborted.
+async fn unfinished(aws: &Aws) -> Vec<String> {
+    let found = client().await.list_multipart_uploads().bucket(aws.names().bucket()).send().await.unwrap();
+    found.uploads().iter().map(|upload| upload.upload_id().unwrap().to_owned()).collect()
+}
+
+/// Asks until a dropped writer's upload is gone.
+async fn wait_until_none_is_unfinished(aws: &Aws) {
+    let gone = async {
+        while !unfinished(aws).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("an upload was left behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_on_s3_conform() {
+    files::suite(|| {
+        let aws = block_in_place(|| Handle::current().block_on(with_bucket()));
+        FilesFixture { files: aws.files(), keep: Box::new(()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_file_goes_up_in_parts_of_which_one_is_in_memory() {
+    let aws = with_bucket().await;
+    let (name, content) = (key("long"), noise(1, 30 * MIB));
+    let mut writer = aws.files().create(&name).await.unwrap();
+    let client = client().await;
+    for (number, mebibyte) in (1..).zip((0..30).map(|n| content.slice(n * MIB..(n + 1) * MIB))) {
+        writer.write(mebibyte).await.unwrap();
+        // All but the last 8 MiB at most have left.
+        let (parts_sent, uploads) = ((number - 1) / 8, unfinished(&aws).await);
+        assert_eq!(uploads.len(), usize::from(parts_sent > 0), "after {number} MiB");
+        if let [upload] = uploads.as_slice() {
+            let parts = client.list_parts().bucket(aws.names().bucket()).key(name.as_str());
+            let parts = parts.upload_id(upload).send().await.unwrap();
+            let sizes: Vec<usize> = parts.parts().iter().map(|part| part.size().unwrap() as usize).collect();
+            assert_eq!(sizes, vec![8 * MIB; parts_sent]);
+        }
+    }
+    assert_eq!(writer.publish().await.unwrap(), Published::New);
+    let found = client.head_object().bucket(aws.names().bucket()).key(name.as_str()).send().await.unwrap();
+    assert!(found.e_tag().unwrap().trim_matches('"').ends_with("-4"), "{found:?}");
+    assert!(read(&aws, &name).await.unwrap() == Some(content));
+    assert_eq!(unfinished(&aws).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_file_that_fits_a_part_is_one_request() {
+    let aws = with_bucket().await;
+    for (size_bytes, in_parts) in [(0, false), (8 * MIB, false), (8 * MIB + 1, true)] {
+        let name = key(&size_bytes.to_string());
+        let writer = begin(&aws, &name, &noise(1, size_bytes)).await;
+        assert_eq!(unfinished(&aws).await.len(), usize::from(in_parts));
+        assert_eq!(writer.publish().await.unwrap(), Published::New);
+        let found = client().await.head_object().bucket(aws.names().bucket()).key(name.as_str()).send().await;
+        assert_eq!(found.unwrap().e_tag().unwrap().contains('-'), in_parts, "{size_bytes} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_long_files_under_one_key_one_is_new() {
+    for round in 0..4 {
+        let aws = with_bucket().await;
+        let name = key("contended");
+        let contents = [noise(2 * round, 9 * MIB), noise(2 * round + 1, 9 * MIB)];
+        let (first, second) =
+            tokio::join!(begin(&aws, &name, &contents[0]), begin(&aws, &name, &contents[1]));
+        let [first, second] = [first, second].map(|writer| tokio::spawn(writer.publish()));
+        let published = [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()];
+        let winner = published.iter().position(|published| *published == Published::New).unwrap();
+        assert_eq!(published[1 - winner], Published::AlreadyThere);
+        assert!(read(&aws, &name).await.unwrap().as_ref() == Some(&contents[winner]));
+        // What the other one has sent is gone as well.
+        assert_eq!(unfinished(&aws).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_writer_leaves_no_upload() {
+    let aws = with_bucket().await;
+    let writer = begin(&aws, &key("dropped"), &noise(1, 17 * MIB)).await;
+    assert_eq!(unfinished(&aws).await.len(), 1);
+    drop(writer);
+    wait_until_none_is_unfinished(&aws).await;
+    assert_eq!(read(&aws, &key("dropped")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_file_is_found_where_its_uri_says() {
+    let aws = with_bucket().await;
+    begin(&aws, &key("a"), &noise(1, 10)).await.publish().await.unwrap();
+    let uri = aws.files().uri(&key("a"));
+    let (bucket, object) = uri.strip_prefix("s3://").unwrap().split_once('/').unwrap();
+    let found = client().await.head_object().bucket(bucket).key(object).send().await.unwrap();
+    assert_eq!(found.content_length(), Some(10));
+}
+
+#[tokio::test]
+async fn without_a_bucket_nothing_works_and_provision_is_named() {
+    let aws = Stack::shared().aws().await;
+    let files = aws.files();
+    let lines = [
+        files.ready().await.unwrap_err(),
+        // A missing bucket is no missing file.
+        files.open(&key("a")).await.err().unwrap(),
+        begin(&aws, &key("a"), &noise(1, 10)).await.publish().await.unwrap_err(),
+    ];
+    for line in lines.map(|error| error.to_string()) {
+        assert!(line.contains("`annalist provision`") && line.contains("ANNALIST_BUCKET"), "{line}");
+        assert!(!line.contains('\n'));
+    }
+}

@@ -1,0 +1,139 @@
+//! Separate processes on AWS, three of each worker, from signed requests to rows and files.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::corpus::{TEAM, channel_id, event};
+use tests::fake_files;
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::load::{Load, Sent};
+use tests::harness::place::{Installation, Place};
+use tests::harness::process::{self, Process, Server};
+use tests::harness::verify::assert_messages;
+use tokio::process::Command;
+use wiremock::MockServer;
+
+pub(super) const SENDERS: usize = 4;
+const EVENTS: usize = 400;
+/// Slack's minute.
+pub(super) const MINUTE: Duration = Duration::from_millis(50);
+const TOKEN: &str = "xoxb-test";
+const EACH: usize = 3;
+/// An emulator in Python does a few hundred requests a second for everybody together.
+pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
+const END_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Everything that runs beside ingest.
+pub(super) struct Workers(Vec<Process>);
+
+/// So many processes of each worker.
+pub(super) async fn workers(place: &impl Place, each: usize, slack: Option<&str>) -> Workers {
+    let mut started = Vec::new();
+    let binaries = binaries();
+    for program in [&binaries.message_writer, &binaries.channel_indexer, &binaries.file_downloader] {
+        for _ in 0..each {
+            let mut command = Command::new(program);
+            place.lead(&mut command);
+            if let Some(slack) = slack {
+                command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
+            }
+            started.push(process::worker(&mut command).await);
+        }
+    }
+    Workers(started)
+}
+
+impl Workers {
+    /// Ends all of them well.
+    pub(super) async fn end(self) {
+        for process in self.0 {
+            assert!(process.sigterm(END_DEADLINE).await.success());
+        }
+    }
+}
+
+fn sharing(slack: &MockServer, number: usize) -> String {
+    let ts = tests::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    let message = fake_files::shared(slack, &format!("F{number:04}"), &ts);
+    event::envelope(TEAM, &format!("EvFile{number}"), &event::posted(&channel_id(900), &message))
+}
+
+async fn deliver(ingest: &Server, bodies: &[String]) {
+    let mut slack = Slack::to(ingest.address, RetryDelays::slack(MINUTE));
+    for body in bodies {
+        slack.deliver(body).await.unwrap();
+    }
+}
+
+/// Loads ingest with so many events; what was acked.
+pub(super) async fn load(ingest: &Server, events: usize, seed: u64) -> Sent {
+    let mut load = Load::start(ingest.address, SENDERS, seed, &RetryDelays::slack(MINUTE));
+    load.acked(events).await;
+    load.stop().await
+}
+
+/// Nothing was put aside.
+pub(super) async fn assert_no_quarantine(installation: &Installation) {
+    assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
+    let installation = Installation::new().await;
+    let slack = fake_files::slack().await;
+    let ingest = process::ingest(&installation).await;
+    let workers = workers(&installation, EACH, Some(&slack.uri())).await;
+    let sharing: Vec<String> = (0..20).map(|number| sharing(&slack, number)).collect();
+    let (sent, ()) = tokio::join!(load(&ingest, EVENTS, 1), deliver(&ingest, &sharing));
+    installation.drained(DRAIN_DEADLINE).await;
+
+    assert_messages(&installation, &sent.model).await;
+    assert_no_quarantine(&installation).await;
+    let files = json_lines(&installation, &["files", &channel_id(900)]).await;
+    assert_eq!(files.len(), sharing.len());
+    assert!(files.iter().all(|file| file["state"] == "held"), "{files:?}");
+    let store = installation.aws.files();
+    for file in &files {
+        let uri = file["uri"].as_str().unwrap_or_else(|| panic!("no uri in {file}"));
+        let key = uri.strip_prefix(&format!("s3://{}/", installation.aws.names().bucket())).unwrap();
+        assert_eq!(read(&*store, key).await, fake_files::content(file["file_id"].as_str().unwrap()));
+    }
+    workers.end().await;
+    assert!(ingest.process.sigterm(END_DEADLINE).await.success());
+}
+
+async fn read(store: &dyn shared::files::Files, key: &str) -> Vec<u8> {
+    use shared::files::FileKey;
+    use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+    let parts: Vec<&str> = key.split('/').collect();
+    let [_, team, channel, ts, file] = parts[..] else { panic!("{key} is no file of a message") };
+    let key = FileKey::shared(
+        &TeamId::parse(team).unwrap(),
+        &ChannelId::parse(channel).unwrap(),
+        &Ts::parse(ts).unwrap(),
+        &FileId::parse(file).unwrap(),
+    );
+    let mut reader = store.open(&key).await.unwrap().unwrap();
+    let mut content = Vec::new();
+    while let Some(chunk) = reader.next().await.unwrap() {
+        content.extend_from_slice(&chunk);
+    }
+    content
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_runs_everything_in_one_process_too() {
+    let installation = Installation::new().await;
+    let up = process::up(&installation).await;
+    let sent = load(&up, EVENTS / 4, 3).await;
+    installation.drained(DRAIN_DEADLINE).await;
+    assert_messages(&installation, &sent.model).await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    // The status waits as long as SQS's counts may lag before it says idle.
+    let status = annalist_at(&installation, &["status", "--json"]).await;
+    assert_eq!(status.code, Some(0), "{}", status.stderr);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!((&status["idle"], &status["queues"][0]["oldest_age_s"]), (&json!(true), &Value::Null));
+}

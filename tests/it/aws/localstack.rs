@@ -1,0 +1,100 @@
+//! `annalist provision` as people type it, and the folder that tells them how to try the fleet out.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use shared::queue::QueueName;
+use tests::harness::command::annalist_with;
+use tests::harness::stack::{LOCALSTACK_TAG, Stack, fresh_names};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack")
+}
+
+#[test]
+fn people_try_out_the_emulator_that_the_tests_run_on() {
+    let compose = std::fs::read_to_string(folder().join("compose.yaml")).unwrap();
+    let images: Vec<&str> = compose.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
+    assert_eq!(images, [format!("localstack/localstack:{LOCALSTACK_TAG}")]);
+    // It checks no credentials.
+    let ports: Vec<&str> = compose.lines().filter(|line| line.contains(":4566\"")).collect();
+    assert!(ports.len() == 1 && ports[0].contains("- \"127.0.0.1:4566:4566\""), "{compose}");
+}
+
+#[test]
+fn the_settings_lead_to_the_emulator_whatever_the_shell_was_set_up_for() {
+    let output = Command::new("sh")
+        .args(["-c", ". ./env && env"])
+        .current_dir(folder())
+        .env_clear()
+        .envs([("PATH", "/usr/bin:/bin"), ("AWS_PROFILE", "work"), ("AWS_SESSION_TOKEN", "real")])
+        .envs([("ANNALIST_TABLE", "real"), ("AWS_ENDPOINT_URL_S3", "https://s3.example.com")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let set: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    assert_eq!((set["ANNALIST_BACKEND"], set["AWS_ENDPOINT_URL"]), ("aws", "http://127.0.0.1:4566"));
+    // What a process needs, but for the names that have a default.
+    for (name, _) in Stack::shared().environment(&fresh_names()) {
+        let has_default = name == "ANNALIST_PREFIX" || name.ends_with("TABLE");
+        assert_eq!(set.contains_key(name), !has_default, "{name}");
+    }
+    assert!(set.contains_key("SLACK_SIGNING_SECRET"));
+    for real in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"] {
+        assert!(!set.contains_key(real), "{real}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn provision_says_what_it_does_and_needs_no_other_setting() {
+    let (stack, names) = (Stack::shared(), fresh_names());
+    let mut variables = stack.environment(&names);
+    variables.retain(|(name, _)| *name != "ANNALIST_BACKEND");
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let lines = async |args: &[&str]| -> Vec<String> {
+        let outcome = annalist_with(args, &variables).await;
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+        outcome.stdout.lines().map(str::to_owned).collect()
+    };
+    let events = names.queue(QueueName::Events.into());
+    for (args, does, summary) in [
+        (&["provision", "--dry-run"][..], "would create", "18 to create, 0 to update, 0 unchanged"),
+        (&["provision"][..], "created  ", "18 created, 0 updated, 0 unchanged"),
+        (&["provision"][..], "unchanged", "0 created, 0 updated, 18 unchanged"),
+    ] {
+        let lines = lines(args).await;
+        assert_eq!(lines.len(), 19, "{lines:?}");
+        assert!(lines[..18].iter().all(|line| line.starts_with(does)), "{lines:?}");
+        assert!(lines.contains(&format!("{does} queue {events}")), "{lines:?}");
+        assert!(lines[18].contains(summary) && lines[18].contains("eu-central-1"), "{lines:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_somebody_elses_is_one_line_and_exit_code_1() {
+    let (stack, names) = (Stack::shared(), fresh_names());
+    let variables = stack.environment(&names);
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
+    let queue = names.queue(QueueName::Files.into());
+    let made = sqs.create_queue().queue_name(&queue);
+    made.attributes(aws_sdk_sqs::types::QueueAttributeName::FifoQueue, "true").send().await.unwrap();
+    let outcome = annalist_with(&["provision"], &variables).await;
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    for says in [queue.as_str(), "nothing was changed", "ANNALIST_PREFIX"] {
+        assert!(outcome.stderr.contains(says), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_bucket_or_a_region_provision_says_what_to_set() {
+    let bucket = annalist_with(&["provision"], &[("AWS_REGION", "eu-central-1")]).await;
+    assert!(bucket.code == Some(2) && bucket.stderr.contains("ANNALIST_BUCKET"), "{bucket:?}");
+    let nowhere = [("ANNALIST_BUCKET", "bucket"), ("AWS_EC2_METADATA_DISABLED", "true")];
+    let region = annalist_with(&["provision"], &nowhere).await;
+    assert!(region.code == Some(1) && region.stderr.contains("AWS_REGION"), "{region:?}");
+}

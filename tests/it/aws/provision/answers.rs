@@ -1,0 +1,262 @@
+//! What AWS may answer and an emulator does not.
+
+use super::*;
+
+/// An AWS that answers as the test says: with a status and a body for an operation, which of S3 is the method, the last
+/// part of the path and the query.
+async fn scripted(
+    answer: impl Fn(&str, &Request) -> (u16, String) + Send + Sync + 'static,
+) -> (MockServer, Aws) {
+    let server = MockServer::start().await;
+    let respond = move |request: &Request| {
+        let target = request.headers.get("x-amz-target").map(|target| target.to_str().unwrap().to_owned());
+        let operation = match &target {
+            Some(target) => target.rsplit('.').next().unwrap().to_owned(),
+            None => format!("{} {}", request.method, request.url.query().unwrap_or_default()),
+        };
+        let (status, body) = answer(operation.split("&x-id").next().unwrap(), request);
+        ResponseTemplate::new(status).set_body_string(body)
+    };
+    Mock::given(any()).respond_with(respond).mount(&server).await;
+    let aws = Stack::shared().aws_at(&server.uri(), fresh_names()).await;
+    (server, aws)
+}
+
+fn s3_error(code: &str) -> String {
+    format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>AWS says no</Message></Error>")
+}
+
+fn json_error(code: &str) -> (u16, String) {
+    (400, json!({ "__type": code, "message": "AWS says no" }).to_string())
+}
+
+const NO_BUCKET: &str = "NoSuchBucket";
+const TAGGING: &str = "GET tagging";
+
+#[tokio::test]
+async fn a_bucket_that_may_not_be_looked_at_is_somebody_elses() {
+    let (server, aws) = scripted(|_, _| (403, s3_error("AccessDenied"))).await;
+    let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
+    let error = result.unwrap_err();
+    assert!(matches!(error, ProvisionError::Foreign { .. }), "{error:?}");
+    assert!(error.to_string().contains("set ANNALIST_BUCKET to another name"), "{error}");
+    assert_eq!(steps, []);
+    let asked = server.received_requests().await.unwrap();
+    assert!(asked.iter().all(|request| request.method.as_str() == "GET"));
+}
+
+#[tokio::test]
+async fn a_bucket_of_another_account_asks_for_another_name() {
+    let (_server, aws) = scripted(|operation, _| match operation {
+        TAGGING => (404, s3_error(NO_BUCKET)),
+        _ => (409, s3_error("BucketAlreadyExists")),
+    })
+    .await;
+    let line = run(&aws, BUCKET_ONLY, false).await.1.unwrap_err().to_string();
+    assert!(line.contains("another account") && line.contains("ANNALIST_BUCKET"), "{line}");
+}
+
+#[tokio::test]
+async fn what_aws_refuses_is_one_line_that_says_what_to_do() {
+    for (parts, code, says) in [
+        (ONE_QUEUE, "AccessDeniedException", "give their role the permissions"),
+        (ONE_QUEUE, "InvalidClientTokenId", "AWS_ACCESS_KEY_ID"),
+        (TABLES_ONLY, "AccessDeniedException", "ANNALIST_TABLE"),
+        (TABLES_ONLY, "ExpiredTokenException", "have expired"),
+    ] {
+        let (_server, aws) = scripted(move |_, _| json_error(code)).await;
+        let (steps, result) = run(&aws, parts, false).await;
+        let line = result.unwrap_err().to_string();
+        assert!(line.contains(says) && !line.contains('\n'), "{line}");
+        assert_eq!(steps, []);
+    }
+    for (status, code, says) in [
+        (301, "PermanentRedirect", "AWS_REGION"),
+        (403, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"),
+        (400, "ExpiredToken", "have expired"),
+    ] {
+        let (_server, aws) = scripted(move |_, _| (status, s3_error(code))).await;
+        let line = run(&aws, BUCKET_ONLY, false).await.1.unwrap_err().to_string();
+        assert!(line.contains(says) && !line.contains('\n'), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn what_fails_does_not_keep_the_others_waiting() {
+    // Queues can be seen and not made; the bucket can be made.
+    let bucket = AtomicBool::new(false);
+    let (_server, aws) = scripted(move |operation, _| match operation {
+        "GetQueueUrl" => json_error("com.amazonaws.sqs#QueueDoesNotExist"),
+        "CreateQueue" => json_error("AccessDeniedException"),
+        "PUT " => {
+            bucket.store(true, SeqCst);
+            (200, String::new())
+        }
+        TAGGING if !bucket.load(SeqCst) => (404, s3_error(NO_BUCKET)),
+        operation => of_a_new_bucket(operation),
+    })
+    .await;
+    let (steps, result) = run(&aws, Parts { bucket: true, ..ONE_QUEUE }, false).await;
+    assert!(result.unwrap_err().to_string().contains("give their role the permissions"));
+    assert_eq!(
+        steps,
+        [Step { resource: format!("bucket {}", aws.names().bucket()), change: Change::Create }]
+    );
+}
+
+/// What S3 says of a bucket on which nothing is set.
+fn of_a_new_bucket(operation: &str) -> (u16, String) {
+    match operation {
+        TAGGING => (404, s3_error("NoSuchTagSet")),
+        "GET encryption" => (404, s3_error("ServerSideEncryptionConfigurationNotFoundError")),
+        "GET publicAccessBlock" => (404, s3_error("NoSuchPublicAccessBlockConfiguration")),
+        "GET lifecycle" => (404, s3_error("NoSuchLifecycleConfiguration")),
+        put if put.starts_with("PUT ") => (200, String::new()),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_being_changed_is_tried_again() {
+    let made = AtomicU32::new(0);
+    let (server, aws) = scripted(move |operation, _| match operation {
+        "PUT " => match made.fetch_add(1, SeqCst) {
+            0 => (409, s3_error("OperationAborted")),
+            _ => (200, String::new()),
+        },
+        TAGGING if made.load(SeqCst) < 2 => (404, s3_error(NO_BUCKET)),
+        operation => of_a_new_bucket(operation),
+    })
+    .await;
+    let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
+    assert_eq!((result, &steps[0].change), (Ok(()), &Change::Create));
+    // A store that takes no tags at creation gets them at once.
+    let asked = server.received_requests().await.unwrap();
+    let tagged = asked
+        .iter()
+        .find(|request| request.method.as_str() == "PUT" && request.url.query() == Some("tagging"));
+    assert!(String::from_utf8_lossy(&tagged.unwrap().body).contains(aws.names().prefix()));
+}
+
+#[tokio::test]
+async fn the_region_without_a_location_gets_none() {
+    for (region, names_it) in [("us-east-1", false), ("eu-west-1", true)] {
+        let (server, aws) = scripted(|operation, _| match operation {
+            TAGGING => (404, s3_error(NO_BUCKET)),
+            "PUT " => (409, s3_error("BucketAlreadyExists")),
+            other => panic!("{other}"),
+        })
+        .await;
+        let sdk = Stack::shared().sdk(&server.uri()).await.into_builder().region(Region::new(region)).build();
+        let aws = Aws::of(sdk, aws.names().clone()).unwrap();
+        assert!(run(&aws, BUCKET_ONLY, false).await.1.is_err());
+        let asked = server.received_requests().await.unwrap();
+        let create = asked.iter().find(|request| request.method.as_str() == "PUT").unwrap();
+        let body = String::from_utf8_lossy(&create.body);
+        assert_eq!(
+            body.contains(&format!("<LocationConstraint>{region}</LocationConstraint>")),
+            names_it,
+            "{body}"
+        );
+        assert_eq!(body.contains("LocationConstraint"), names_it);
+        assert!(body.contains(TAG), "a bucket is ours from its first moment: {body}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_store_never_shows_is_no_change() {
+    let (server, aws) = scripted(|operation, request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let dead_letters = body.to_string().contains("-dlq.fifo");
+        match operation {
+            "GetQueueUrl" => {
+                let name = body["QueueName"].as_str().unwrap();
+                (200, json!({ "QueueUrl": format!("http://sqs/1/{name}") }).to_string())
+            }
+            "ListQueueTags" => {
+                let url = body["QueueUrl"].as_str().unwrap();
+                let prefix = url.rsplit('/').next().unwrap().split("-stats").next().unwrap().to_owned();
+                (200, json!({ "Tags": { TAG: prefix } }).to_string())
+            }
+            "GetQueueAttributes" if dead_letters => (
+                200,
+                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": "30" } })
+                    .to_string(),
+            ),
+            "GetQueueAttributes" => (
+                200,
+                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:q", "VisibilityTimeout": "31" } })
+                    .to_string(),
+            ),
+            "SetQueueAttributes" => (200, String::new()),
+            other => panic!("{other}"),
+        }
+    })
+    .await;
+    let (steps, result) = run(&aws, ONE_QUEUE, false).await;
+    assert_eq!(result, Ok(()));
+    let changes: Vec<&Change> = steps.iter().map(|step| &step.change).collect();
+    assert_eq!(changes, [&Change::Keep, &Change::Update(vec!["VisibilityTimeout".to_owned()])]);
+    // Set they were all the same.
+    let asked = server.received_requests().await.unwrap();
+    let set =
+        asked.iter().filter(|request| String::from_utf8_lossy(&request.body).contains("perMessageGroupId"));
+    assert_eq!(set.count(), 2);
+}
+
+#[tokio::test]
+async fn a_new_table_is_waited_for_and_so_are_its_backups() {
+    let [described, secured] = [(); 2].map(|()| AtomicU32::new(0));
+    let (server, aws) = scripted(move |operation, request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let name = body["TableName"].as_str().or(body["ResourceArn"].as_str()).unwrap();
+        let (prefix, is_archive) = (name.rsplit_once('-').unwrap().0, name.ends_with("-archive"));
+        let key = if name.ends_with("-claims") { "event_key" } else { "cache_key" };
+        let table = |status: &str| {
+            json!({
+                "TableName": name,
+                "TableStatus": status,
+                // As an ARN ends with the name, a request that has only the ARN is told apart as well.
+                "TableArn": name,
+                "KeySchema": [{ "AttributeName": key, "KeyType": "HASH" }],
+                "BillingModeSummary": { "BillingMode": "PAY_PER_REQUEST" },
+                "GlobalSecondaryIndexes":
+                    if is_archive { json!([{ "IndexName": "parent-index", "IndexStatus": "ACTIVE" }]) } else { json!([]) },
+            })
+        };
+        let answer = match operation {
+            "DescribeTable" if is_archive => match described.fetch_add(1, SeqCst) {
+                // It is missing; then not known everywhere yet, being made, and there.
+                0 | 1 => return json_error("ResourceNotFoundException"),
+                2 => json!({ "Table": table("CREATING") }),
+                _ => json!({ "Table": table("ACTIVE") }),
+            },
+            "DescribeTable" => json!({ "Table": table("ACTIVE") }),
+            "ListTagsOfResource" => json!({ "Tags": [{ "Key": TAG, "Value": prefix }] }),
+            "CreateTable" => json!({ "TableDescription": table("CREATING") }),
+            "DescribeTimeToLive" if is_archive => {
+                json!({ "TimeToLiveDescription": { "TimeToLiveStatus": "DISABLED" } })
+            }
+            "DescribeTimeToLive" => {
+                json!({ "TimeToLiveDescription": { "TimeToLiveStatus": "ENABLING", "AttributeName": "ttl" } })
+            }
+            "DescribeContinuousBackups" => json!({}),
+            "UpdateContinuousBackups" => match secured.fetch_add(1, SeqCst) {
+                0 => return json_error("ContinuousBackupsUnavailableException"),
+                _ => json!({}),
+            },
+            other => panic!("{other}"),
+        };
+        (200, answer.to_string())
+    })
+    .await;
+    let (steps, result) = run(&aws, TABLES_ONLY, false).await;
+    let changes: Vec<&Change> = steps.iter().map(|step| &step.change).collect();
+    assert_eq!((result, changes), (Ok(()), vec![&Change::Create, &Change::Keep, &Change::Keep]));
+    let asked = server.received_requests().await.unwrap();
+    let of = |operation: &str| {
+        let target = format!("DynamoDB_20120810.{operation}");
+        asked.iter().filter(|request| request.headers["x-amz-target"] == target.as_str()).count()
+    };
+    assert_eq!((of("CreateTable"), of("UpdateContinuousBackups"), of("UpdateTable")), (1, 2, 0));
+}

@@ -1,0 +1,231 @@
+//! What is made, and what is changed back.
+
+use super::*;
+
+#[tokio::test]
+async fn the_first_run_makes_everything_and_the_second_changes_nothing() {
+    let bench = Bench::new().await;
+    let all = |change: Change| -> Vec<Step> {
+        let step = |resource| Step { resource, change: change.clone() };
+        everything(bench.names()).into_iter().map(step).collect()
+    };
+    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(Change::Create));
+    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(Change::Keep));
+    assert_eq!(run(&bench.aws, Parts::ALL, true).await, (all(Change::Keep), Ok(())));
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_the_run_does_and_does_nothing() {
+    let bench = Bench::new().await;
+    let planned = run(&bench.aws, Parts::ALL, true).await;
+    assert_eq!(bench.resources().await, Vec::<String>::new());
+    assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
+
+    bench.set_attribute(QueueName::Stats.into(), Attribute::DelaySeconds, "1").await;
+    let dead_letters = bench.url(QueueRef::dead_letters(QueueName::Events)).await;
+    bench.sqs.delete_queue().queue_url(dead_letters).send().await.unwrap();
+    let planned = run(&bench.aws, Parts::ALL, true).await;
+    assert_eq!(bench.attributes(QueueName::Stats.into()).await[&Attribute::DelaySeconds], "1");
+    assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
+    let changed = planned.0.iter().filter(|step| step.change != Change::Keep).count();
+    assert_eq!(changed, 2);
+}
+
+#[tokio::test]
+async fn queues_are_what_the_topology_says() {
+    let bench = Bench::new().await;
+    steps(&bench.aws, Parts { tables: false, bucket: false, ..Parts::ALL }).await;
+    for spec in &QUEUES {
+        let dead_letters = bench.attributes(QueueRef::dead_letters(spec.name)).await;
+        let queue = bench.attributes(spec.name.into()).await;
+        let expected = [
+            (Attribute::FifoQueue, "true".to_owned()),
+            (Attribute::ContentBasedDeduplication, "false".to_owned()),
+            (Attribute::DeduplicationScope, "messageGroup".to_owned()),
+            (Attribute::FifoThroughputLimit, "perMessageGroupId".to_owned()),
+            (Attribute::MaximumMessageSize, "1048576".to_owned()),
+            (Attribute::MessageRetentionPeriod, "1209600".to_owned()),
+            (Attribute::SqsManagedSseEnabled, "true".to_owned()),
+            (Attribute::VisibilityTimeout, spec.visibility_timeout.as_secs().to_string()),
+        ];
+        for (name, value) in expected {
+            assert_eq!(queue[&name], value, "{spec:?}");
+            assert_eq!(dead_letters[&name], value, "dead letters of {spec:?}");
+        }
+        assert_eq!(queue[&Attribute::DelaySeconds], spec.delay.as_secs().to_string());
+        assert_eq!(dead_letters[&Attribute::DelaySeconds], "0");
+        let policy: Value = serde_json::from_str(&queue[&Attribute::RedrivePolicy]).unwrap();
+        assert_eq!(
+            policy,
+            json!({
+                "deadLetterTargetArn": dead_letters[&Attribute::QueueArn],
+                "maxReceiveCount": spec.max_receive_count,
+            })
+        );
+        assert!(!dead_letters.contains_key(&Attribute::RedrivePolicy));
+        let tags = bench.sqs.list_queue_tags().queue_url(bench.url(spec.name.into()).await).send().await;
+        assert_eq!(tags.unwrap().tags.unwrap()[TAG], bench.names().prefix());
+    }
+}
+
+#[tokio::test]
+async fn tables_are_what_the_topology_says() {
+    let bench = Bench::new().await;
+    steps(&bench.aws, TABLES_ONLY).await;
+    for spec in &TABLES {
+        let name = bench.names().table(spec.role);
+        let table = bench.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
+        let keys = |schema: &[KeySchemaElement]| -> Vec<(String, KeyType)> {
+            schema.iter().map(|key| (key.attribute_name.clone(), key.key_type.clone())).collect()
+        };
+        let mut expected = vec![(spec.partition_key.to_owned(), KeyType::Hash)];
+        expected.extend(spec.sort_key.map(|key| (key.to_owned(), KeyType::Range)));
+        assert_eq!(keys(table.key_schema()), expected);
+        assert_eq!(table.billing_mode_summary().unwrap().billing_mode(), Some(&BillingMode::PayPerRequest));
+        let indexes = table.global_secondary_indexes();
+        assert_eq!(indexes.len(), usize::from(spec.index.is_some()));
+        for (found, index) in indexes.iter().zip(&spec.index) {
+            assert_eq!(found.index_name(), Some(index.name));
+            let expected = [
+                (index.partition_key.to_owned(), KeyType::Hash),
+                (index.sort_key.to_owned(), KeyType::Range),
+            ];
+            assert_eq!(keys(found.key_schema()), expected);
+            assert_eq!(found.projection().unwrap().projection_type(), Some(&ProjectionType::KeysOnly));
+        }
+        let expiry = bench.dynamodb.describe_time_to_live().table_name(name).send().await.unwrap();
+        let expiry = expiry.time_to_live_description.unwrap();
+        let is_on = expiry.time_to_live_status() == Some(&TimeToLiveStatus::Enabled);
+        assert_eq!(expiry.attribute_name().filter(|_| is_on), spec.ttl);
+        let backups = bench.dynamodb.describe_continuous_backups().table_name(name).send().await.unwrap();
+        let backups = backups.continuous_backups_description.unwrap();
+        let recovery = backups.point_in_time_recovery_description().unwrap().point_in_time_recovery_status();
+        assert_eq!(recovery == Some(&PointInTimeRecoveryStatus::Enabled), spec.point_in_time_recovery);
+        let tags =
+            bench.dynamodb.list_tags_of_resource().resource_arn(table.table_arn().unwrap()).send().await;
+        let tags = tags.unwrap().tags.unwrap();
+        assert!(tags.iter().any(|tag| tag.key() == TAG && tag.value() == bench.names().prefix()));
+    }
+}
+
+#[tokio::test]
+async fn the_bucket_is_encrypted_closed_and_tidied() {
+    let bench = Bench::new().await;
+    steps(&bench.aws, BUCKET_ONLY).await;
+    let bucket = bench.names().bucket();
+    let place = bench.s3.get_bucket_location().bucket(bucket).send().await.unwrap();
+    assert_eq!(place.location_constraint().unwrap().as_str(), REGION);
+    let found = bench.s3.get_bucket_encryption().bucket(bucket).send().await.unwrap();
+    let rule = found.server_side_encryption_configuration().unwrap().rules()[0].clone();
+    let default = rule.apply_server_side_encryption_by_default.unwrap();
+    assert_eq!(default.sse_algorithm, ServerSideEncryption::Aes256);
+    let found = bench.s3.get_public_access_block().bucket(bucket).send().await.unwrap();
+    let block = found.public_access_block_configuration.unwrap();
+    let all = [
+        block.block_public_acls,
+        block.ignore_public_acls,
+        block.block_public_policy,
+        block.restrict_public_buckets,
+    ];
+    assert_eq!(all, [Some(true); 4]);
+    let found = bench.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
+    let rule = &found.rules()[0];
+    assert_eq!(rule.abort_incomplete_multipart_upload().unwrap().days_after_initiation, Some(1));
+    assert_eq!(*rule.status(), ExpirationStatus::Enabled);
+    // Nothing that is archived ever goes.
+    assert!(found.rules().len() == 1 && rule.expiration().is_none());
+    let tags = bench.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
+    assert!(tags.tag_set().iter().any(|tag| tag.key() == TAG && tag.value() == bench.names().prefix()));
+}
+
+#[tokio::test]
+async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
+    let bench = Bench::new().await;
+    steps(&bench.aws, ONE_QUEUE).await;
+    let (queue, dead_letters) = (QueueName::Stats.into(), QueueRef::dead_letters(QueueName::Stats));
+    let before = [bench.attributes(queue).await, bench.attributes(dead_letters).await];
+    for (name, value) in [
+        (Attribute::VisibilityTimeout, "31"),
+        (Attribute::DelaySeconds, "0"),
+        (Attribute::MessageRetentionPeriod, "345600"),
+        (Attribute::MaximumMessageSize, "262144"),
+        (Attribute::DeduplicationScope, "queue"),
+        (Attribute::FifoThroughputLimit, "perQueue"),
+        (Attribute::ContentBasedDeduplication, "true"),
+        (Attribute::RedrivePolicy, ""),
+    ] {
+        bench.set_attribute(queue, name, value).await;
+    }
+    bench.set_attribute(dead_letters, Attribute::MessageRetentionPeriod, "345600").await;
+    let [of_queue, of_dead_letters] = [queue, dead_letters].map(|queue| bench.names().queue(queue));
+    assert_eq!(
+        changes(&bench.aws, ONE_QUEUE).await,
+        [
+            format!("queue {of_dead_letters} (MessageRetentionPeriod)"),
+            format!(
+                "queue {of_queue} (VisibilityTimeout, DelaySeconds, MessageRetentionPeriod, MaximumMessageSize, \
+                 ContentBasedDeduplication, DeduplicationScope, FifoThroughputLimit, RedrivePolicy)"
+            ),
+        ]
+    );
+    let settings = |mut attributes: HashMap<Attribute, String>| {
+        attributes.remove(&Attribute::LastModifiedTimestamp);
+        attributes
+    };
+    let after = [bench.attributes(queue).await, bench.attributes(dead_letters).await];
+    assert_eq!(after.map(settings), before.map(settings));
+    assert_eq!(changes(&bench.aws, ONE_QUEUE).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_table_that_was_made_by_halves_is_completed() {
+    let bench = Bench::new().await;
+    let owner = bench.names().prefix();
+    let text = ScalarAttributeType::S;
+    let archive = bench.names().table(TableRole::Archive);
+    bench.make_table(archive, &[("itemId", text.clone()), ("timestamp", text.clone())], Some(owner)).await;
+    let claims = bench.names().table(TableRole::Claims);
+    bench.make_table(claims, &[("event_key", text)], Some(owner)).await;
+    // An archive that loses rows is none.
+    let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name("ttl").build().unwrap();
+    let update = bench.dynamodb.update_time_to_live().table_name(archive);
+    update.time_to_live_specification(expiry).send().await.unwrap();
+    assert_eq!(
+        changes(&bench.aws, TABLES_ONLY).await,
+        [
+            format!("table {archive} (GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery)"),
+            format!("table {}", bench.names().table(TableRole::Existence)),
+            format!("table {claims} (TimeToLive)"),
+        ]
+    );
+    assert_eq!(changes(&bench.aws, TABLES_ONLY).await, Vec::<String>::new());
+    let expiry = bench.dynamodb.describe_time_to_live().table_name(archive).send().await.unwrap();
+    let status = expiry.time_to_live_description.unwrap().time_to_live_status;
+    assert_eq!(status, Some(TimeToLiveStatus::Disabled));
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_what_others_added_to_it() {
+    let bench = Bench::new().await;
+    let bucket = bench.names().bucket();
+    bench.make_bucket(&[("cost", "archive"), (TAG, bench.names().prefix())]).await;
+    let theirs = LifecycleRule::builder()
+        .id("theirs")
+        .status(ExpirationStatus::Enabled)
+        .filter(LifecycleRuleFilter::builder().prefix("exports/").build())
+        .expiration(LifecycleExpiration::builder().days(30).build())
+        .build()
+        .unwrap();
+    let lifecycle = BucketLifecycleConfiguration::builder().rules(theirs.clone()).build().unwrap();
+    let put = bench.s3.put_bucket_lifecycle_configuration().bucket(bucket);
+    put.lifecycle_configuration(lifecycle).send().await.unwrap();
+    assert_eq!(
+        changes(&bench.aws, BUCKET_ONLY).await,
+        [format!("bucket {bucket} (PublicAccessBlock, LifecycleConfiguration)")]
+    );
+    let found = bench.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
+    assert!(found.rules().len() == 2 && found.rules().contains(&theirs), "{found:?}");
+    let tags = bench.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
+    assert_eq!(tags.tag_set().len(), 2);
+    assert_eq!(changes(&bench.aws, BUCKET_ONLY).await, Vec::<String>::new());
+}

@@ -1,0 +1,20 @@
+//! The queue port on SQS.
+
+mod answers;
+mod calls;
+mod coalescing;
+mod conformance;
+mod faults;
+
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::queue::QueueName;
+use tests::harness::stack::Stack;
+
+/// An account of which these queues are there, each with its dead-letter queue.
+async fn provisioned(stack: &Stack, queues: &[QueueName]) -> Aws {
+    let aws = stack.aws().await;
+    let parts = Parts { queues, tables: false, bucket: false };
+    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
+    aws
+}

@@ -1,0 +1,83 @@
+//! A server that gives AWS's documented answers, for what no emulator shows.
+
+use aws_config::SdkConfig;
+use serde_json::{Value, json};
+use shared::aws::Aws;
+use shared::queue::{DedupId, GroupId, Outgoing, QueueName};
+use tests::harness::stack::{Stack, fresh_names};
+use wiremock::matchers::header;
+use wiremock::{Mock, MockBuilder, MockServer, Request, ResponseTemplate};
+
+/// A call of this name.
+pub(super) fn call(operation: &str) -> MockBuilder {
+    Mock::given(header("x-amz-target", format!("AmazonSQS.{operation}").as_str()))
+}
+
+/// A server that knows every queue's address.
+pub(super) async fn server() -> MockServer {
+    let server = MockServer::start().await;
+    let address = |request: &Request| {
+        let asked: Value = request.body_json().unwrap();
+        let name = asked["QueueName"].as_str().unwrap();
+        ok(json!({ "QueueUrl": format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}") }))
+    };
+    call("GetQueueUrl").respond_with(address).mount(&server).await;
+    server
+}
+
+/// The queues there.
+pub(super) async fn aws(server: &MockServer) -> Aws {
+    at(sdk(&server.uri()).await)
+}
+
+/// Settings of a client of an endpoint.
+pub(super) async fn sdk(endpoint: &str) -> SdkConfig {
+    Stack::shared().sdk(endpoint).await
+}
+
+/// The same with settings of the test's.
+pub(super) fn at(sdk: SdkConfig) -> Aws {
+    Aws::of(sdk, fresh_names()).unwrap()
+}
+
+/// It worked.
+pub(super) fn ok(answer: Value) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_raw(answer.to_string(), "application/x-amz-json-1.0")
+}
+
+/// An error as SQS answers it: the shape's name in the body, the older code in a header.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>
+pub(super) fn error(status: u16, shape: &str, code: &str, message: &str) -> ResponseTemplate {
+    ResponseTemplate::new(status)
+        .insert_header("x-amzn-query-error", format!("{code};Sender").as_str())
+        .set_body_raw(
+            json!({ "__type": format!("com.amazonaws.sqs#{shape}"), "message": message }).to_string(),
+            "application/x-amz-json-1.0",
+        )
+}
+
+/// What was asked in the calls of this name, in order.
+pub(super) async fn asked(server: &MockServer, operation: &str) -> Vec<Value> {
+    let target = format!("AmazonSQS.{operation}");
+    let requests = server.received_requests().await.unwrap();
+    let of_operation = requests.iter().filter(|request| request.headers["x-amz-target"] == target.as_str());
+    of_operation.map(|request| request.body_json().unwrap()).collect()
+}
+
+/// A message of this group.
+pub(super) fn message(group: &str, body: &str) -> Outgoing {
+    Outgoing {
+        queue: QueueName::Events,
+        group: GroupId::of(&[group]),
+        dedup: DedupId::of(&[body.as_bytes()]),
+        body: body.into(),
+    }
+}
+
+/// Everything of a batch succeeds.
+pub(super) fn all_succeed(request: &Request) -> ResponseTemplate {
+    let asked: Value = request.body_json().unwrap();
+    let entries = asked["Entries"].as_array().unwrap();
+    let done = |entry: &Value| json!({ "Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "" });
+    ok(json!({ "Successful": entries.iter().map(done).collect::<Vec<_>>() }))
+}

@@ -1,0 +1,140 @@
+//! What a person reads when SQS cannot be used: one line that says what to do.
+
+use std::time::{Duration, Instant};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use serde_json::json;
+use shared::queue::{Queue, QueueError, QueueName, ReceiveRequest};
+use tests::harness::stack::REGION;
+use tokio::net::TcpListener;
+use wiremock::{MockServer, ResponseTemplate};
+
+use super::answers::{all_succeed, at, call, error, message, ok, sdk, server};
+
+const EVENTS: QueueName = QueueName::Events;
+
+/// What every method says, which is the same.
+async fn said(queue: &dyn Queue) -> String {
+    let request = ReceiveRequest {
+        queue: EVENTS.into(),
+        max: 1,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let ready = queue.ready().await.unwrap_err();
+    let all = [
+        queue.send(vec![message("g", "1")]).await.remove(0).unwrap_err(),
+        queue.receive(request).await.unwrap_err(),
+        queue.depth(EVENTS.into()).await.unwrap_err(),
+    ];
+    for other in all {
+        assert_eq!(other, ready);
+    }
+    let QueueError::Unavailable(said) = ready else { panic!("{ready:?}") };
+    assert!(!said.contains('\n'), "{said}");
+    said
+}
+
+#[tokio::test]
+async fn a_missing_queue_is_said_to_be_missing_and_found_when_it_is_there() {
+    let server = MockServer::start().await;
+    let missing = error(
+        400,
+        "QueueDoesNotExist",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "The specified queue does not exist.",
+    );
+    call("GetQueueUrl").respond_with(missing).up_to_n_times(4).mount(&server).await;
+    call("GetQueueUrl").respond_with(ok(json!({ "QueueUrl": "https://sqs/1/q" }))).mount(&server).await;
+    call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
+    let aws = at(sdk(&server.uri()).await);
+    let queue = aws.queue();
+    let name = aws.names().queue(EVENTS.into());
+    assert_eq!(
+        said(&*queue).await,
+        format!(
+            "queue {name} does not exist in {REGION}: run `annalist provision`, or set ANNALIST_PREFIX and AWS_REGION \
+             to where it is"
+        )
+    );
+    assert_eq!(queue.ready().await, Ok(()));
+    assert_eq!(queue.send(vec![message("g", "1")]).await, [Ok(())]);
+}
+
+#[tokio::test]
+async fn a_queue_that_is_gone_later_is_said_to_be_missing() {
+    let server = server().await;
+    let gone =
+        || error(400, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "It does not exist.");
+    call("SendMessageBatch").respond_with(gone()).mount(&server).await;
+    let queue = at(sdk(&server.uri()).await).queue();
+    let said = queue.send(vec![message("g", "1")]).await.remove(0).unwrap_err().to_string();
+    assert!(said.contains("-events.fifo does not exist") && said.contains("annalist provision"), "{said}");
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_called_wrong() {
+    for (shape, code) in [
+        ("UnrecognizedClientException", "InvalidClientTokenId"),
+        ("InvalidSignatureException", "SignatureDoesNotMatch"),
+    ] {
+        let server = MockServer::start().await;
+        let refused = error(403, shape, code, "The credentials are not good.");
+        call("GetQueueUrl").respond_with(refused).mount(&server).await;
+        assert_eq!(
+            said(&*at(sdk(&server.uri()).await).queue()).await,
+            format!(
+                "SQS refused the credentials ({code}): check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                 AWS_PROFILE"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn missing_credentials_are_called_missing() {
+    let server = server().await;
+    let without = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .endpoint_url(server.uri())
+        .region(Region::new(REGION))
+        .build();
+    assert_eq!(
+        said(&*at(without).queue()).await,
+        "there are no AWS credentials for SQS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run \
+         where a role is attached"
+    );
+    assert!(server.received_requests().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_there_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let said = said(&*at(sdk(&endpoint).await).queue()).await;
+    assert!(said.starts_with(&format!("cannot reach SQS in {REGION} (")), "{said}");
+    assert!(said.ends_with("): check AWS_REGION, AWS_ENDPOINT_URL and the network"), "{said}");
+}
+
+#[tokio::test]
+async fn a_send_is_over_within_two_seconds_whatever_sqs_does() {
+    // It takes connections and says nothing, from the first call or from the first send on.
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let never = ResponseTemplate::new(200).set_delay(Duration::from_secs(60));
+    let server = server().await;
+    call("SendMessageBatch").respond_with(never).mount(&server).await;
+    for endpoint in [format!("http://{}", deaf.local_addr().unwrap()), server.uri()] {
+        let queue = at(sdk(&endpoint).await).queue();
+        let began = Instant::now();
+        // Also for those behind: the second batch of a group waits for the first.
+        let messages = (0..15).map(|number| message("g", &format!("{number}"))).collect();
+        let results = queue.send(messages).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(results.len(), 15);
+        for result in results {
+            let Err(QueueError::Unavailable(said)) = result else { panic!("{result:?}") };
+            assert!(said.contains("did not answer in time") && said.contains("AWS_ENDPOINT_URL"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Wrong settings: each part says in one line which setting it is, and does not start.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tests::harness::binaries::binaries;
+use tests::harness::command::{Outcome, run};
+use tests::harness::place::Installation;
+use tests::harness::process::SIGNING_SECRET;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+async fn started(program: &Path, installation: &Installation) -> Outcome {
+    let mut variables = installation.environment();
+    variables.extend([("SLACK_SIGNING_SECRET", SIGNING_SECRET), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")]);
+    let args: &[&str] = match program.file_name().and_then(|name| name.to_str()) {
+        Some("ingest") => &["--listen", "127.0.0.1:0"],
+        Some("annalist") => &["up", "--listen", "127.0.0.1:0"],
+        _ => &[],
+    };
+    run(program, args, &variables).await
+}
+
+fn parts() -> [&'static Path; 5] {
+    let binaries = binaries();
+    [
+        &binaries.ingest,
+        &binaries.message_writer,
+        &binaries.channel_indexer,
+        &binaries.file_downloader,
+        &binaries.annalist,
+    ]
+    .map(|path| path.as_path())
+}
+
+/// It ends with this code and one line, beside its log, that says all of this.
+fn assert_refused(outcome: &Outcome, code: i32, says: &[&str]) {
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
+    let lines: Vec<&str> = outcome.stderr.lines().filter(|line| !line.starts_with('{')).collect();
+    let [line] = lines[..] else { panic!("not one line: {outcome:?}") };
+    for what in says {
+        assert!(line.contains(what), "{what:?} is not in {line:?}");
+    }
+    assert!(!outcome.stderr.contains("\"message\":\"listening\""), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_setting_is_named_and_nothing_starts() {
+    let whole = Installation::new().await;
+    for part in parts() {
+        let without = |name| whole.with(name, None);
+        assert_refused(&started(part, &without("ANNALIST_BUCKET")).await, 2, &["ANNALIST_BUCKET"]);
+        assert_refused(
+            &started(part, &whole.with("ANNALIST_PREFIX", Some("a b"))).await,
+            2,
+            &["ANNALIST_PREFIX", "a b"],
+        );
+        assert_refused(&started(part, &without("AWS_REGION")).await, 1, &["AWS_REGION"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_credentials_are_named_and_nothing_starts() {
+    let whole = Installation::new().await;
+    let without = whole
+        .with("AWS_ACCESS_KEY_ID", None)
+        .with("AWS_SECRET_ACCESS_KEY", None)
+        // Else the SDK asks the machine it runs on, which takes its time.
+        .with("AWS_EC2_METADATA_DISABLED", Some("true"));
+    for part in parts() {
+        assert_refused(
+            &started(part, &without).await,
+            1,
+            &["credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"],
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_is_named_and_nothing_starts() {
+    let whole = Installation::new().await;
+    let elsewhere = whole.with("AWS_REGION", Some("eu-west-3"));
+    for part in parts() {
+        let queue = started(part, &whole.with("ANNALIST_PREFIX", Some("nobody"))).await;
+        assert_refused(&queue, 1, &["queue nobody-", "annalist provision", "ANNALIST_PREFIX"]);
+        assert_refused(&started(part, &elsewhere).await, 1, &["eu-west-3", "AWS_REGION"]);
+    }
+    // Ingest knows no table and no bucket.
+    for part in &parts()[1..] {
+        let table = started(part, &whole.with("ANNALIST_TABLE", Some("nobody"))).await;
+        assert_refused(&table, 1, &["table nobody", "annalist provision", "ANNALIST_TABLE"]);
+        let bucket = started(part, &whole.with("ANNALIST_BUCKET", Some("nobody"))).await;
+        assert_refused(&bucket, 1, &["bucket nobody", "ANNALIST_BUCKET"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_credentials_are_named_and_nothing_starts() {
+    let whole = Installation::new().await;
+    let aws = MockServer::start().await;
+    let refusal = "{\"__type\":\"com.amazon.coral.service#InvalidClientTokenId\",\"message\":\"The security token included in the request is invalid.\"}";
+    let refused = ResponseTemplate::new(403).set_body_raw(refusal, "application/x-amz-json-1.0");
+    Mock::given(any()).respond_with(refused).mount(&aws).await;
+    for part in parts() {
+        let outcome = started(part, &whole.through(&aws.uri())).await;
+        assert_refused(&outcome, 1, &["refused the credentials", "AWS_SECRET_ACCESS_KEY"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_nobody_serves_is_named_and_nothing_starts() {
+    let whole = Installation::new().await;
+    for part in parts() {
+        let nobody = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));
+        let outcome = tokio::time::timeout(Duration::from_secs(30), started(part, &nobody)).await.unwrap();
+        assert_refused(&outcome, 1, &["cannot reach", "AWS_ENDPOINT_URL"]);
+    }
+}

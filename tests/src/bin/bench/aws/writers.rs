@@ -1,0 +1,55 @@
+//! One, two and four message-writers on one full queue.
+
+use std::time::{Duration, Instant};
+
+use shared::queue::QueueName;
+use tests::harness::client::RetryDelays;
+use tests::harness::load::Load;
+use tests::harness::place::Installation;
+use tests::harness::process;
+use tests::harness::verify::assert_messages;
+
+use crate::progress;
+use crate::report::{Section, figure};
+
+const EVENTS: usize = 2000;
+const SENDERS: usize = 16;
+const DEADLINE: Duration = Duration::from_secs(600);
+
+pub(super) async fn measure() -> anyhow::Result<Section> {
+    let mut rows = Vec::new();
+    for writers in [1, 2, 4] {
+        progress(&format!("aws: {writers} writers"));
+        let installation = Installation::new().await;
+        let ingest = process::ingest(&installation).await;
+        let mut load = Load::start(ingest.address, SENDERS, 7, &RetryDelays::none());
+        load.acked(EVENTS).await;
+        let sent = load.stop().await;
+        let began = Instant::now();
+        let mut running = Vec::new();
+        for _ in 0..writers {
+            running.push(process::message_writer(&installation).await);
+        }
+        installation.emptied(&[QueueName::Events], DEADLINE).await;
+        let elapsed = began.elapsed();
+        // Edits and deletions tell whether the order was kept.
+        assert_messages(&installation, &sent.model).await;
+        rows.push(vec![
+            writers.to_string(),
+            figure(sent.acked as f64 / elapsed.as_secs_f64()),
+            format!("{} of {}", sent.model.rows(), sent.model.rows()),
+        ]);
+    }
+    Ok(Section {
+        title: "Several message-writers on AWS",
+        method: format!(
+            "{EVENTS} events of {SENDERS} senders with channels of their own wait on the queue; then so many \
+             `message-writer` processes start. Until the queue is empty, starting them included. Every row is then held \
+             against what was sent. An emulator in Python, one process for queue and table, is what limits this, not \
+             the writers: it says that several of them do the work of one together, and in order."
+        ),
+        columns: &["writers", "events/s", "rows as sent"],
+        rows,
+        goals: Vec::new(),
+    })
+}

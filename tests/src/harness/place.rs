@@ -1,0 +1,115 @@
+//! Where a program works: a data folder, or an installation on AWS.
+
+use std::path::Path;
+use std::time::Duration;
+
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::queue::topology::QUEUES;
+use shared::queue::{QueueName, QueueRef};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use super::stack::Stack;
+
+/// Leads a program to where it works.
+pub trait Place: Sync {
+    /// Adds what the program has to be told.
+    fn lead(&self, command: &mut Command);
+}
+
+impl Place for Path {
+    fn lead(&self, command: &mut Command) {
+        command.arg("--data").arg(self);
+    }
+}
+
+/// An installation on AWS of its own, provisioned.
+#[derive(Debug)]
+pub struct Installation {
+    /// The account it is in.
+    pub aws: Aws,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Place for Installation {
+    fn lead(&self, command: &mut Command) {
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+    }
+}
+
+impl Installation {
+    /// Makes one on the stack of this test run: every queue, table and the bucket.
+    ///
+    /// # Panics
+    /// Where something cannot be made.
+    pub async fn new() -> Self {
+        let stack = Stack::shared();
+        let aws = stack.aws().await;
+        provision(&aws, Parts::ALL, false, &mut |_| {}).await.expect("the stack can be provisioned");
+        Self { environment: stack.environment(aws.names()), aws }
+    }
+
+    /// The same, as a program sees it that reaches AWS through another endpoint: a proxy.
+    #[must_use]
+    pub fn through(&self, endpoint: &str) -> Self {
+        let mut environment = self.environment.clone();
+        environment.retain(|(name, _)| *name != "AWS_ENDPOINT_URL");
+        environment.push(("AWS_ENDPOINT_URL", endpoint.to_owned()));
+        Self { aws: self.aws.clone(), environment }
+    }
+
+    /// The same with another value of a variable; none unsets it.
+    #[must_use]
+    pub fn with(&self, name: &'static str, value: Option<&str>) -> Self {
+        let mut environment = self.environment.clone();
+        environment.retain(|(known, _)| *known != name);
+        environment.extend(value.map(|value| (name, value.to_owned())));
+        Self { aws: self.aws.clone(), environment }
+    }
+
+    /// The variables that lead a program here.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&str, &str)> {
+        self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect()
+    }
+
+    /// Waits until no message is on any queue with a worker, in the order of the flow.
+    ///
+    /// An emulator's counts are exact, so once is enough.
+    ///
+    /// # Panics
+    /// Where that is not so at the deadline, or a message went to a dead-letter queue.
+    pub async fn drained(&self, deadline: Duration) {
+        let consumed: Vec<QueueName> =
+            QUEUES.iter().filter(|spec| spec.consumer.is_some()).map(|spec| spec.name).collect();
+        self.emptied(&consumed, deadline).await;
+    }
+
+    /// Waits until no message is on these queues.
+    ///
+    /// # Panics
+    /// As [`Installation::drained`].
+    pub async fn emptied(&self, queues: &[QueueName], deadline: Duration) {
+        let queue = self.aws.queue();
+        let until = Instant::now() + deadline;
+        loop {
+            let mut empty = true;
+            for name in queues {
+                empty &= queue.depth((*name).into()).await.expect("the stack counts").is_empty();
+            }
+            if empty {
+                break;
+            }
+            assert!(Instant::now() < until, "the queues are not empty after {deadline:?}");
+            // The processes that work cannot tell this one; it asks again.
+            sleep(Duration::from_millis(50)).await;
+        }
+        for name in queues {
+            let dead = queue.depth(QueueRef::dead_letters(*name)).await.expect("the stack counts");
+            assert!(dead.is_empty(), "{name} has dead letters: {dead:?}");
+        }
+    }
+}

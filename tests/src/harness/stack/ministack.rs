@@ -1,0 +1,124 @@
+//! The emulator that needs only Python.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const REQUIREMENTS: &str = include_str!("requirements.txt");
+const LAUNCH: &str = include_str!("launch.py");
+
+/// A running emulator. It ends when this process does, since it reads a pipe that only this process holds.
+#[derive(Debug)]
+pub(super) struct Ministack {
+    pub(super) endpoint: String,
+    control: Mutex<Control>,
+    _process: Child,
+}
+
+#[derive(Debug)]
+struct Control {
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    ahead: Duration,
+}
+
+impl Ministack {
+    pub(super) const VERSION: &'static str = "ministack 1.5.33";
+
+    /// Makes the Python environment where it is not there yet, and starts the emulator in it.
+    pub(super) fn start() -> Result<Self, String> {
+        let python = environment()?;
+        let mut process = Command::new(&python)
+            .args(["-c", LAUNCH])
+            // Neither the caller's Python settings nor its AWS ones mean the emulator.
+            .env_clear()
+            .env("TMPDIR", std::env::temp_dir())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{} cannot be started: {error}", python.display()))?;
+        let orders = process.stdin.take().ok_or("no pipe to the emulator")?;
+        let mut answers = BufReader::new(process.stdout.take().ok_or("no pipe from the emulator")?);
+        let port = line(&mut answers)?;
+        let control = Mutex::new(Control { orders, answers, ahead: Duration::ZERO });
+        // By name: it takes a host with a dot for somebody's own domain at API Gateway, and looks for a package that
+        // only that needs.
+        Ok(Self { endpoint: format!("http://localhost:{port}"), control, _process: process })
+    }
+
+    /// Moves its clock.
+    pub(super) fn advance(&self, by: Duration) {
+        let mut control = self.control.lock().expect("nobody panics while holding it");
+        writeln!(control.orders, "{}", by.as_secs_f64()).expect("the emulator listens");
+        assert_eq!(line(&mut control.answers).as_deref(), Ok("moved"));
+        control.ahead += by;
+    }
+
+    /// How far its clock was moved.
+    pub(super) fn ahead(&self) -> Duration {
+        self.control.lock().expect("nobody panics while holding it").ahead
+    }
+}
+
+fn line(answers: &mut impl BufRead) -> Result<String, String> {
+    let mut line = String::new();
+    match answers.read_line(&mut line) {
+        Ok(0) => Err("the emulator ended".to_owned()),
+        Ok(_) => Ok(line.trim().to_owned()),
+        Err(error) => Err(format!("the emulator cannot be heard: {error}")),
+    }
+}
+
+/// The Python of an environment that holds exactly what is pinned, under `target/`; made once.
+fn environment() -> Result<PathBuf, String> {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/ministack");
+    make(&home).map_err(|error| format!("{}: {error}", home.display()))
+}
+
+fn make(home: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(home)?;
+    let python = home.join("venv/bin/python");
+    let installed = home.join("installed.txt");
+    // Test binaries run side by side; one makes it, the others wait here.
+    let lock = File::create(home.join("lock"))?;
+    lock.lock()?;
+    if fs::read_to_string(&installed).is_ok_and(|installed| installed == REQUIREMENTS) {
+        return Ok(python);
+    }
+    let requirements = home.join("requirements.txt");
+    fs::write(&requirements, REQUIREMENTS)?;
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home.join("venv")))?;
+    run(Command::new(&python).args([
+        "-c",
+        "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'Python %d.%d is too old' % sys.version_info[:2])",
+    ]))?;
+    run(Command::new(&python)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--require-hashes",
+        ])
+        .args(["--only-binary", ":all:", "--requirement"])
+        .arg(&requirements))?;
+    fs::write(installed, REQUIREMENTS)?;
+    Ok(python)
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let output = command.output().map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: {error}", command.get_program().to_string_lossy()))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    Err(io::Error::other(text.trim().to_owned()))
+}

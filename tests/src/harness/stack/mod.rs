@@ -1,0 +1,210 @@
+//! AWS for the tests: what `AWS_ENDPOINT_URL` names, else LocalStack where there is Docker, else an emulator in a
+//! Python environment that is made here. Never nothing: without any of the three, tests fail and say what to install.
+
+mod localstack;
+mod ministack;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_config::{Region, SdkConfig};
+use aws_sdk_sqs::config::Credentials;
+use shared::aws::{Aws, Names};
+
+use ministack::Ministack;
+
+/// The region everything is in.
+pub const REGION: &str = "eu-central-1";
+/// The tag of LocalStack's image.
+pub const LOCALSTACK_TAG: &str = localstack::TAG;
+/// What emulators take for an account's key.
+const KEY: &str = "test";
+
+/// A place that speaks AWS's language.
+#[derive(Debug)]
+pub struct Stack {
+    endpoint: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Whoever started the tests knows what it is.
+    Given,
+    LocalStack(localstack::LocalStack),
+    Ministack(Ministack),
+}
+
+/// Where a stack behaves differently from AWS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emulator {
+    /// Not known: taken for AWS itself.
+    Unknown,
+    /// LocalStack.
+    LocalStack,
+    /// Ministack.
+    Ministack,
+}
+
+impl Stack {
+    /// The stack of this test run, started by whoever asks first. What ran is said once.
+    ///
+    /// # Panics
+    /// Where there is none, with what to install.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Stack> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let stack = Self::start();
+            say(&format!("AWS tests run on {}", stack.name()));
+            stack
+        })
+    }
+
+    /// A stack whose time nobody else minds being moved. Where time cannot be moved, it is the shared one.
+    ///
+    /// # Panics
+    /// As [`Stack::shared`].
+    pub fn with_time_of_its_own() -> &'static Self {
+        static OWN: OnceLock<Stack> = OnceLock::new();
+        let shared = Self::shared();
+        match shared.kind {
+            Kind::Ministack(_) => OWN.get_or_init(Self::start_ministack),
+            Kind::Given | Kind::LocalStack(_) => shared,
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the harness decides where tests run")]
+    fn start() -> Self {
+        if let Ok(endpoint) = std::env::var("AWS_ENDPOINT_URL") {
+            return Self { endpoint, kind: Kind::Given };
+        }
+        match localstack::LocalStack::start() {
+            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::LocalStack(running) },
+            Err(why) => {
+                say(&format!("no LocalStack: {why}"));
+                Self::start_ministack()
+            }
+        }
+    }
+
+    fn start_ministack() -> Self {
+        match Ministack::start() {
+            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::Ministack(running) },
+            Err(why) => panic!(
+                "the AWS tests have nothing to run on: {why}\nInstall Docker, or Python 3.11 or newer with venv and \
+                 pip (Debian: apt install python3-venv), or set AWS_ENDPOINT_URL to an emulator"
+            ),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn emulator(&self) -> Emulator {
+        match self.kind {
+            Kind::Given => Emulator::Unknown,
+            Kind::LocalStack(_) => Emulator::LocalStack,
+            Kind::Ministack(_) => Emulator::Ministack,
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.kind {
+            Kind::Given => format!("{} (AWS_ENDPOINT_URL)", self.endpoint),
+            Kind::LocalStack(running) => format!("LocalStack {} in Docker", running.tag()),
+            Kind::Ministack(_) => format!("{} at {}", Ministack::VERSION, self.endpoint),
+        }
+    }
+
+    /// Settings of a client. Its endpoint may be another one that leads here: a proxy.
+    pub async fn sdk(&self, endpoint: &str) -> SdkConfig {
+        let key = Credentials::new(KEY, KEY, None, None, "tests");
+        shared::aws::loader()
+            .endpoint_url(endpoint)
+            .region(Region::new(REGION))
+            .credentials_provider(key)
+            .load()
+            .await
+    }
+
+    /// An account's worth of names that nobody else uses. Nothing is made yet.
+    ///
+    /// # Panics
+    /// Never: the names are good ones.
+    pub async fn aws(&self) -> Aws {
+        self.aws_at(&self.endpoint, fresh_names()).await
+    }
+
+    /// The same names at another endpoint that leads here.
+    ///
+    /// # Panics
+    /// Never: a region is set.
+    pub async fn aws_at(&self, endpoint: &str, names: Names) -> Aws {
+        Aws::of(self.sdk(endpoint).await, names).expect("a region is set")
+    }
+
+    /// The variables that lead a process here.
+    #[must_use]
+    pub fn environment(&self, names: &Names) -> Vec<(&'static str, String)> {
+        use shared::queue::topology::TableRole;
+        vec![
+            ("ANNALIST_BACKEND", "aws".to_owned()),
+            ("ANNALIST_PREFIX", names.prefix().to_owned()),
+            ("ANNALIST_TABLE", names.table(TableRole::Archive).to_owned()),
+            ("ANNALIST_EXISTENCE_TABLE", names.table(TableRole::Existence).to_owned()),
+            ("ANNALIST_CLAIMS_TABLE", names.table(TableRole::Claims).to_owned()),
+            ("ANNALIST_BUCKET", names.bucket().to_owned()),
+            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", KEY.to_owned()),
+        ]
+    }
+
+    /// Lets time pass there: at once where the stack's clock can be moved, else by waiting.
+    pub async fn advance(&'static self, by: Duration) {
+        match &self.kind {
+            Kind::Ministack(running) => running.advance(by),
+            Kind::Given | Kind::LocalStack(_) => tokio::time::sleep(by).await,
+        }
+    }
+
+    /// How far its clock was moved ahead of this machine's.
+    #[must_use]
+    pub fn ahead(&self) -> Duration {
+        match &self.kind {
+            Kind::Ministack(running) => running.ahead(),
+            Kind::Given | Kind::LocalStack(_) => Duration::ZERO,
+        }
+    }
+}
+
+/// Names that no other test, and no other run, uses.
+///
+/// # Panics
+/// Never: the names are good ones.
+#[must_use]
+pub fn fresh_names() -> Names {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let run = fastrand::u32(..);
+    let name = format!("t{:08x}-{}", run, NUMBER.fetch_add(1, Ordering::Relaxed));
+    let tables = ["archive", "existence", "claims"].map(|table| format!("{name}-{table}"));
+    let tables = tables.each_ref().map(|table| Some(table.as_str()));
+    Names::new(&name, tables, &name).expect("made of letters and digits")
+}
+
+/// A line that the test runner does not swallow.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests should know what they ran on")]
+fn say(line: &str) {
+    use std::io::Write;
+    // `eprintln!` is captured per test; standard error itself is not.
+    if writeln!(std::io::stderr(), "{line}").is_err() {
+        eprintln!("{line}");
+    }
+}
