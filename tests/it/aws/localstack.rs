@@ -4,9 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use shared::queue::QueueName;
+use serde_json::{Value, json};
+use shared::aws::provision::{Change, Parts, Step, TAG, provision};
+use shared::aws::{Aws, Names};
+use shared::queue::topology::{QUEUES, TABLES};
+use shared::queue::{QueueName, QueueRef};
+use tests::faults::proxy::{Passed, Proxy};
 use tests::harness::command::annalist_with;
-use tests::harness::stack::{LOCALSTACK_TAG, Stack, fresh_names};
+use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack")
@@ -97,4 +102,93 @@ async fn without_a_bucket_or_a_region_provision_says_what_to_set() {
     let nowhere = [("ANNALIST_BUCKET", "bucket"), ("AWS_EC2_METADATA_DISABLED", "true")];
     let region = annalist_with(&["provision"], &nowhere).await;
     assert!(region.code == Some(1) && region.stderr.contains("AWS_REGION"), "{region:?}");
+}
+
+/// What changes something, in the order of the topology, as `provision.py` reads it.
+fn calls(passed: Vec<Passed>, names: &Names) -> String {
+    let order = |call: &Value| {
+        let body = call["body"].to_string();
+        let queues = QUEUES.iter().flat_map(|spec| [QueueRef::dead_letters(spec.name), spec.name.into()]);
+        let queues = queues.map(|queue| format!("\"QueueName\":\"{}\"", names.queue(queue)));
+        let tables = TABLES.iter().map(|spec| format!("\"TableName\":\"{}\"", names.table(spec.role)));
+        let place = queues.chain(tables).position(|name| body.contains(&name));
+        place.unwrap_or(usize::MAX)
+    };
+    let changes = |passed: &Passed| {
+        let target = passed.target.as_deref().unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default();
+        (target.is_empty() && passed.method == "PUT")
+            || ["Create", "Set", "Update", "Tag"].iter().any(|verb| operation.starts_with(verb))
+    };
+    let mut calls: Vec<Value> = passed.into_iter().filter(changes).map(call).collect();
+    calls.sort_by_key(order);
+    // A store that knows no tags when a bucket is made gets them by a call of their own; elsewhere that changes nothing.
+    let tagging = format!(
+        "<Tagging xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><TagSet><Tag><Key>{TAG}</Key><Value>{}</Value></Tag>\
+         </TagSet></Tagging>",
+        names.prefix()
+    );
+    calls.push(call(Passed {
+        method: "PUT".into(),
+        path: format!("/{}/?tagging", names.bucket()),
+        target: None,
+        content_type: "application/xml".into(),
+        body: tagging,
+    }));
+    calls.iter().map(|call| format!("{call}\n")).collect()
+}
+
+fn call(passed: Passed) -> Value {
+    let Passed { method, path, target, content_type, body } = passed;
+    let service = match target.as_deref() {
+        Some(target) if target.starts_with("AmazonSQS") => "sqs",
+        Some(_) => "dynamodb",
+        None => "s3",
+    };
+    // Maps have no order on the wire.
+    let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
+    // Which SDK it is says nothing.
+    let path = path.split("x-id=").next().unwrap_or_default().trim_end_matches(['?', '&']).to_owned();
+    json!({
+        "service": service, "region": "eu-central-1", "method": method, "path": path, "target": target,
+        "content_type": content_type, "body": body,
+    })
+}
+
+/// The names that `localstack/env` leads to.
+fn default_names() -> Names {
+    Names::new("annalist", [None; 3], "annalist-files").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_init_hook_makes_what_provision_makes() {
+    let stack = Stack::shared();
+    // Elsewhere, since the hook's names are used below.
+    let elsewhere = "eu-west-1";
+    let proxy = Proxy::before(stack.endpoint(), 0).await;
+    proxy.record();
+    let sdk = stack.sdk_in(&proxy.endpoint, elsewhere).await;
+    provision(&Aws::of(sdk, default_names()).unwrap(), Parts::ALL, false, &mut |_| {}).await.unwrap();
+    let wanted = calls(proxy.recorded(), &default_names()).replace(elsewhere, REGION);
+    // A bucket's name is taken in every region.
+    let sdk = stack.sdk_in(stack.endpoint(), elsewhere).await;
+    let s3 =
+        aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build());
+    s3.delete_bucket().bucket(default_names().bucket()).send().await.unwrap();
+
+    let init = folder().join("init");
+    let requests = std::fs::read_to_string(init.join("requests.jsonl")).unwrap_or_default();
+    assert!(requests == wanted, "localstack/init/requests.jsonl should be, made from the code:\n{wanted}");
+
+    let hook = Command::new("python3").arg(init.join("provision.py")).arg(stack.endpoint()).output().unwrap();
+    assert!(hook.status.success(), "{}", String::from_utf8_lossy(&hook.stderr));
+    let aws = stack.aws_at(stack.endpoint(), default_names()).await;
+    let mut changed = Vec::new();
+    let mut note = |step: &Step| {
+        if step.change != Change::Keep {
+            changed.push(step.to_string());
+        }
+    };
+    provision(&aws, Parts::ALL, false, &mut note).await.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
 }

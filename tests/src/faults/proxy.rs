@@ -46,6 +46,21 @@ pub struct Proxy {
     server: JoinHandle<()>,
 }
 
+/// A request that was passed on.
+#[derive(Debug, Clone)]
+pub struct Passed {
+    /// `POST`.
+    pub method: String,
+    /// With its query.
+    pub path: String,
+    /// `AmazonSQS.CreateQueue`; S3 has none.
+    pub target: Option<String>,
+    /// `application/x-amz-json-1.0`.
+    pub content_type: String,
+    /// Its text.
+    pub body: String,
+}
+
 struct State {
     upstream: SocketAddr,
     rounds: usize,
@@ -58,6 +73,8 @@ struct Seen {
     requests: BTreeMap<String, usize>,
     /// What is to happen once.
     next: BTreeMap<&'static str, Fault>,
+    /// What was passed on, where it is written down.
+    passed: Option<Vec<Passed>>,
     /// How far each operation is in its turns.
     places: BTreeMap<String, usize>,
     broken: BTreeSet<(String, Fault)>,
@@ -83,6 +100,17 @@ impl Proxy {
     /// The next request of this operation is broken like this, whatever else is.
     pub fn break_next(&self, operation: &'static str, fault: Fault) {
         self.state.seen().next.insert(operation, fault);
+    }
+
+    /// From now on writes down what it passes on.
+    pub fn record(&self) {
+        self.state.seen().passed = Some(Vec::new());
+    }
+
+    /// What was written down.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<Passed> {
+        self.state.seen().passed.clone().unwrap_or_default()
     }
 
     /// From now on everything passes.
@@ -169,6 +197,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> io::Result<Res
         Some(Fault::Throttled) => return Ok(throttled(&operation)),
         Some(Fault::LostAnswer | Fault::HalfAnAnswer) | None => {}
     }
+    if let Some(passed) = &mut state.seen().passed {
+        passed.push(Passed::of(&head, &body));
+    }
     let (head, answer) = pass(state.upstream, Request::from_parts(head, body)).await?;
     match fault {
         Some(Fault::LostAnswer) => Err(cut()),
@@ -178,6 +209,19 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> io::Result<Res
             Ok(Response::from_parts(head, Body::from_stream(pieces)))
         }
         _ => Ok(Response::from_parts(head, Body::from(answer))),
+    }
+}
+
+impl Passed {
+    fn of(head: &hyper::http::request::Parts, body: &Bytes) -> Self {
+        let header = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.to_owned());
+        Self {
+            method: head.method.to_string(),
+            path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            target: header("x-amz-target"),
+            content_type: header("content-type").unwrap_or_default(),
+            body: String::from_utf8_lossy(body).into_owned(),
+        }
     }
 }
 

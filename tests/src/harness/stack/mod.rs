@@ -124,10 +124,15 @@ impl Stack {
 
     /// Settings of a client. Its endpoint may be another one that leads here: a proxy.
     pub async fn sdk(&self, endpoint: &str) -> SdkConfig {
+        self.sdk_in(endpoint, REGION).await
+    }
+
+    /// The same in another region.
+    pub async fn sdk_in(&self, endpoint: &str, region: &'static str) -> SdkConfig {
         let key = Credentials::new(KEY, KEY, None, None, "tests");
         shared::aws::loader()
             .endpoint_url(endpoint)
-            .region(Region::new(REGION))
+            .region(Region::new(region))
             .credentials_provider(key)
             .load()
             .await
