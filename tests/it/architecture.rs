@@ -105,6 +105,20 @@ fn every_name_of_a_file_says_what_is_in_it() {
 }
 
 #[test]
+fn there_is_one_tls_stack() {
+    let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap();
+    let versions = |name: &str| lock.matches(&format!("name = \"{name}\"\n")).count();
+    assert_eq!((versions("rustls"), versions("hyper"), versions("ring")), (1, 1, 1));
+    for other in ["aws-lc-rs", "aws-lc-sys", "openssl", "openssl-sys", "native-tls"] {
+        assert_eq!(
+            versions(other),
+            0,
+            "{other}: the SDK's and the others' default features bring a second stack"
+        );
+    }
+}
+
+#[test]
 fn every_package_is_held_to_the_lints_of_the_workspace() {
     for member in members() {
         let manifest = std::fs::read_to_string(workspace().join(&member).join("Cargo.toml")).unwrap();

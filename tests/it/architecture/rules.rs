@@ -74,7 +74,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: EVERYWHERE,
-        except: &["shared/src/aws/", "tests/src/bin/bench/aws/", "tests/src/harness/stack/", "tests/it/aws/"],
+        except: &[
+            "shared/src/aws/",
+            "tests/src/bin/bench/aws/",
+            "tests/src/harness/place.rs",
+            "tests/src/harness/stack/",
+            "tests/it/aws/",
+        ],
         forbidden: &["aws_sdk_*", "aws_config", "aws_smithy_*"],
         tests_too: true,
         why: "the SDK's types end at the ports: whoever else names them would work on one backend only",

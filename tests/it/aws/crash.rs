@@ -2,13 +2,24 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+use shared::archive::ItemKey;
+use shared::files::FileKey;
+use shared::rules::file::row::Share;
+use shared::rules::file::{FileJob, FileObject};
+use shared::rules::project;
+use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use tests::corpus::TEAM;
+use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
 use tests::harness::load::Load;
-use tests::harness::place::Installation;
-use tests::harness::process;
+use tests::harness::place::{Installation, Place};
+use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_messages;
+use tokio::process::Command;
 
-use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, assert_no_quarantine};
+use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, TOKEN, assert_no_quarantine};
+use crate::file_downloader::raw::{Then, script};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_parts_are_killed_under_load() {
@@ -38,4 +49,48 @@ async fn nothing_is_lost_when_parts_are_killed_under_load() {
     installation.drained(DRAIN_DEADLINE).await;
     assert_messages(&installation, &sent.model).await;
     assert_no_quarantine(&installation).await;
+}
+
+/// Two parts and a half.
+const SIZE_BYTES: usize = 20 * 1024 * 1024;
+
+async fn downloader(installation: &Installation, slack: &str) -> Process {
+    let mut command = Command::new(&binaries().file_downloader);
+    installation.lead(&mut command);
+    command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
+    process::worker(&mut command).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_download_leaves_no_part_of_a_file_under_its_key_and_is_begun_again() {
+    let installation = Installation::new().await;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
+    let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
+    let slack = script(vec![(&whole[..SIZE_BYTES / 2], Then::Stall), (whole, Then::Close)]).await;
+
+    let (team, file) = (TeamId::parse(TEAM).unwrap(), FileId::parse("F01").unwrap());
+    let share = Share { channel: ChannelId::parse("C01").unwrap(), ts: Ts::parse("1.000000").unwrap() };
+    let key = FileKey::shared(&team, &share.channel, &share.ts, &file);
+    let object = json!({ "id": "F01", "size": SIZE_BYTES, "url_private": format!("{slack}/files/F01") });
+    let object = FileObject::read(&object).unwrap();
+    let job = FileJob { team: team.clone(), share, object, refresh: false };
+    installation.aws.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
+
+    let killed = downloader(&installation, &slack).await;
+    installation.uploading(DRAIN_DEADLINE).await;
+    killed.sigkill().await;
+    let files = installation.aws.files();
+    assert!(files.open(&key).await.unwrap().is_none());
+
+    let _finishes = downloader(&installation, &slack).await;
+    installation.drained(DRAIN_DEADLINE).await;
+    let row = installation.aws.archive().get(&ItemKey::file(&team, &file)).await.unwrap().unwrap();
+    let row = project::file(&row).unwrap();
+    assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
+    let mut reader = files.open(&key).await.unwrap().unwrap();
+    let mut held = Vec::new();
+    while let Some(chunk) = reader.next().await.unwrap() {
+        held.extend_from_slice(&chunk);
+    }
+    assert!(held == vec![7; SIZE_BYTES], "{} bytes are held", held.len());
 }

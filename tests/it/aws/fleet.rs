@@ -19,7 +19,7 @@ pub(super) const SENDERS: usize = 4;
 const EVENTS: usize = 400;
 /// Slack's minute.
 pub(super) const MINUTE: Duration = Duration::from_millis(50);
-const TOKEN: &str = "xoxb-test";
+pub(super) const TOKEN: &str = "xoxb-test";
 const EACH: usize = 3;
 /// An emulator in Python does a few hundred requests a second for everybody together.
 pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(120);

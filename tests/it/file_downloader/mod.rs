@@ -6,6 +6,6 @@ mod fixture;
 mod images;
 mod killed;
 mod places;
-mod raw;
+pub(crate) mod raw;
 mod shares;
 mod verdicts;

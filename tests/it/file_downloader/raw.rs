@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What follows the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(crate) enum Then {
     /// The connection ends.
     Close,
     /// Nothing comes, and the connection stays.
@@ -26,7 +26,7 @@ pub(super) async fn raw(answer: &'static [u8], then: Then) -> String {
 }
 
 /// Starts one that answers each download in its turn; the last answer stays. Answers its address.
-pub(super) async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
+pub(crate) async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers = Arc::new(Mutex::new(VecDeque::from(answers)));

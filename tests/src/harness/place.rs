@@ -76,6 +76,26 @@ impl Installation {
         self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect()
     }
 
+    /// Waits until a file is going up in parts.
+    ///
+    /// # Panics
+    /// Where none is at the deadline.
+    pub async fn uploading(&self, deadline: Duration) {
+        let stack = Stack::shared();
+        let client = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
+        let client = aws_sdk_s3::Client::from_conf(client.force_path_style(true).build());
+        let until = Instant::now() + deadline;
+        loop {
+            let asked = client.list_multipart_uploads().bucket(self.aws.names().bucket()).send().await;
+            if asked.expect("the stack lists uploads").uploads.is_some_and(|uploads| !uploads.is_empty()) {
+                return;
+            }
+            assert!(Instant::now() < until, "no file is going up after {deadline:?}");
+            // Whoever uploads cannot tell this one; it asks again.
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits until no message is on any queue with a worker, in the order of the flow.
     ///
     /// An emulator's counts are exact, so once is enough.

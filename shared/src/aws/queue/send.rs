@@ -107,8 +107,8 @@ fn entry(message: Outgoing) -> Result<Entry, QueueError> {
 
 /// One call to SQS.
 async fn send_batch(client: &Client, place: &Place, entries: Vec<Entry>) -> BatchResult {
-    let sizes: Vec<usize> = entries.iter().map(|entry| entry.bytes).collect();
-    let all = |error: QueueError| vec![Err(error); sizes.len()];
+    let count = entries.len();
+    let all = |error: QueueError| vec![Err(error); count];
     let url = match place.url(client).await {
         Ok(url) => url,
         Err(error) => return all(error),
@@ -128,9 +128,8 @@ async fn send_batch(client: &Client, place: &Place, entries: Vec<Entry>) -> Batc
                 }
             }
             for failed in answer.failed() {
-                let bytes = number_of(failed.id()).and_then(|number| sizes.get(number).copied());
                 if let Some(result) = result_of(&mut results, failed.id()) {
-                    *result = Err(refusal(place, failed, bytes.unwrap_or_default()));
+                    *result = Err(refusal(place, failed));
                 }
             }
             results
@@ -153,33 +152,25 @@ fn request_entry(number: usize, entry: Entry) -> Result<SendMessageBatchRequestE
     request.build().map_err(incomplete)
 }
 
-/// Entries are numbered as they stand in the batch.
-pub(super) fn number_of(id: &str) -> Option<usize> {
-    id.parse().ok()
-}
-
-/// The place of an entry's result.
+/// The place of an entry's result: entries are numbered as they stand in the batch.
 pub(super) fn result_of<'a>(
     results: &'a mut BatchResult,
     id: &str,
 ) -> Option<&'a mut Result<(), QueueError>> {
-    results.get_mut(number_of(id)?)
+    results.get_mut(id.parse::<usize>().ok()?)
 }
 
-/// Why SQS did not take a message.
-fn refusal(place: &Place, failed: &BatchResultErrorEntry, bytes: usize) -> QueueError {
+/// Why SQS did not take a message. Whatever it is, the message may be taken later: one that is larger than a queue allows
+/// fits once the queue is as it should be, and until then nobody may be told to forget it.
+fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     let message = failed.message().unwrap_or_default();
-    // Only the text tells the size from the other invalid values: "Message must be shorter than 262144 bytes". It is
-    // another limit than ours where somebody else made the queue.
-    if failed.sender_fault() && failed.code() == "InvalidParameterValue" && message.contains("shorter than") {
-        tracing::error!(
-            queue = %place.queue,
-            error = message,
-            "the queue takes smaller messages than it should: run `annalist provision`"
-        );
-        return QueueError::TooLarge { bytes };
-    }
-    place.odd(&format!("did not take a message: {}: {message}", failed.code()))
+    // Only the text tells the size from the other invalid values: "Message must be shorter than 262144 bytes".
+    let advice = if failed.code() == "InvalidParameterValue" && message.contains("shorter than") {
+        " (the queue takes smaller messages than it should: run `annalist provision`)"
+    } else {
+        ""
+    };
+    place.odd(&format!("did not take a message: {}: {message}{advice}", failed.code()))
 }
 
 #[cfg(test)]
