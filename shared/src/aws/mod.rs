@@ -5,14 +5,14 @@
 //! * [`policy`]: how long each kind of call may take and how often it is tried; [`counted`] counts them all.
 //! * [`fault`]: what went wrong, in one line that says what to do.
 
-pub mod archive;
+mod archive;
 mod counted;
 mod fault;
-pub mod files;
+mod files;
 pub mod names;
 mod policy;
 pub mod provision;
-pub mod queue;
+mod queue;
 
 use std::sync::Arc;
 

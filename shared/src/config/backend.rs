@@ -216,7 +216,7 @@ impl Backend {
     }
 }
 
-/// Where it is, for people: the folder, or the region and the prefix.
+/// Where it is, for people: the folder, or the prefix on AWS.
 impl fmt::Display for BackendArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {
