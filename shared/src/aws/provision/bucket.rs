@@ -17,9 +17,11 @@ use crate::aws::fault::Subject;
 use crate::aws::names::settings;
 
 /// The rule of the bucket's lifecycle that is ours; all others are left alone.
-const RULE: &str = "annalist-unfinished-uploads";
+pub(in crate::aws) const RULE: &str = "annalist-unfinished-uploads";
 /// A file is uploaded within minutes; what is a day old was left by a crash, and is on the bill.
-const UNFINISHED_DAYS: i32 = 1;
+pub(in crate::aws) const UNFINISHED_DAYS: i32 = 1;
+/// With keys of S3's own.
+pub(in crate::aws) const ENCRYPTION: ServerSideEncryption = ServerSideEncryption::Aes256;
 /// The region whose buckets have no location.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html>
 const NO_LOCATION: &str = "us-east-1";
@@ -273,7 +275,7 @@ async fn set(provisioner: &Provisioner<'_>, bucket: Bucket) -> Result<(), Refusa
         request.send().await.map_err(|error| refusal(provisioner, &error))?;
     }
     if bucket.unencrypted {
-        let default = ServerSideEncryptionByDefault::builder().sse_algorithm(ServerSideEncryption::Aes256);
+        let default = ServerSideEncryptionByDefault::builder().sse_algorithm(ENCRYPTION);
         let default = default.build().map_err(impossible)?;
         let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(default);
         let wanted = ServerSideEncryptionConfiguration::builder().rules(rule.build());

@@ -7,10 +7,10 @@
 //!
 //! Two runs at once are harmless: each looks again at what the other made meanwhile.
 
-mod bucket;
+pub(super) mod bucket;
 mod patience;
-mod queues;
-mod tables;
+pub(super) mod queues;
+pub(super) mod tables;
 
 use std::fmt;
 

@@ -25,7 +25,8 @@ pub(super) struct Pair {
 }
 
 type Attributes = HashMap<QueueAttributeName, String>;
-type Settings = Vec<(QueueAttributeName, String)>;
+/// Attributes and their values; the template sets the same.
+pub(in crate::aws) type Settings = Vec<(QueueAttributeName, String)>;
 
 struct Existing {
     url: String,
@@ -88,7 +89,8 @@ impl Existing {
     }
 }
 
-fn of_queue(spec: &QueueSpec, dead_letters: &str) -> Settings {
+/// What a queue has, with its dead letters under this ARN.
+pub(in crate::aws) fn of_queue(spec: &QueueSpec, dead_letters: &str) -> Settings {
     let redrive = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": spec.max_receive_count });
     let mut settings = common(spec, spec.delay);
     settings.push((QueueAttributeName::RedrivePolicy, redrive.to_string()));
@@ -96,7 +98,7 @@ fn of_queue(spec: &QueueSpec, dead_letters: &str) -> Settings {
 }
 
 /// What has waited once need not wait again.
-fn of_dead_letters(spec: &QueueSpec) -> Settings {
+pub(in crate::aws) fn of_dead_letters(spec: &QueueSpec) -> Settings {
     common(spec, Duration::ZERO)
 }
 

@@ -360,7 +360,7 @@ fn is_usable(description: &TableDescription) -> bool {
         && indexes.iter().all(|index| index.index_status() == Some(&IndexStatus::Active))
 }
 
-fn keys<'a>(partition: &'a str, sort: Option<&'a str>) -> Vec<&'a str> {
+pub(in crate::aws) fn keys<'a>(partition: &'a str, sort: Option<&'a str>) -> Vec<&'a str> {
     [partition].into_iter().chain(sort).collect()
 }
 
@@ -380,7 +380,7 @@ fn schema(partition: &str, sort: Option<&str>) -> Result<Vec<KeySchemaElement>, 
 }
 
 /// Every attribute that is part of a key, once.
-fn key_attributes(spec: &TableSpec) -> Vec<&'static str> {
+pub(in crate::aws) fn key_attributes(spec: &TableSpec) -> Vec<&'static str> {
     let mut names = keys(spec.partition_key, spec.sort_key);
     let index = spec.index.iter().flat_map(|index| [index.partition_key, index.sort_key]);
     for name in index {

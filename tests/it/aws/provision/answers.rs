@@ -180,7 +180,7 @@ async fn what_a_store_never_shows_is_no_change() {
             }
             "GetQueueAttributes" if dead_letters => (
                 200,
-                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": "30" } })
+                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": "180" } })
                     .to_string(),
             ),
             "GetQueueAttributes" => (

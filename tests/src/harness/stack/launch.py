@@ -31,11 +31,15 @@ listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 port = listener.getsockname()[1]
 # Read when the emulator is imported.
-os.environ.update(GATEWAY_PORT=str(port), SERVICES="sqs,dynamodb,s3", LOG_LEVEL="ERROR")
+os.environ.update(
+    GATEWAY_PORT=str(port), SERVICES="sqs,dynamodb,s3,secretsmanager,cloudformation", LOG_LEVEL="ERROR"
+)
 
-# The emulator asks its API Gateway about every request to a host with a dot in it, and that reads YAML, whose package is
-# not pure Python. Nobody here sends it any.
-sys.modules["yaml"] = types.ModuleType("yaml")
+# The emulator asks its API Gateway about every request to a host with a dot in it, and that reads YAML, as its
+# CloudFormation can. YAML's package is not pure Python, and nobody here sends any: templates are JSON.
+yaml = types.ModuleType("yaml")
+yaml.SafeLoader = type("SafeLoader", (), {"add_constructor": lambda *_: None})
+sys.modules["yaml"] = yaml
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config

@@ -57,7 +57,7 @@ async fn run() -> Result<(ContainerAsync<GenericImage>, String), testcontainers:
     let container = GenericImage::new("localstack/localstack", TAG)
         .with_exposed_port(PORT.tcp())
         .with_wait_for(WaitFor::message_on_stdout("Ready."))
-        .with_env_var("SERVICES", "sqs,dynamodb,s3")
+        .with_env_var("SERVICES", "sqs,dynamodb,s3,cloudformation")
         .start()
         .await?;
     let endpoint =

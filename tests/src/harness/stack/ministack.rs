@@ -1,11 +1,11 @@
 //! The emulator that needs only Python.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
+
+use crate::harness::python;
 
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const LAUNCH: &str = include_str!("launch.py");
@@ -30,7 +30,7 @@ impl Ministack {
 
     /// Makes the Python environment where it is not there yet, and starts the emulator in it.
     pub(super) fn start() -> Result<Self, String> {
-        let python = environment()?;
+        let python = python::environment("ministack", REQUIREMENTS)?;
         let mut process = Command::new(&python)
             .args(["-c", LAUNCH])
             // Neither the caller's Python settings nor its AWS ones mean the emulator.
@@ -70,55 +70,4 @@ fn line(answers: &mut impl BufRead) -> Result<String, String> {
         Ok(_) => Ok(line.trim().to_owned()),
         Err(error) => Err(format!("the emulator cannot be heard: {error}")),
     }
-}
-
-/// The Python of an environment that holds exactly what is pinned, under `target/`; made once.
-fn environment() -> Result<PathBuf, String> {
-    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/ministack");
-    make(&home).map_err(|error| format!("{}: {error}", home.display()))
-}
-
-fn make(home: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(home)?;
-    let python = home.join("venv/bin/python");
-    let installed = home.join("installed.txt");
-    // Test binaries run side by side; one makes it, the others wait here.
-    let lock = File::create(home.join("lock"))?;
-    lock.lock()?;
-    if fs::read_to_string(&installed).is_ok_and(|installed| installed == REQUIREMENTS) {
-        return Ok(python);
-    }
-    let requirements = home.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS)?;
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home.join("venv")))?;
-    run(Command::new(&python).args([
-        "-c",
-        "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'Python %d.%d is too old' % sys.version_info[:2])",
-    ]))?;
-    run(Command::new(&python)
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--require-hashes",
-        ])
-        .args(["--only-binary", ":all:", "--requirement"])
-        .arg(&requirements))?;
-    fs::write(installed, REQUIREMENTS)?;
-    Ok(python)
-}
-
-fn run(command: &mut Command) -> io::Result<()> {
-    let output = command.output().map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: {error}", command.get_program().to_string_lossy()))
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text =
-        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    Err(io::Error::other(text.trim().to_owned()))
 }

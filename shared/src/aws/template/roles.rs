@@ -1,0 +1,73 @@
+//! A role per function, made of what its part may do: exact actions on exact resources.
+
+use serde_json::{Value, json};
+
+use super::functions::Function;
+use super::parameters::{self, HAS_BOT_TOKEN, if_holds};
+use super::{Resources, bucket, get, queues, reference, tables};
+use crate::aws::permissions::{Grant, Target};
+use crate::queue::topology::{ARCHIVE_TABLE, TableRole};
+
+pub(super) fn resources(functions: &[Function]) -> Resources {
+    let role = |function: &Function| {
+        let statements: Vec<Value> =
+            function.grants().iter().map(|grant| statement(grant, function)).collect();
+        let mut role = json!({
+            "Type": "AWS::IAM::Role",
+            "Properties": {
+                "AssumeRolePolicyDocument": {
+                    "Version": "2012-10-17",
+                    "Statement": [{
+                        "Effect": "Allow",
+                        "Principal": { "Service": "lambda.amazonaws.com" },
+                        "Action": "sts:AssumeRole",
+                    }],
+                },
+                "Policies": [{
+                    "PolicyName": "annalist",
+                    "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+                }],
+            },
+        });
+        parameters::only_if(&mut role, function.condition());
+        (function.role_id(), role)
+    };
+    functions.iter().map(role).collect()
+}
+
+fn statement(grant: &Grant, function: &Function) -> Value {
+    let on: Vec<Value> = grant.on.iter().map(|target| arn(*target, function)).collect();
+    let statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
+    match (grant.on.as_slice(), function.condition()) {
+        ([Target::BotToken], None) => if_holds(HAS_BOT_TOKEN, statement),
+        _ => statement,
+    }
+}
+
+/// What the resource is called all over AWS.
+fn arn(target: Target, function: &Function) -> Value {
+    match target {
+        Target::Queue(queue) => get(&queues::id(queue), "Arn"),
+        Target::Table => get(tables::id(TableRole::Archive), "Arn"),
+        Target::Index => {
+            let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
+            json!({ "Fn::Sub": format!("${{{}.Arn}}/index/{index}", tables::id(TableRole::Archive)) })
+        }
+        Target::Bucket => get(bucket::ID, "Arn"),
+        Target::Objects(keys) => json!({ "Fn::Sub": format!("${{{}.Arn}}/{keys}", bucket::ID) }),
+        // The statement itself is there only where the secret is.
+        Target::SigningSecret => reference(parameters::SIGNING_SECRET),
+        Target::BotToken => reference(parameters::BOT_TOKEN),
+        Target::OwnLog => get(&function.log_id(), "Arn"),
+        Target::Everything => json!("*"),
+    }
+}
+
+/// Where a secret is, where there is one; a function that is only there with it need not ask.
+pub(super) fn secret(target: Target, condition: Option<&str>) -> Value {
+    match (target, condition) {
+        (Target::BotToken, None) => if_holds(HAS_BOT_TOKEN, reference(parameters::BOT_TOKEN)),
+        (Target::BotToken, Some(_)) => reference(parameters::BOT_TOKEN),
+        _ => reference(parameters::SIGNING_SECRET),
+    }
+}

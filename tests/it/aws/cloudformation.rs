@@ -1,0 +1,321 @@
+//! `annalist cloudformation`: the template says what `provision` does, and a linter that knows AWS finds nothing in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Map, Value, json};
+use shared::aws::provision::{Change, Parts, TAG, provision};
+use shared::queue::topology::{QUEUES, TABLES, TableRole};
+use tests::harness::command::annalist_with;
+use tests::harness::python;
+use tests::harness::stack::{Stack, fresh_names};
+
+const REQUIREMENTS: &str = include_str!("cfn-lint.txt");
+/// Where the functions, the alarms and the pricing are the same, but not everything else is.
+const REGIONS: [&str; 3] = ["us-east-1", "eu-central-1", "ap-southeast-2"];
+
+async fn printed(args: &[&str]) -> String {
+    let outcome = annalist_with(&[&["cloudformation"], args].concat(), &[]).await;
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+    outcome.stdout
+}
+
+/// With the names that `localstack/init/requests.jsonl` has.
+async fn template() -> Value {
+    serde_json::from_str(&printed(&["--bucket", "annalist-files"]).await).unwrap()
+}
+
+fn of_type<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> {
+    let resources = template["Resources"].as_object().unwrap();
+    let of_type = resources.iter().filter(|(_, resource)| resource["Type"] == kind);
+    of_type.map(|(id, resource)| (id.as_str(), resource)).collect()
+}
+
+/// Every call by which `provision` makes something; another test holds the file to it.
+fn requests() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack/init/requests.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn is_for(request: &Value, operation: &str) -> bool {
+    request["target"].as_str().is_some_and(|target| target.ends_with(&format!(".{operation}")))
+}
+
+/// As SQS writes an attribute.
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_queues_are_those_that_provision_makes() {
+    let template = template().await;
+    let queues = of_type(&template, "AWS::SQS::Queue");
+    let made: Vec<Value> = requests().into_iter().filter(|call| is_for(call, "CreateQueue")).collect();
+    assert_eq!((made.len(), queues.len()), (QUEUES.len() * 2, QUEUES.len() * 2));
+    for call in made {
+        let (name, attributes) =
+            (&call["body"]["QueueName"], call["body"]["Attributes"].as_object().unwrap());
+        let found = queues.values().find(|queue| queue["Properties"]["QueueName"] == *name).unwrap();
+        let mut properties = found["Properties"].as_object().unwrap().clone();
+        properties.remove("QueueName");
+        assert_eq!(properties.remove("Tags").unwrap(), json!([{ "Key": "annalist", "Value": "annalist" }]));
+        assert_eq!(call["body"]["tags"], json!({ "annalist": "annalist" }));
+        assert_eq!(properties.keys().collect::<Vec<_>>(), attributes.keys().collect::<Vec<_>>(), "{name}");
+        for (attribute, value) in attributes {
+            let value = value.as_str().unwrap();
+            if attribute != "RedrivePolicy" {
+                assert_eq!(as_text(&properties[attribute]), value, "{attribute} of {name}");
+                continue;
+            }
+            let (policy, wanted) = (&properties[attribute], serde_json::from_str::<Value>(value).unwrap());
+            assert_eq!(policy["maxReceiveCount"], wanted["maxReceiveCount"]);
+            let target = policy["deadLetterTargetArn"]["Fn::GetAtt"][0].as_str().unwrap();
+            let target = queues[target]["Properties"]["QueueName"].as_str().unwrap();
+            let arn = wanted["deadLetterTargetArn"].as_str().unwrap();
+            assert_eq!(arn.rsplit(':').next(), Some(target));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_tables_are_those_that_provision_makes_and_they_outlive_the_stack() {
+    let template = template().await;
+    let tables = of_type(&template, "AWS::DynamoDB::Table");
+    assert_eq!(tables.len(), TABLES.len());
+    for table in tables.values() {
+        let name = &table["Properties"]["TableName"];
+        // Everything that is ever said about the table.
+        let mut made = Map::new();
+        for call in requests().iter().filter(|call| call["body"]["TableName"] == *name) {
+            made.extend(call["body"].as_object().unwrap().clone());
+        }
+        assert_eq!(table["Properties"], Value::Object(made));
+        assert_eq!(
+            (&table["DeletionPolicy"], &table["UpdateReplacePolicy"]),
+            (&json!("Retain"), &json!("Retain"))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() {
+    let template = template().await;
+    let buckets = of_type(&template, "AWS::S3::Bucket");
+    let bucket = buckets["Bucket"];
+    assert_eq!(
+        (&bucket["DeletionPolicy"], &bucket["UpdateReplacePolicy"]),
+        (&json!("Retain"), &json!("Retain"))
+    );
+    let calls: Vec<Value> = requests().into_iter().filter(|call| call["service"] == "s3").collect();
+    let said = |what: &str| -> String {
+        let path = |call: &&Value| call["path"].as_str().unwrap().trim_end_matches('/').ends_with(what);
+        let mut said = calls.iter().filter(path).map(|call| call["body"].as_str().unwrap().to_owned());
+        said.next().unwrap_or_else(|| panic!("no call about {what}: {calls:?}"))
+    };
+    let properties = &bucket["Properties"];
+    let mut settings: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut is = |property: &'static str, what: &str, pieces: &[String]| {
+        let said = said(what);
+        for piece in pieces {
+            assert!(said.contains(piece), "{property}: {piece} is not in {said}");
+        }
+        settings.remove(property);
+    };
+    is("BucketName", "/annalist-files", &[]);
+    assert_eq!(properties["BucketName"], "annalist-files");
+    let tag = |part: &str| properties["Tags"][0][part].as_str().unwrap();
+    is("Tags", "?tagging", &[format!("<Key>{}</Key><Value>{}</Value>", tag("Key"), tag("Value"))]);
+    let default = &properties["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
+    assert_eq!(default["ServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256");
+    let block = properties["PublicAccessBlockConfiguration"].as_object().unwrap();
+    let block: Vec<String> = block.iter().map(|(name, on)| format!("<{name}>{on}</{name}>")).collect();
+    assert!(block.len() == 4 && block.iter().all(|setting| setting.contains(">true<")), "{block:?}");
+    is("PublicAccessBlockConfiguration", "?publicAccessBlock", &block);
+    let rule = &properties["LifecycleConfiguration"]["Rules"][0];
+    let days = &rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"];
+    let rule = [
+        format!("<ID>{}</ID>", rule["Id"].as_str().unwrap()),
+        format!("<Status>{}</Status>", rule["Status"].as_str().unwrap()),
+        format!("<DaysAfterInitiation>{days}</DaysAfterInitiation>"),
+    ];
+    is("LifecycleConfiguration", "?lifecycle", &rule);
+    // New buckets are encrypted already, on emulators as on S3, so that there is no call about it.
+    assert_eq!(settings, ["BucketEncryption"].into());
+    assert_eq!(calls.len(), 4, "{calls:?}");
+}
+
+/// Asks CloudFormation for a stack, and waits until it is there; what it says is on standard error.
+const DEPLOY: &str = r#"
+import sys, time, urllib.error, urllib.parse, urllib.request
+endpoint, name = sys.argv[1:]
+def ask(**form):
+    form = urllib.parse.urlencode(dict(form, StackName=name, Version="2010-05-15")).encode()
+    sign = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/eu-central-1/cloudformation/aws4_request"}
+    try: return urllib.request.urlopen(urllib.request.Request(endpoint, form, sign), timeout=30).read().decode()
+    except urllib.error.HTTPError as refused: sys.exit(refused.read().decode())
+ask(Action="CreateStack", TemplateBody=sys.stdin.read())
+for _ in range(300):
+    said = ask(Action="DescribeStacks")
+    if "_IN_PROGRESS" not in said: break
+    time.sleep(0.1)
+sys.exit(None if "CREATE_COMPLETE" in said else said)
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
+    let (stack, names) = (Stack::shared(), fresh_names());
+    let table = |role| names.table(role);
+    let mut template: Value = serde_json::from_str(
+        &printed(&[
+            "--bucket",
+            names.bucket(),
+            "--prefix",
+            names.prefix(),
+            "--table",
+            table(TableRole::Archive),
+            "--existence-table",
+            table(TableRole::Existence),
+            "--claims-table",
+            table(TableRole::Claims),
+        ])
+        .await,
+    )
+    .unwrap();
+    // What `provision` makes too; an emulator of three services has no functions.
+    let resources = template["Resources"].as_object_mut().unwrap();
+    let made = ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"];
+    resources.retain(|_, resource| made.iter().any(|kind| resource["Type"] == *kind));
+    for rest in ["Parameters", "Conditions", "Outputs"] {
+        template.as_object_mut().unwrap().remove(rest);
+    }
+    let mut deploy = Command::new("python3")
+        .args(["-c", DEPLOY, stack.endpoint(), names.prefix()])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    deploy.stdin.take().unwrap().write_all(template.to_string().as_bytes()).unwrap();
+    let deployed = deploy.wait_with_output().unwrap();
+    assert!(deployed.status.success(), "{}", String::from_utf8_lossy(&deployed.stderr));
+
+    let aws = stack.aws_at(stack.endpoint(), names.clone()).await;
+    // Emulators forget a bucket's tags, and then it is taken for somebody else's.
+    let sdk = stack.sdk(stack.endpoint()).await;
+    let s3 =
+        aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build());
+    let tag = aws_sdk_s3::types::Tag::builder().key(TAG).value(names.prefix()).build().unwrap();
+    let tags = aws_sdk_s3::types::Tagging::builder().tag_set(tag).build().unwrap();
+    s3.put_bucket_tagging().bucket(names.bucket()).tagging(tags).send().await.unwrap();
+
+    let mut steps = Vec::new();
+    provision(&aws, Parts::ALL, true, &mut |step| steps.push(step.clone())).await.unwrap();
+    assert_eq!(steps.len(), QUEUES.len() * 2 + TABLES.len() + 1);
+    for step in steps {
+        // They forget these as well; that the template says them is another test's.
+        let forgotten = match &step.change {
+            Change::Keep => true,
+            Change::Create => false,
+            Change::Update(settings) => settings.iter().all(|setting| {
+                ["PointInTimeRecovery", "TimeToLive", "LifecycleConfiguration"].contains(&setting.as_str())
+            }),
+        };
+        assert!(forgotten, "{step} ({:?})", step.change);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
+    let template = template().await;
+    let permissions: Vec<&Value> = of_type(&template, "AWS::Lambda::Permission").into_values().collect();
+    let public: Vec<(&Value, &Value, &Value)> = permissions
+        .iter()
+        .map(|permission| &permission["Properties"])
+        .filter(|permission| permission["Principal"] == "*")
+        .map(|it| (&it["Action"], &it["FunctionUrlAuthType"], &it["InvokedViaFunctionUrl"]))
+        .collect();
+    let null = &Value::Null;
+    assert_eq!(
+        public,
+        [
+            (&json!("lambda:InvokeFunction"), null, &json!(true)),
+            (&json!("lambda:InvokeFunctionUrl"), &json!("NONE"), null),
+        ]
+    );
+    let mappings = of_type(&template, "AWS::Lambda::EventSourceMapping");
+    let queues = of_type(&template, "AWS::SQS::Queue");
+    let functions = of_type(&template, "AWS::Lambda::Function");
+    let mut woken = BTreeSet::new();
+    for mapping in mappings.values() {
+        let properties = &mapping["Properties"];
+        assert_eq!(properties["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+        assert_eq!(properties["BatchSize"], 10);
+        let queue = queues[properties["EventSourceArn"]["Fn::GetAtt"][0].as_str().unwrap()];
+        let function = functions[properties["FunctionName"]["Ref"].as_str().unwrap()];
+        // Lambda refuses less than the function's timeout; AWS asks for six times.
+        let visibility_s = queue["Properties"]["VisibilityTimeout"].as_u64().unwrap();
+        assert!(visibility_s >= 6 * function["Properties"]["Timeout"].as_u64().unwrap());
+        let artifact = function["Properties"]["Code"]["S3Key"]["Fn::Sub"].as_str().unwrap();
+        woken.insert((queue["Properties"]["QueueName"].as_str().unwrap().to_owned(), artifact.to_owned()));
+    }
+    let wanted = QUEUES.iter().filter_map(|spec| {
+        let artifact = format!("${{CodePrefix}}{}.zip", spec.consumer?);
+        Some(["", "-dlq"].map(|kind| (format!("annalist-{}{kind}.fifo", spec.label), artifact.clone())))
+    });
+    assert_eq!(woken, wanted.flatten().collect());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_role_may_do_anything_on_more_than_it_names() {
+    let template = template().await;
+    let roles = of_type(&template, "AWS::IAM::Role");
+    assert_eq!(roles.len(), of_type(&template, "AWS::Lambda::Function").len());
+    for (id, role) in roles {
+        let policies = role["Properties"]["Policies"].as_array().unwrap();
+        let statements = policies[0]["PolicyDocument"]["Statement"].as_array().unwrap();
+        assert!(policies.len() == 1 && statements.len() >= 3, "{id}");
+        for statement in statements {
+            let statement = statement.get("Fn::If").map_or(statement, |parts| &parts[1]);
+            for action in statement["Action"].as_array().unwrap() {
+                assert!(!action.as_str().unwrap().contains('*'), "{id}: {action}");
+            }
+            for resource in statement["Resource"].as_array().unwrap() {
+                assert!(resource.is_object(), "{id}: {resource}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_linter_finds_nothing_to_say_about_it() {
+    let python = python::environment("cfn-lint", REQUIREMENTS).unwrap_or_else(|why| {
+        panic!("cfn-lint cannot be installed: {why}\nInstall Python 3.11 or newer with venv and pip (Debian: apt install python3-venv)")
+    });
+    let long = "x".repeat(60);
+    let all_long = ["--bucket", &long, "--prefix", &long, "--table", &long];
+    for args in [&["--bucket", "annalist-files"][..], &all_long] {
+        let template = printed(args).await;
+        let mut linter = Command::new(python.with_file_name("cfn-lint"))
+            .args(["--non-zero-exit-code", "informational", "--include-checks", "I", "--regions"])
+            .args(REGIONS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        linter.stdin.take().unwrap().write_all(template.as_bytes()).unwrap();
+        let output = linter.wait_with_output().unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.trim().is_empty(), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_bucket_it_says_what_to_set() {
+    let outcome = annalist_with(&["cloudformation"], &[]).await;
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+    assert!(outcome.stderr.lines().count() == 1 && outcome.stderr.contains("ANNALIST_BUCKET"), "{outcome:?}");
+}

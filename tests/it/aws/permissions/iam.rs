@@ -1,0 +1,26 @@
+//! Which permissions an operation takes.
+
+/// The actions of IAM that one request of this operation needs; most are called like the operation.
+/// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
+pub(super) fn actions(service: &str, operation: &str) -> Vec<String> {
+    let names: &[&str] = match (service, operation) {
+        ("sqs", "SendMessageBatch") => &["SendMessage"],
+        ("sqs", "DeleteMessageBatch") => &["DeleteMessage"],
+        ("sqs", "ChangeMessageVisibilityBatch") => &["ChangeMessageVisibility"],
+        // With tags, which all that is made here has.
+        ("sqs", "CreateQueue") => &["CreateQueue", "TagQueue"],
+        ("dynamodb", "CreateTable") => &["CreateTable", "TagResource"],
+        ("s3", "CreateBucket") => &["CreateBucket", "TagResource"],
+        ("s3", "HeadBucket") => &["ListBucket"],
+        ("s3", "HeadObject") => &["GetObject"],
+        ("s3", "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload") => &["PutObject"],
+        ("s3", "GetBucketEncryption") => &["GetEncryptionConfiguration"],
+        ("s3", "PutBucketEncryption") => &["PutEncryptionConfiguration"],
+        ("s3", "GetPublicAccessBlock") => &["GetBucketPublicAccessBlock"],
+        ("s3", "PutPublicAccessBlock") => &["PutBucketPublicAccessBlock"],
+        ("s3", "GetBucketLifecycleConfiguration") => &["GetLifecycleConfiguration"],
+        ("s3", "PutBucketLifecycleConfiguration") => &["PutLifecycleConfiguration"],
+        (_, same) => &[same],
+    };
+    names.iter().map(|name| format!("{service}:{name}")).collect()
+}

@@ -1,0 +1,225 @@
+//! The calls of running parts, each of which its role permits.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::aws::Names;
+use shared::aws::permissions::{Part, Target};
+use shared::queue::topology::TableRole;
+use tests::corpus::{TEAM, event};
+use tests::fake_files;
+use tests::fake_slack::{FakeSlack, Workspace};
+use tests::faults::proxy::{Passed, Proxy};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::place::{Installation, Place};
+use tests::harness::process::{self, Process};
+use tests::harness::stack::Stack;
+use tokio::process::Command;
+
+use super::iam;
+use crate::aws::fleet::{DRAIN_DEADLINE, TOKEN};
+
+const END_DEADLINE: Duration = Duration::from_secs(30);
+const CHANNEL: &str = "C0GENERAL";
+
+/// A request as IAM sees it: the action, and on what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    action: String,
+    on: String,
+}
+
+impl Asked {
+    /// What a request that was passed on asked for.
+    fn of(passed: &Passed) -> Vec<Self> {
+        let (service, operation, on) =
+            match passed.target.as_deref().and_then(|target| target.split_once('.')) {
+                Some((service, operation)) => {
+                    let body: Value = serde_json::from_str(&passed.body).unwrap();
+                    let service = if service == "AmazonSQS" { "sqs" } else { "dynamodb" };
+                    (service, operation.to_owned(), names_in(&body))
+                }
+                None => {
+                    let (path, query) = passed.path.split_once('?').unwrap_or((&passed.path, ""));
+                    ("s3", of_s3(&passed.method, path, query), vec![path.trim_matches('/').to_owned()])
+                }
+            };
+        let actions = iam::actions(service, &operation);
+        let asked = |on: &String| {
+            actions.iter().map(|action| Self { action: action.clone(), on: on.clone() }).collect()
+        };
+        on.iter().flat_map(|on| -> Vec<Self> { asked(on) }).collect()
+    }
+}
+
+/// The queue, table or tables that a request is about.
+fn names_in(body: &Value) -> Vec<String> {
+    if let Some(tables) = body["RequestItems"].as_object() {
+        return tables.keys().cloned().collect();
+    }
+    let named = ["QueueUrl", "QueueName", "TableName"].iter().find_map(|name| body[name].as_str());
+    let name =
+        named.unwrap_or_else(|| panic!("{body} is about nothing")).rsplit('/').next().unwrap().to_owned();
+    match body["IndexName"].as_str() {
+        Some(index) => vec![format!("{name}/index/{index}")],
+        None => vec![name],
+    }
+}
+
+/// S3's operations, some of which bear no name.
+fn of_s3(method: &str, path: &str, query: &str) -> String {
+    if let Some(named) = query.split('&').find_map(|pair| pair.strip_prefix("x-id=")) {
+        return named.to_owned();
+    }
+    let is_bucket = !path.trim_matches('/').contains('/');
+    match (method, is_bucket) {
+        ("HEAD", true) => "HeadBucket",
+        ("HEAD", false) => "HeadObject",
+        ("POST", false) if query.starts_with("uploads") => "CreateMultipartUpload",
+        ("POST", false) => "CompleteMultipartUpload",
+        (method, _) => panic!("what is {method} {path}?{query}?"),
+    }
+    .to_owned()
+}
+
+/// Whether one of the parts may do this, and on that.
+fn is_permitted(parts: &[Part], names: &Names, asked: &Asked) -> bool {
+    let grants = parts.iter().flat_map(|part| part.grants());
+    let mut of_action = grants.filter(|grant| grant.actions.contains(&asked.action.as_str()));
+    of_action.any(|grant| grant.on.iter().any(|target| is_on(*target, names, &asked.on)))
+}
+
+fn is_on(target: Target, names: &Names, on: &str) -> bool {
+    let table = names.table(TableRole::Archive);
+    match target {
+        Target::Queue(queue) => on == names.queue(queue),
+        Target::Table => on == table,
+        Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),
+        Target::Bucket => on == names.bucket(),
+        Target::Objects(keys) => {
+            let key = on.strip_prefix(names.bucket()).and_then(|rest| rest.strip_prefix('/'));
+            key.is_some_and(|key| key.starts_with(keys.trim_end_matches('*')))
+        }
+        Target::SigningSecret | Target::BotToken | Target::OwnLog | Target::Everything => false,
+    }
+}
+
+/// A part that runs, and what it asks.
+struct Watched {
+    parts: &'static [Part],
+    proxy: Proxy,
+}
+
+impl Watched {
+    async fn new(parts: &'static [Part]) -> Self {
+        let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+        proxy.record();
+        Self { parts, proxy }
+    }
+
+    async fn worker(&self, installation: &Installation, program: &std::path::Path, slack: &str) -> Process {
+        let mut command = Command::new(program);
+        installation.through(&self.proxy.endpoint).lead(&mut command);
+        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
+        process::worker(&mut command).await
+    }
+
+    /// All of it is permitted; what is returned are the actions.
+    fn assert_permitted(&self, names: &Names) -> BTreeSet<String> {
+        let asked: BTreeSet<Asked> = self.proxy.recorded().iter().flat_map(Asked::of).collect();
+        let beyond: Vec<&Asked> =
+            asked.iter().filter(|asked| !is_permitted(self.parts, names, asked)).collect();
+        assert!(beyond.is_empty(), "{:?} may not do all that they do: {beyond:?}", self.parts);
+        asked.into_iter().map(|asked| asked.action).collect()
+    }
+}
+
+/// Events that lead everywhere: to every queue, to a row too large for the table, to a file, to quarantine.
+fn bodies(files: &wiremock::MockServer) -> Vec<String> {
+    let root = event::message("1700000000.000100", "U0FIRST", "root");
+    let large = event::message("1700000001.000100", "U0FIRST", &"large ".repeat(30_000));
+    let edited = event::edited(&root, "1700000005.000000", "root, edited");
+    let mut topic = event::message("1700000002.000100", "U0FIRST", "set the channel topic");
+    topic["subtype"] = json!("channel_topic");
+    topic["topic"] = json!("all of it");
+    let events = [
+        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
+            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+        event::posted(CHANNEL, &root),
+        event::posted(CHANNEL, &large),
+        event::posted(CHANNEL, &topic),
+        event::changed(CHANNEL, &root, &edited, "1700000005.000000"),
+        event::posted(CHANNEL, &fake_files::shared(files, "F0FIRST", "1700000003.000100")),
+        event::posted("c/../x", &event::message("1700000008.000100", "U0FIRST", "hostile")),
+    ];
+    let numbered = events.iter().enumerate();
+    numbered.map(|(number, event)| event::envelope(TEAM, &format!("Ev{number}"), event)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
+    let installation = Installation::new().await;
+    let names = installation.aws.names();
+    let (files, slack) = (fake_files::slack().await, FakeSlack::start().await);
+    slack.set(TOKEN, Workspace::of(TEAM, 3, 3));
+
+    let ingest = Watched::new(&[Part::Ingest]).await;
+    let writer = Watched::new(&[Part::MessageWriter]).await;
+    // One process does both.
+    let indexer = Watched::new(&[Part::ChannelIndexer, Part::Directory]).await;
+    let downloader = Watched::new(&[Part::FileDownloader]).await;
+    let binaries = binaries();
+    let server = process::ingest(&installation.through(&ingest.proxy.endpoint)).await;
+    let of_files = format!("{}/api/", files.uri());
+    let workers = [
+        writer.worker(&installation, &binaries.message_writer, &of_files).await,
+        indexer.worker(&installation, &binaries.channel_indexer, &slack.url()).await,
+        downloader.worker(&installation, &binaries.file_downloader, &of_files).await,
+    ];
+    let mut sender = Slack::to(server.address, RetryDelays::none());
+    for body in bodies(&files) {
+        assert_eq!(sender.deliver(&body).await, Ok(1), "{}", server.process.log());
+    }
+    workers[1].says("the directory is synced", DRAIN_DEADLINE).await;
+    installation.drained(DRAIN_DEADLINE).await;
+    for worker in workers {
+        assert!(worker.sigterm(END_DEADLINE).await.success());
+    }
+    assert!(server.process.sigterm(END_DEADLINE).await.success());
+
+    // That each was seen at its work, or nothing was shown.
+    for (watched, works) in [
+        (&ingest, &["sqs:GetQueueUrl", "sqs:SendMessage"][..]),
+        (&writer, &["sqs:DeleteMessage", "sqs:SendMessage", "dynamodb:UpdateItem", "s3:PutObject"]),
+        (&indexer, &["sqs:DeleteMessage", "dynamodb:Query", "dynamodb:UpdateItem"]),
+        (&downloader, &["sqs:DeleteMessage", "dynamodb:UpdateItem", "s3:PutObject", "s3:ListBucket"]),
+    ] {
+        let actions = watched.assert_permitted(names);
+        for action in works {
+            assert!(actions.contains(*action), "{:?} never did {action}: {actions:?}", watched.parts);
+        }
+    }
+}
+
+#[test]
+fn a_role_permits_neither_another_action_nor_another_resource() {
+    let names = Names::new("annalist", [None; 3], "bucket").unwrap();
+    for (part, action, on, permitted) in [
+        (Part::Ingest, "sqs:SendMessage", "annalist-events.fifo", true),
+        (Part::Ingest, "sqs:SendMessage", "annalist-files.fifo", false),
+        (Part::Ingest, "sqs:ReceiveMessage", "annalist-events.fifo", false),
+        (Part::MessageWriter, "sqs:DeleteMessage", "annalist-events-dlq.fifo", true),
+        (Part::MessageWriter, "sqs:DeleteMessage", "annalist-files.fifo", false),
+        (Part::MessageWriter, "dynamodb:Query", "SlackArchive", true),
+        (Part::MessageWriter, "dynamodb:Query", "SlackArchive/index/parent-index", false),
+        (Part::MessageWriter, "s3:PutObject", "bucket/bulk/1/2", true),
+        (Part::MessageWriter, "s3:PutObject", "bucket/slack/T1/C1", false),
+        (Part::FileDownloader, "s3:PutObject", "bucket/slack/T1/C1", true),
+        (Part::Annalist, "dynamodb:Query", "SlackArchive/index/parent-index", true),
+    ] {
+        let asked = Asked { action: action.to_owned(), on: on.to_owned() };
+        assert_eq!(is_permitted(&[part], &names, &asked), permitted, "{part:?} {asked:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The calls in the source: no permission is missing, and none is more than they need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use shared::aws::permissions::{self as may, Actions};
+
+use super::iam;
+use crate::architecture::source::{SourceFile, source_files, workspace};
+
+const ROOM: &str = "shared/src/aws/";
+
+/// What is granted together, and the files that need it.
+const GRANTED: [(Actions, &[&str]); 9] = [
+    (may::FIND_QUEUE, &["queue/places.rs"]),
+    (may::SEND, &["queue/places.rs", "queue/send.rs"]),
+    (may::CONSUME, &["queue/mod.rs", "queue/places.rs", "queue/receive.rs", "queue/settle.rs"]),
+    (may::ROWS, &["archive/read.rs", "archive/write.rs"]),
+    (may::BULK, &["archive/bulk.rs"]),
+    (may::FILES, &["files/reader.rs", "files/writer.rs"]),
+    (may::BUCKET, &["files/mod.rs"]),
+    (may::SECRET, &["secrets.rs"]),
+    (may::PROVISION, &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs"]),
+];
+
+/// Every operation of the services, as the SDK calls it: `send_message_batch` of `sqs`.
+fn operations() -> BTreeMap<String, BTreeSet<&'static str>> {
+    let manifest = workspace().join("Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--all-features", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut operations: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    for service in ["dynamodb", "s3", "secretsmanager", "sqs"] {
+        let package = metadata["packages"].as_array().unwrap().iter();
+        let package = package.filter(|package| package["name"] == format!("aws-sdk-{service}"));
+        let manifest = package.map(|package| package["manifest_path"].as_str().unwrap()).next().unwrap();
+        let folder = Path::new(manifest).parent().unwrap().join("src/operation");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if let Some(name) = name.strip_suffix(".rs") {
+                operations.entry(name.to_owned()).or_default().insert(service);
+            }
+        }
+    }
+    operations
+}
+
+/// The calls of a file.
+fn calls(
+    file: &SourceFile,
+    operations: &BTreeMap<String, BTreeSet<&'static str>>,
+) -> BTreeSet<(&'static str, String)> {
+    let code: String = file.code_without_tests().split_whitespace().collect();
+    let called = operations.iter().filter(|(name, _)| code.contains(&format!(".{name}()")));
+    called
+        .map(|(name, services)| {
+            let [service] = services.iter().copied().collect::<Vec<_>>()[..] else {
+                panic!("{}: {name} is an operation of {services:?}", file.path)
+            };
+            (service, pascal(name))
+        })
+        .collect()
+}
+
+fn pascal(name: &str) -> String {
+    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('_').map(word).collect()
+}
+
+#[test]
+fn every_call_is_permitted_and_every_permission_is_for_a_call() {
+    let (operations, files) = (operations(), source_files());
+    let made: BTreeMap<&str, BTreeSet<(&str, String)>> = files
+        .iter()
+        .filter_map(|file| Some((file.path.strip_prefix(ROOM)?, calls(file, &operations))))
+        .filter(|(_, calls)| !calls.is_empty())
+        .collect();
+    for (actions, files) in GRANTED {
+        let needed = files.iter().flat_map(|file| {
+            made.get(file).unwrap_or_else(|| panic!("{file} asks nothing of AWS any more")).iter()
+        });
+        let needed: BTreeSet<String> =
+            needed.flat_map(|(service, operation)| iam::actions(service, operation)).collect();
+        let granted: BTreeSet<String> = actions.iter().map(|action| (*action).to_owned()).collect();
+        assert_eq!(granted, needed, "for the calls of {files:?}");
+        assert_eq!(granted.len(), actions.len(), "{actions:?} names something twice");
+    }
+    let covered: BTreeSet<&str> = GRANTED.iter().flat_map(|(_, files)| files.iter().copied()).collect();
+    assert_eq!(made.keys().copied().collect::<BTreeSet<_>>(), covered, "who asks something of AWS");
+}
+
+#[test]
+fn no_worker_needs_the_index() {
+    for file in source_files().iter().filter(|file| file.path.starts_with("workers/src/")) {
+        for name in ["Query::parent", "Partition::Parent"] {
+            let uses = file.code_without_tests().contains(name);
+            assert!(!uses, "{}: grant `INDEX` in {ROOM}permissions.rs to the part that does this", file.path);
+        }
+    }
+}
