@@ -16,6 +16,22 @@ const WRITER_CACHE_KIB: i32 = 16 * 1024;
 
 const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("schema/01.sql")), M::up(include_str!("schema/02.sql"))];
 
+/// The schema of this version.
+pub(super) const SCHEMA: usize = MIGRATIONS.len();
+
+/// Which schema a database has.
+pub(super) fn schema_of(connection: &Connection) -> rusqlite::Result<usize> {
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    usize::try_from(version).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, version))
+}
+
+/// An empty database with an earlier schema or this version's.
+pub(super) fn empty_with(schema: usize) -> Result<Connection, rusqlite_migration::Error> {
+    let mut empty = Connection::open_in_memory()?;
+    Migrations::from_slice(MIGRATIONS).to_version(&mut empty, schema)?;
+    Ok(empty)
+}
+
 /// Makes a folder that only its owner may enter: it holds a workspace's messages.
 pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

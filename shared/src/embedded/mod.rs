@@ -2,10 +2,12 @@
 //!
 //! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
 //! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
-//! [`presence`] tells them of each other.
+//! [`presence`] tells them of each other. [`condition`] is what a person asks about the folder.
 
 mod archive;
+pub mod backup;
 mod checkpoint;
+pub mod condition;
 mod connection;
 mod files;
 mod presence;
@@ -23,13 +25,22 @@ use crate::queue::Queue;
 
 use archive::EmbeddedArchive;
 use files::EmbeddedFiles;
-use presence::Presence;
+use presence::{JoinError, Presence};
 use queue::EmbeddedQueue;
 use reader::Readers;
 use writer::Writer;
 
 /// The database's name within the data folder.
 pub const DATABASE_FILE: &str = "annalist.db";
+
+/// The folder within the data folder that names the processes which use it.
+const PROCESSES_FOLDER: &str = "processes";
+
+/// The folder of the files.
+pub const FILES_FOLDER: &str = "files";
+
+/// This version of Annalist.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +59,18 @@ pub enum OpenError {
     /// A newer version wrote it.
     #[error("{0} was written by a newer version of annalist: upgrade this one")]
     Newer(PathBuf),
+    /// A process of another version uses it.
+    #[error(
+        "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
+    )]
+    OtherVersion {
+        /// Which folder.
+        folder: PathBuf,
+        /// The version that uses it.
+        theirs: String,
+        /// This one.
+        ours: String,
+    },
     /// SQLite's reason.
     #[error("cannot open {path}: {source}")]
     Database {
@@ -66,6 +89,8 @@ pub struct Database {
     queue: Arc<EmbeddedQueue>,
     archive: Arc<EmbeddedArchive>,
     files: Arc<EmbeddedFiles>,
+    data: Arc<Path>,
+    owner: i64,
 }
 
 impl Database {
@@ -74,12 +99,21 @@ impl Database {
     /// # Errors
     /// [`OpenError`] says what to do next.
     pub fn open(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        Self::open_as(VERSION, data, clock)
+    }
+
+    /// As [`Database::open`], as a process of this version of Annalist.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
         connection::create_private_folder(data).map_err(folder_error)?;
+        // Before the database is migrated: whoever uses the folder must be of this version.
+        let presence = join(data, version)?;
         let file = data.join(DATABASE_FILE);
         let writing = connection::open_for_writing(&file)?;
-        let processes = data.join("processes");
-        let presence = Presence::join(&processes).map_err(folder_error)?;
+        let processes = data.join(PROCESSES_FOLDER);
         let owner = presence.id();
         let files = EmbeddedFiles::new(data, owner).map_err(folder_error)?;
         files.remove_leftovers(|process| presence::is_alive(&processes, process)).map_err(folder_error)?;
@@ -89,7 +123,7 @@ impl Database {
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
         let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
-        Ok(Self { writer, readers, queue, archive, files: Arc::new(files) })
+        Ok(Self { writer, readers, queue, archive, files: Arc::new(files), data: data.into(), owner })
     }
 
     /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
@@ -127,4 +161,14 @@ impl Database {
         self.writer.close().await;
         self.readers.close();
     }
+}
+
+/// Announces a process of this version to those that use a data folder.
+fn join(data: &Path, version: &str) -> Result<Presence, OpenError> {
+    Presence::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
+        JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
+        JoinError::OtherVersion(theirs) => {
+            OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }
+        }
+    })
 }

@@ -2,9 +2,13 @@
 //!
 //! Each process holds a locked file named by its id in `processes/`. The lock ends with the process, however it ends,
 //! so a file that can be locked belongs to a process that is gone: its leases need not wait for their timeouts.
+//!
+//! The file says which version of Annalist holds it. Two versions on one folder could disagree about what a row or a job
+//! means, so whoever comes second ends. Whoever only looks locks in shared mode: two that look at a dead process's file
+//! at the same moment must not take each other's lock for its owner's.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// This process's place among those that use the folder.
@@ -13,6 +17,20 @@ pub(super) struct Presence {
     id: i64,
     // Held locked for as long as the process uses the folder.
     _file: File,
+}
+
+/// A version is read as far as this.
+const MAX_VERSION_BYTES: u64 = 64;
+
+/// Why a process may not use the folder.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JoinError {
+    /// The system's reason.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A process of this version uses it.
+    #[error("a process of annalist {0} uses the folder")]
+    OtherVersion(String),
 }
 
 /// What a look around found.
@@ -24,16 +42,53 @@ pub(super) struct Others {
 }
 
 impl Presence {
-    /// Announces this process.
-    pub(super) fn join(folder: &Path) -> io::Result<Self> {
+    /// Announces this process, which is of this version of Annalist.
+    pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
         super::connection::create_private_folder(folder)?;
         let id = fastrand::i64(1..i64::MAX);
-        // Locked before it gets its name: nobody can see it unlocked and take its owner for dead.
+        // Locked and filled before it gets its name: nobody can see it unlocked and take its owner for dead.
         let unnamed = folder.join(format!(".{id}"));
-        let file = File::create(&unnamed)?;
+        let mut file = File::create(&unnamed)?;
         file.lock()?;
+        file.write_all(version.as_bytes())?;
         std::fs::rename(&unnamed, folder.join(id.to_string()))?;
-        Ok(Self { folder: folder.to_owned(), id, _file: file })
+        let joined = Self { folder: folder.to_owned(), id, _file: file };
+        // Announced first, looked second: of two that start at the same moment at least one sees the other.
+        match joined.another_version(version)? {
+            Some(theirs) => Err(JoinError::OtherVersion(theirs)),
+            None => Ok(joined),
+        }
+    }
+
+    /// The version of a living process that is not of this one.
+    fn another_version(&self, ours: &str) -> io::Result<Option<String>> {
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let Some(id) = process_id(&entry) else { continue };
+            if id == self.id {
+                continue;
+            }
+            // Gone in the meantime.
+            let Ok(mut file) = File::open(entry.path()) else { continue };
+            let mut theirs = String::new();
+            // What cannot be read is no version of ours.
+            let read = (&mut file).take(MAX_VERSION_BYTES).read_to_string(&mut theirs);
+            if read.is_ok() && theirs == ours {
+                continue;
+            }
+            match file.try_lock_shared() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Ok(Some(if theirs.is_empty() {
+                        "of an unknown version".to_owned()
+                    } else {
+                        theirs
+                    }));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Identifies this process in what it leases.
@@ -43,21 +98,7 @@ impl Presence {
 
     /// Looks for the other processes.
     pub(super) fn look_around(&self) -> io::Result<Others> {
-        let mut others = Others { alive: false, dead: Vec::new() };
-        for entry in std::fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            if id == self.id {
-                continue;
-            }
-            let Ok(file) = File::open(entry.path()) else { continue };
-            match file.try_lock() {
-                Ok(()) => others.dead.push(id),
-                Err(TryLockError::WouldBlock) => others.alive = true,
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
-        Ok(others)
+        others(&self.folder, self.id)
     }
 
     /// Forgets a process that is gone, once nothing in the database names it any more.
@@ -67,10 +108,34 @@ impl Presence {
     }
 }
 
+/// Looks for the processes that use the folder, beside this one.
+pub(super) fn others(folder: &Path, own: i64) -> io::Result<Others> {
+    let mut others = Others { alive: false, dead: Vec::new() };
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let Some(id) = process_id(&entry) else { continue };
+        if id == own {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        match file.try_lock_shared() {
+            Ok(()) => others.dead.push(id),
+            Err(TryLockError::WouldBlock) => others.alive = true,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(others)
+}
+
+/// The process that an entry of the folder stands for.
+fn process_id(entry: &std::fs::DirEntry) -> Option<i64> {
+    entry.file_name().to_str()?.parse().ok()
+}
+
 /// Whether a process uses the folder, this one included. What cannot be told is taken for alive.
 pub(super) fn is_alive(folder: &Path, id: i64) -> bool {
     match File::open(folder.join(id.to_string())) {
-        Ok(file) => file.try_lock().is_err(),
+        Ok(file) => file.try_lock_shared().is_err(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
@@ -88,10 +153,10 @@ mod tests {
     #[test]
     fn processes_see_each_other_and_the_dead() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Presence::join(folder.path()).unwrap();
+        let first = Presence::join(folder.path(), "1.0.0").unwrap();
         assert!(!first.look_around().unwrap().alive);
 
-        let second = Presence::join(folder.path()).unwrap();
+        let second = Presence::join(folder.path(), "1.0.0").unwrap();
         assert!(first.look_around().unwrap().alive);
         drop(second);
         assert!(!first.look_around().unwrap().alive);
@@ -106,12 +171,39 @@ mod tests {
     #[test]
     fn a_process_is_alive_until_its_lock_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let process = Presence::join(folder.path()).unwrap();
+        let process = Presence::join(folder.path(), "1.0.0").unwrap();
         let id = process.id();
         assert!(is_alive(folder.path(), id));
         drop(process);
         assert!(!is_alive(folder.path(), id));
         std::fs::write(folder.path().join("77"), "").unwrap();
+        assert!(!is_alive(folder.path(), 77));
+    }
+
+    #[test]
+    fn another_version_is_refused_for_as_long_as_a_process_of_it_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Presence::join(folder.path(), "1.0.0").unwrap();
+        let same = Presence::join(folder.path(), "1.0.0").unwrap();
+        let refused = Presence::join(folder.path(), "1.0.1").err().unwrap();
+        assert!(matches!(&refused, JoinError::OtherVersion(theirs) if theirs == "1.0.0"), "{refused}");
+        // Whoever was refused leaves nothing that could refuse others.
+        drop(Presence::join(folder.path(), "1.0.0").unwrap());
+        drop((old, same));
+        // A killed process leaves its file, but not the lock.
+        std::fs::write(folder.path().join("77"), "1.0.0").unwrap();
+        assert!(Presence::join(folder.path(), "1.0.1").is_ok());
+    }
+
+    #[test]
+    fn whoever_looks_at_a_dead_process_is_not_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = folder.path().join("77");
+        std::fs::write(&dead, "0.9.0").unwrap();
+        let looks = File::open(&dead).unwrap();
+        looks.try_lock_shared().unwrap();
+        let us = Presence::join(folder.path(), "1.0.0").unwrap();
+        assert_eq!(us.look_around().unwrap().dead, [77]);
         assert!(!is_alive(folder.path(), 77));
     }
 }

@@ -6,7 +6,7 @@
 
 mod folders;
 mod temporary;
-mod uri;
+pub(super) mod uri;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -45,7 +45,7 @@ impl EmbeddedFiles {
     pub(super) fn new(data: &Path, process: i64) -> io::Result<Self> {
         // A URI has to be found from every working directory.
         let data = std::path::absolute(data)?;
-        let folder = data.join("files");
+        let folder = data.join(super::FILES_FOLDER);
         let temporary = Arc::new(TemporaryFiles::new(folder.join(".incoming"), process));
         Ok(Self { uri: uri::of(&folder), folder, folders: Arc::new(Folders::new(data)), temporary })
     }

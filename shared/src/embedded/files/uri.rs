@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The URI of an absolute path. Everything is encoded but what may stand in a path unencoded everywhere.
-pub(super) fn of(path: &Path) -> String {
+pub(in crate::embedded) fn of(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in bytes(path) {
         match byte {

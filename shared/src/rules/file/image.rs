@@ -16,7 +16,7 @@ use crate::rules::{Malformed, checked_name};
 use crate::slack::envelope::{object, text_or_none};
 use crate::slack::ids::{TeamId, UserId};
 
-const IMAGE: &str = "image#";
+pub(super) const IMAGE: &str = "image#";
 
 /// Sizes of an avatar, the most useful first: large enough for a page, small enough to keep many.
 const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "image_original", "image_48"];

@@ -8,7 +8,7 @@ use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// One register per file.
-const STATE: &str = "file#";
+pub(super) const STATE: &str = "file#";
 
 /// One mark per place a file was shared in.
 const SHARED: &str = "shared#";

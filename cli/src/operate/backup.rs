@@ -1,0 +1,295 @@
+//! `annalist backup`: the whole archive in one file, while it is in use.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use shared::clock::Clock;
+use shared::config::ConfigError;
+use shared::config::backend::{BackendArgs, BackendKind};
+use shared::embedded::backup::manifest::FORMAT;
+use shared::embedded::backup::{Entry, Inventory, Manifest, snapshot, sync_folder};
+use shared::embedded::{DATABASE_FILE, FILES_FOLDER, VERSION};
+use shared::slack::signature::to_hex;
+
+use crate::operate::packing::{FILES, MANIFEST, header};
+use crate::plain;
+use crate::read::human_size;
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// What does the same on AWS, as far as `provision` sets it up.
+pub(crate) const ON_AWS: &str = "`annalist provision` turns on point-in-time recovery of the DynamoDB table, which \
+    restores it into a new table as it was at any second of the last 35 days; it does not turn on versions of the \
+    bucket, whose files are written once: turn on S3 Versioning yourself if you want to undo deletions";
+
+/// `annalist backup`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write over FILE where it exists
+    #[arg(long)]
+    force: bool,
+    /// Leave the bytes of files out: copy the folder files/ by other means, after this
+    #[arg(long)]
+    without_files: bool,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// The folder an operation on one machine works on.
+pub(crate) fn folder<'a>(backend: &'a BackendArgs, command: &'static str) -> Result<&'a Path, ConfigError> {
+    match backend.backend {
+        BackendKind::Embedded => Ok(&backend.data.data),
+        BackendKind::Aws => Err(ConfigError::OneMachineOnly { command, instead: ON_AWS }),
+    }
+}
+
+/// `3 files`.
+pub(crate) fn counted(files: usize) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+/// Writes the backup and says what is in it.
+pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
+    let data = folder(&args.backend, "backup")?;
+    let target = Target::claim(&args.file, data, args.force)?;
+    let copy = target.beside("snapshot");
+    let _removed = Removed(copy.clone());
+    create_empty(&copy)?;
+    let snapshot = snapshot(data, &copy)?;
+
+    let mut packing = Packing {
+        tar: tar::Builder::new(BufWriter::with_capacity(CHUNK_BYTES, target.file.try_clone()?)),
+        mtime_s: clock.now().seconds(),
+    };
+    let copied = File::open(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
+    let bytes = copied.metadata()?.len();
+    let sha256 = packing.append(DATABASE_FILE, bytes, copied)?;
+    // The room is needed for the files.
+    std::fs::remove_file(&copy)?;
+    let mut manifest = Manifest {
+        format: FORMAT,
+        schema: snapshot.schema,
+        annalist: VERSION.to_owned(),
+        created: Timestamp::from_second(packing.mtime_s)?.to_string(),
+        files_uri: snapshot.files_uri,
+        has_files: !args.without_files,
+        database: Entry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
+        files: Vec::new(),
+    };
+    let mut inventory = Inventory::of(data);
+    for file in inventory.by_ref() {
+        let file = file.with_context(|| format!("cannot list the files in {}", data.display()))?;
+        let sha256 = if args.without_files {
+            None
+        } else {
+            let bytes =
+                File::open(&file.path).with_context(|| format!("cannot read {}", file.path.display()))?;
+            Some(packing.append(&format!("{FILES}{}", file.key), file.bytes, bytes)?)
+        };
+        manifest.files.push(Entry { path: file.key, bytes: file.bytes, sha256 });
+    }
+    let list = serde_json::to_vec(&manifest)?;
+    packing.append(MANIFEST, list.len() as u64, &list[..])?;
+    packing.tar.into_inner()?.flush()?;
+    let size = target.publish()?;
+    say(args, &manifest, size, inventory.foreign(), out)
+}
+
+fn say(
+    args: &BackupArgs,
+    manifest: &Manifest,
+    size: u64,
+    foreign: Option<&(usize, PathBuf)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (count, files) = (counted(manifest.files.len()), human_size(manifest.files_bytes()));
+    let held = if args.without_files {
+        format!("{count} listed without their bytes ({files})")
+    } else {
+        format!("{count} ({files})")
+    };
+    writeln!(
+        out,
+        "{}: {} ({size} bytes): the database ({}) and {held}.",
+        plain::line(&args.file.display().to_string()),
+        human_size(size),
+        human_size(manifest.database.bytes),
+    )?;
+    if args.without_files {
+        writeln!(out, "Now copy {}; files are never changed.", plain::line(&manifest.files_uri))?;
+    }
+    if let Some((count, first)) = foreign {
+        let first = plain::line(&first.display().to_string());
+        writeln!(out, "Left out, as they are no files of the archive: {count}, such as {first}.")?;
+    }
+    Ok(())
+}
+
+/// The tar that is being written.
+struct Packing<W: Write> {
+    tar: tar::Builder<W>,
+    mtime_s: i64,
+}
+
+impl<W: Write> Packing<W> {
+    /// Appends so many bytes under this name; answers their hash.
+    fn append(&mut self, name: &str, bytes: u64, from: impl Read) -> anyhow::Result<String> {
+        let header = header(name, bytes, self.mtime_s)?;
+        let mut hashed = Hashed { from: from.take(bytes), hash: Sha256::new(), bytes: 0 };
+        let mut chunked = io::BufReader::with_capacity(CHUNK_BYTES, &mut hashed);
+        self.tar.append(&header, &mut chunked).with_context(|| format!("cannot write {name}"))?;
+        if hashed.bytes != bytes {
+            bail!("{name} became shorter while it was read: something else changes the data folder");
+        }
+        Ok(to_hex(&hashed.hash.finalize()))
+    }
+}
+
+/// Counts and hashes what is read.
+struct Hashed<R> {
+    from: R,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+/// The file to write: under a name of its own beside the one it gets, which it gets whole.
+struct Target {
+    file: File,
+    partial: PathBuf,
+    path: PathBuf,
+    folder: PathBuf,
+    force: bool,
+    published: bool,
+}
+
+impl Target {
+    fn claim(path: &Path, data: &Path, force: bool) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let Some(name) = path.file_name() else { bail!("{shown} names no file") };
+        if path.is_dir() {
+            bail!("{shown} is a folder: name a file in it, such as {}", path.join("annalist.tar").display());
+        }
+        if path.exists() && !force {
+            bail!("{shown} exists: choose another name, or write over it with --force");
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            parent.canonicalize().with_context(|| format!("cannot write to {}", parent.display()))?;
+        let files = data.join(FILES_FOLDER);
+        if files.canonicalize().is_ok_and(|files| folder.starts_with(files)) {
+            bail!(
+                "{shown} lies among the archive's own files: choose a place outside of {}",
+                files.display()
+            );
+        }
+        if name == DATABASE_FILE && data.canonicalize().is_ok_and(|data| folder == data) {
+            bail!("{shown} is the archive itself: choose another name");
+        }
+        let mut partial = std::ffi::OsString::from(".");
+        partial.push(name);
+        partial.push(".partial");
+        let partial = folder.join(partial);
+        let file = claim(&partial).with_context(|| format!("cannot write to {}", partial.display()))?;
+        let Some(file) = file else { bail!("another backup to {shown} is running: wait for it") };
+        Ok(Self { file, partial, path: folder.join(name), folder, force, published: false })
+    }
+
+    /// A name of the same kind for something else.
+    fn beside(&self, extension: &str) -> PathBuf {
+        self.partial.with_extension(extension)
+    }
+
+    /// Gives the file its name once it is on the disk; answers how long it is.
+    fn publish(mut self) -> anyhow::Result<u64> {
+        self.file.sync_all().context("cannot write the backup")?;
+        let named = if self.force {
+            std::fs::rename(&self.partial, &self.path)
+        } else {
+            // Unlike a rename, a link replaces nothing that has come meanwhile.
+            match std::fs::hard_link(&self.partial, &self.path) {
+                Ok(()) => std::fs::remove_file(&self.partial),
+                // There are file systems without links.
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !self.path.exists() => {
+                    std::fs::rename(&self.partial, &self.path)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        named.with_context(|| format!("cannot name the backup {}", self.path.display()))?;
+        self.published = true;
+        sync_folder(&self.folder)?;
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if !self.published {
+            // What stays is removed by the next backup to this name.
+            drop(std::fs::remove_file(&self.partial));
+        }
+    }
+}
+
+/// Makes the file and takes its lock; none where somebody else has it. What a killed backup has left is removed and
+/// never written to: it may have its final name already.
+fn claim(partial: &Path) -> io::Result<Option<File>> {
+    if let Ok(left) = File::open(partial) {
+        match left.try_lock() {
+            Ok(()) => std::fs::remove_file(partial)?,
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    let file = private().open(partial)?;
+    file.lock()?;
+    Ok(Some(file))
+}
+
+/// A file that is removed when this is dropped, if it is still there.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Makes an empty file for SQLite, whose own would be everybody's to read.
+fn create_empty(path: &Path) -> anyhow::Result<()> {
+    let made = match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => private().open(path).map(drop),
+    };
+    made.with_context(|| format!("cannot write to {}", path.display()))
+}
+
+/// New files that only their owner may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+#[cfg(test)]
+#[path = "backup_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! `annalist restore`: a data folder from a backup.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use sha2::{Digest, Sha256};
+use shared::config::backend::BackendArgs;
+use shared::embedded::DATABASE_FILE;
+use shared::embedded::backup::{Entry, Landing, Manifest, adopt};
+use shared::rules::file::place;
+use shared::slack::signature::to_hex;
+
+use crate::operate::backup::{counted, folder};
+use crate::operate::packing::Packed;
+use crate::plain;
+use crate::read::human_size;
+
+/// What is copied at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// `annalist restore`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RestoreArgs {
+    /// The file that `annalist backup` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+}
+
+/// Makes the data folder, or leaves nothing.
+pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let data = folder(&args.backend, "restore")?;
+    let refused = || format!("cannot restore {}", args.file.display());
+    let file = File::open(&args.file).with_context(refused)?;
+    ensure!(file.metadata()?.is_file(), "{}: it is no file", refused());
+    let packed = Packed::read(file).with_context(refused)?;
+    let landing = Landing::begin(data)?;
+    let manifest = packed.unpack(|entry, bytes| take(&landing, entry, bytes)).with_context(refused)?;
+    let new_place = landing.files_uri();
+    let moved = |name: &str, text: &str| place::moved(name, text, &manifest.files_uri, &new_place);
+    adopt(&landing.database(), manifest.schema, &manifest.files_uri, moved).with_context(refused)?;
+    landing.land()?;
+    say(args, &manifest, out)
+}
+
+/// Writes a file to the disk while it is held against its hash.
+fn take(landing: &Landing, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
+    let mut file = if entry.path == DATABASE_FILE {
+        landing.create_database()?
+    } else {
+        landing.create_held(&entry.path)?
+    };
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let read = bytes.read(&mut chunk)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&chunk[..read]);
+        file.write_all(&chunk[..read]).with_context(|| format!("cannot write {}", entry.path))?;
+    }
+    let found = to_hex(&hash.finalize());
+    ensure!(
+        entry.sha256.as_deref() == Some(&found),
+        "the bytes of {} are not those that were packed: take another backup",
+        entry.path
+    );
+    file.sync_all().with_context(|| format!("cannot write {}", entry.path))
+}
+
+fn say(args: &RestoreArgs, manifest: &Manifest, out: &mut dyn Write) -> anyhow::Result<()> {
+    let data = &args.backend.data.data;
+    let (count, size) = (counted(manifest.files.len()), human_size(manifest.files_bytes()));
+    let held = if manifest.has_files { format!("and {count} ({size})") } else { "without files".to_owned() };
+    writeln!(
+        out,
+        "Restored to {}: the database ({}) {held}, as it was at {}, by annalist {}.",
+        plain::line(&data.display().to_string()),
+        human_size(manifest.database.bytes),
+        plain::line(&manifest.created),
+        plain::line(&manifest.annalist),
+    )?;
+    if !manifest.has_files && !manifest.files.is_empty() {
+        writeln!(
+            out,
+            "Missing: {count} ({size}); copy {} to {}.",
+            plain::line(&manifest.files_uri),
+            plain::line(&data.join("files").display().to_string()),
+        )?;
+    }
+    writeln!(out, "Go on with: annalist up {}", plain::line(&args.backend.as_typed()))?;
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Two versions of Annalist on one data folder.
+
+use std::time::Duration;
+
+use shared::clock::SystemClock;
+use shared::embedded::{Database, OpenError, VERSION};
+use tests::harness::command::annalist_at;
+use tests::harness::process;
+
+const OTHER: &str = "9.8.7";
+const DEADLINE: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_version_is_refused_while_a_process_runs_and_not_once_it_was_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    let refused = Database::open_as(OTHER, data.path(), SystemClock::shared()).err().unwrap();
+    assert!(matches!(refused, OpenError::OtherVersion { .. }), "{refused}");
+    let line = refused.to_string();
+    assert!(
+        line.contains(&format!("annalist {VERSION}")) && line.contains(&format!("annalist {OTHER}")),
+        "{line}"
+    );
+    // Who was refused is in nobody's way.
+    assert_eq!(annalist_at(data.path(), &["status"]).await.code, Some(0));
+    up.process.sigkill().await;
+    Database::open_as(OTHER, data.path(), SystemClock::shared()).unwrap().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_is_refused_in_one_line_while_another_version_uses_the_folder() {
+    let data = tempfile::tempdir().unwrap();
+    let other = Database::open_as(OTHER, data.path(), SystemClock::shared()).unwrap();
+    let file = data.path().join("a.tar");
+    for args in [
+        &["status"][..],
+        &["users"],
+        &["quarantine", "list"],
+        &["backup", file.to_str().unwrap()],
+        &["files", "retry"],
+    ] {
+        let outcome = annalist_at(data.path(), args).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+        for says in [OTHER, VERSION, "stop that one first"] {
+            assert!(outcome.stderr.contains(says), "{says:?} is not in {outcome:?}");
+        }
+    }
+    other.close().await;
+    drop(other);
+    let up = process::up(data.path()).await;
+    assert!(up.process.sigterm(DEADLINE).await.success());
+    assert!(!file.exists());
+}
