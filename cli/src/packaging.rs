@@ -1,0 +1,64 @@
+//! What a package installs beside the binary, made from the arguments themselves: completions and manual pages.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Command, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+/// The command's name.
+const NAME: &str = "annalist";
+
+/// `annalist completions`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_enum, value_name = "bash|zsh|fish", hide_possible_values = true)]
+    shell: KnownShell,
+}
+
+/// The shells.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KnownShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// `annalist man`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Write annalist.1 and a page for each command, such as annalist-up.1, into this folder
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Prints a script for the shell.
+pub(crate) fn completions(
+    mut command: Command,
+    args: &CompletionsArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let shell = match args.shell {
+        KnownShell::Bash => Shell::Bash,
+        KnownShell::Zsh => Shell::Zsh,
+        KnownShell::Fish => Shell::Fish,
+    };
+    // Into memory first: what makes it panics where nobody reads it to its end.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, NAME, &mut script);
+    Ok(out.write_all(&script)?)
+}
+
+/// Prints the page of the command as a whole, or writes one for each command.
+pub(crate) fn man(command: Command, args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    match &args.dir {
+        Some(dir) => {
+            let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command, dir));
+            written.with_context(|| format!("cannot write the manual to {}", dir.display()))
+        }
+        None => Ok(Man::new(command).render(out)?),
+    }
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds what a release holds: dist/annalist-<version>-<target>.tar.gz and dist/SHA256SUMS. From the same commit with the
+# same toolchain it makes the same bytes.
+#   deploy/dist.sh [TARGET]      such as x86_64-unknown-linux-gnu; the machine's own without it
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+target=${1:-$host}
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+name=annalist-$version-$target
+binaries=(annalist ingest message-writer channel-indexer file-downloader)
+
+# Times in the tar, and whatever asks for one while it builds.
+if [[ -z ${SOURCE_DATE_EPOCH:-} ]]; then
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+fi
+export SOURCE_DATE_EPOCH
+
+# Nobody needs to know where it was built, and the same source in another folder makes the same binary.
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$root=/src --remap-path-prefix=$cargo_home=/cargo"
+export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$root=/src -ffile-prefix-map=$cargo_home=/cargo"
+cargo build --release --locked --target "$target" -p annalist -p ingest -p workers \
+    --features annalist/aws,ingest/aws,workers/aws
+built=${CARGO_TARGET_DIR:-target}/$target/release
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+out=$stage/$name
+install -d "$out/bin" "$out/share/man/man1" "$out/share/bash-completion/completions" \
+    "$out/share/zsh/site-functions" "$out/share/fish/vendor_completions.d" "$out/lib/systemd/system" "$out/share/doc/annalist"
+for binary in "${binaries[@]}"; do
+    install -m 0755 "$built/$binary" "$out/bin/"
+done
+# Made by the binary itself, so what is built for another machine than this one takes them from a build for this one.
+annalist=$built/annalist
+if [[ $target != "$host" ]]; then
+    cargo build --release --locked -p annalist --features annalist/aws
+    annalist=${CARGO_TARGET_DIR:-target}/release/annalist
+fi
+"$annalist" man --dir "$out/share/man/man1"
+"$annalist" completions bash >"$out/share/bash-completion/completions/annalist"
+"$annalist" completions zsh >"$out/share/zsh/site-functions/_annalist"
+"$annalist" completions fish >"$out/share/fish/vendor_completions.d/annalist.fish"
+install -m 0644 deploy/annalist.service "$out/lib/systemd/system/"
+install -m 0644 deploy/annalist.env.example deploy/README.md docs/*.md LICENSE-MIT LICENSE-APACHE "$out/share/doc/annalist/"
+
+mkdir -p dist
+tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=ustar \
+    --mode=u+rwX,go+rX,go-w -C "$stage" -cf - "$name" | gzip -9n >"dist/$name.tar.gz"
+(cd dist && sha256sum annalist-"$version"-*.tar.gz >SHA256SUMS)
+echo "dist/$name.tar.gz"

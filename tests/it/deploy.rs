@@ -1,0 +1,282 @@
+//! What `deploy/` says of the programs, held against the programs.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use shared::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
+use tests::harness::binaries::binaries;
+use tests::harness::command::annalist;
+use tests::harness::process;
+use workers::runtime::Settings;
+
+/// Requests are given this long before the workers are told to end; `ingest::serve` says so.
+const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// Each `Name=value` of the unit.
+fn settings(unit: &str) -> Vec<(&str, &str)> {
+    let lines = unit.lines().filter(|line| !line.starts_with(['#', '[']));
+    lines.filter_map(|line| line.split_once('=')).collect()
+}
+
+fn all<'a>(settings: &[(&'a str, &'a str)], name: &str) -> Vec<&'a str> {
+    settings.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect()
+}
+
+fn one<'a>(settings: &[(&'a str, &'a str)], name: &str) -> &'a str {
+    let [value] = all(settings, name)[..] else { panic!("{name} is not there once: {settings:?}") };
+    value
+}
+
+/// Each variable has to be one that `up` reads.
+async fn assert_up_reads(variables: &[&str]) {
+    let help = annalist(&["up", "--help"]).await.stdout;
+    for variable in variables {
+        assert!(help.contains(&format!("[env: {variable}=")), "`annalist up` reads no {variable}: {help}");
+    }
+}
+
+fn drains_within(seconds: u64) {
+    let workers = Settings::default().drain_deadline;
+    assert!(Duration::from_secs(seconds) > REQUESTS_DRAIN + workers, "{seconds} s are too short for a drain");
+}
+
+#[tokio::test]
+async fn the_unit_starts_what_there_is_where_it_may_write() {
+    let unit = text("deploy/annalist.service");
+    let settings = settings(&unit);
+    let mut started = one(&settings, "ExecStart").split(' ');
+    assert_eq!(started.next(), Some("/usr/local/bin/annalist"));
+    let args: Vec<&str> = started.chain(["--help"]).collect();
+    let outcome = annalist(&args).await;
+    assert_eq!(outcome.code, Some(0), "{args:?}: {outcome:?}");
+
+    let environment: Vec<(&str, &str)> =
+        all(&settings, "Environment").iter().map(|set| set.split_once('=').unwrap()).collect();
+    assert_up_reads(&environment.iter().map(|(name, _)| *name).collect::<Vec<_>>()).await;
+    let value = |name| environment.iter().find(|(known, _)| *known == name).unwrap().1;
+    assert_eq!(value("ANNALIST_DATA"), format!("/var/lib/{}", one(&settings, "StateDirectory")));
+    assert_eq!(value("ANNALIST_LISTEN"), DEFAULT_LISTEN.to_string());
+    drains_within(one(&settings, "TimeoutStopSec").parse().unwrap());
+    // The exit code of a wrong setting: to start again would not mend it.
+    let wrong = annalist(&["up", "--data", "/nonexistent"]).await;
+    assert_eq!(wrong.code.unwrap().to_string(), one(&settings, "RestartPreventExitStatus"));
+    for (name, value) in [
+        ("DynamicUser", "yes"),
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("CapabilityBoundingSet", ""),
+        ("UMask", "0077"),
+    ] {
+        assert_eq!(one(&settings, name), value, "{name}");
+    }
+    let readme = text("deploy/README.md");
+    assert!(readme.contains(one(&settings, "EnvironmentFile")));
+}
+
+#[test]
+fn systemd_accepts_the_unit_and_finds_little_exposed() {
+    let Ok(version) = Command::new("systemd-analyze").arg("--version").output() else { return };
+    let version = String::from_utf8(version.stdout).unwrap();
+    let release: u32 = version.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("annalist.service");
+    let here = text("deploy/annalist.service")
+        .replace("/usr/local/bin/annalist", binaries().annalist.to_str().unwrap());
+    std::fs::write(&unit, here).unwrap();
+    let analyze = |args: &[&str]| {
+        let said = Command::new("systemd-analyze").args(args).arg(&unit).output().unwrap();
+        let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        assert!(said.status.success(), "{text}");
+        text
+    };
+    let complaints = analyze(&["verify", "--man=no"]);
+    assert!(!complaints.contains("annalist.service"), "{complaints}");
+    // Reading a unit that is not installed came with 250.
+    if release >= 250 {
+        analyze(&["security", "--offline=true", "--threshold=15"]);
+    }
+}
+
+#[tokio::test]
+async fn the_example_of_the_environment_names_the_secrets() {
+    let example = text("deploy/annalist.env.example");
+    for variable in [SIGNING_SECRET, BOT_TOKEN] {
+        let named = |line: &str| line.trim_start_matches('#') == format!("{}=", variable.value);
+        assert!(example.lines().any(named), "{}: {example}", variable.value);
+    }
+    // Where people put the filled-in one must not be committed.
+    assert!(text(".gitignore").lines().any(|line| line == "/deploy/annalist.env"));
+}
+
+/// The instructions of a Dockerfile, each on one line.
+fn instructions(dockerfile: &str) -> Vec<(String, String)> {
+    let joined: Vec<&str> = dockerfile.lines().filter(|line| !line.starts_with('#')).collect();
+    let joined = joined.join("\n").replace("\\\n", " ");
+    let lines = joined.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
+        .collect()
+}
+
+/// `rust:1.95.0-slim-trixie`, `debian:trixie-20251229-slim`, or a digest.
+fn is_pinned(image: &str) -> bool {
+    let exact = |tag: &str| {
+        tag.split('-').any(|part| {
+            let numbers = part.split('.').filter(|number| number.parse::<u32>().is_ok()).count();
+            numbers == 3 || (part.len() == 8 && numbers == 1)
+        })
+    };
+    image.contains("@sha256:") || image.split_once(':').is_some_and(|(_, tag)| exact(tag))
+}
+
+#[test]
+fn a_tag_that_moves_is_not_pinned() {
+    for (image, expected) in [
+        ("debian", false),
+        ("debian:trixie-slim", false),
+        ("rust:1.95-slim", false),
+        ("rust:1.95.0-slim-trixie", true),
+        ("debian:trixie-20251229-slim", true),
+        ("debian@sha256:00", true),
+    ] {
+        assert_eq!(is_pinned(image), expected, "{image}");
+    }
+}
+
+#[tokio::test]
+async fn the_image_is_pinned_is_nobodys_root_and_holds_what_there_is() {
+    let dockerfile = text("deploy/Dockerfile");
+    let instructions = instructions(&dockerfile);
+    let of = |name: &str| -> Vec<&str> {
+        instructions.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+    };
+    for image in of("FROM") {
+        let image = image.split(' ').next().unwrap();
+        assert!(is_pinned(image), "{image} may be another one tomorrow");
+    }
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain.split("channel = \"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(of("FROM")[0].starts_with(&format!("rust:{channel}-")), "the toolchain is {channel}");
+    assert!(of("ENV")[0] == format!("RUSTUP_TOOLCHAIN={channel}"));
+
+    let user: u32 = of("USER").last().unwrap().split(':').next().unwrap().parse().unwrap();
+    assert!(user >= 1000, "{user}");
+    let port = DEFAULT_LISTEN.port().to_string();
+    assert_eq!(of("EXPOSE"), [&port]);
+    let environment: Vec<(&str, &str)> =
+        of("ENV")[1].split(' ').map(|set| set.split_once('=').unwrap()).collect();
+    assert_up_reads(&environment.iter().map(|(name, _)| *name).collect::<Vec<_>>()).await;
+    assert_eq!(environment, [("ANNALIST_DATA", "/data"), ("ANNALIST_LISTEN", &format!("0.0.0.0:{port}"))]);
+    assert_eq!(of("VOLUME"), ["/data"]);
+    assert_eq!((of("ENTRYPOINT"), of("CMD")), (vec![r#"["annalist"]"#], vec![r#"["up"]"#]));
+
+    let all = binaries();
+    for script in ["deploy/Dockerfile", "deploy/dist.sh"] {
+        let text = text(script);
+        for binary in
+            [&all.annalist, &all.ingest, &all.message_writer, &all.channel_indexer, &all.file_downloader]
+        {
+            let name = binary.file_stem().unwrap().to_str().unwrap();
+            let words = text.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+            assert!(words.clone().any(|word| word == name), "{script} lacks {name}");
+        }
+    }
+    let ignored = text("deploy/Dockerfile.dockerignore");
+    for member in ["cli", "ingest", "shared", "tests", "workers", "Cargo.toml", "Cargo.lock", ".cargo"] {
+        assert!(ignored.lines().any(|line| line == format!("!{member}")), "the build lacks {member}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_images_health_check_tells_a_process_that_is_ready_from_one_that_is_not() {
+    let dockerfile = text("deploy/Dockerfile");
+    let (_, check) = dockerfile.split_once("HEALTHCHECK").unwrap();
+    let command = check.lines().find_map(|line| line.trim().strip_prefix("CMD ")).unwrap();
+    let command: Vec<String> = serde_json::from_str(command).unwrap();
+    let check = |port: u16| {
+        let words: Vec<String> = command.iter().map(|word| word.replace("3000", &port.to_string())).collect();
+        assert_ne!(words, command);
+        let mut check = tokio::process::Command::new(&words[0]);
+        check.args(&words[1..]).kill_on_drop(true);
+        async move { check.output().await.unwrap().status.code() }
+    };
+    let data = tempfile::tempdir().unwrap();
+    let up = process::up(data.path()).await;
+    assert_eq!(check(up.address.port()).await, Some(0));
+    let port = up.address.port();
+    assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
+    assert_eq!(check(port).await, Some(1));
+    // Something listens, and says something else than 200.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The request is read to its end: to close before would cut the asker off instead of answering it.
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            std::io::Read::read_exact(&mut stream, &mut byte).unwrap();
+            asked.extend_from_slice(&byte);
+        }
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 503 Service Unavailable\r\n\r\n").unwrap();
+    });
+    assert_eq!(check(port).await, Some(1));
+    answers.join().unwrap();
+}
+
+#[test]
+fn compose_gives_the_container_little_and_time_to_drain() {
+    let compose = text("deploy/compose.yaml");
+    let lines: Vec<&str> = compose.lines().map(str::trim).collect();
+    let port = DEFAULT_LISTEN.port();
+    for line in [
+        "read_only: true",
+        "cap_drop:",
+        "- ALL",
+        "- no-new-privileges:true",
+        "- /tmp",
+        "- annalist:/data",
+        "env_file: annalist.env",
+        "dockerfile: deploy/Dockerfile",
+        "context: ..",
+        &format!("- \"127.0.0.1:{port}:{port}\""),
+    ] {
+        assert!(lines.contains(&line), "compose.yaml lacks {line}");
+    }
+    let grace = lines.iter().find_map(|line| line.strip_prefix("stop_grace_period: ")?.strip_suffix('s'));
+    drains_within(grace.unwrap().parse().unwrap());
+}
+
+#[test]
+fn the_proxies_pass_on_the_one_path_to_the_port_there_is() {
+    let readme = text("deploy/README.md");
+    let address = DEFAULT_LISTEN.to_string();
+    for block in ["```caddyfile", "```nginx", "```yaml"] {
+        let (_, block) = readme.split_once(block).unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        assert!(block.contains(&address) && block.contains(tests::harness::client::PATH), "{block}");
+        // The rest is answered by the proxy.
+        assert!(block.contains("404") && !block.contains("readyz"), "{block}");
+    }
+}
+
+#[test]
+fn the_script_that_makes_a_release_is_one() {
+    let script = root().join("deploy/dist.sh");
+    let parsed = Command::new("bash").arg("-n").arg(&script).output().unwrap();
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    for file in ["deploy/annalist.service", "deploy/annalist.env.example", "LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(text("deploy/dist.sh").contains(file) && root().join(file).is_file(), "{file}");
+    }
+}
