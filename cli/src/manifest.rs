@@ -3,6 +3,7 @@
 //! <https://docs.slack.dev/reference/app-manifest>
 
 use std::io::{self, IsTerminal, Write};
+use std::net::IpAddr;
 
 use hyper::Uri;
 use ingest::EVENTS_PATH;
@@ -10,6 +11,9 @@ use serde_json::{Value, json};
 
 /// What stands in the manifest until the host is known.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
+
+/// What people call the app when they invite it. Slack's reference allows no capital letters here.
+const BOT_USER: &str = "annalist";
 
 /// `annalist manifest`.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,18 +23,18 @@ pub(crate) struct ManifestArgs {
     pub(crate) url: Option<String>,
 }
 
-/// What the app may see. Direct messages are not among it.
-const BOT_SCOPES: [&str; 10] = [
-    "channels:history",
-    "channels:join",
-    "channels:read",
-    "emoji:read",
-    "files:read",
-    "groups:history",
-    "groups:read",
-    "reactions:read",
-    "team:read",
-    "users:read",
+/// What the app may see, and what that is for. Direct messages are not among it.
+pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
+    ("channels:history", "the messages of public channels"),
+    ("channels:join", "joining public channels"),
+    ("channels:read", "the names of public channels, and what happens to them"),
+    ("emoji:read", "custom emoji"),
+    ("files:read", "files"),
+    ("groups:history", "the messages of channels that were public once"),
+    ("groups:read", "what happens to channels that were public once"),
+    ("reactions:read", "reactions"),
+    ("team:read", "the name of the workspace"),
+    ("users:read", "the names and pictures of people"),
 ];
 
 /// What Slack sends, and the scope it asks for.
@@ -82,7 +86,7 @@ pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<
         writeln!(err, "Replace YOUR-HOST, or give the address with --url.")?;
     }
     if io::stdout().is_terminal() {
-        writeln!(err, "Paste it at https://api.slack.com/apps: Create New App, From a manifest.")?;
+        writeln!(err, "Paste it at https://api.slack.com/apps: Create New App, From a manifest, JSON.")?;
     }
     Ok(())
 }
@@ -100,8 +104,8 @@ fn manifest(request_url: &str) -> Value {
                 Private channels that never were public and direct messages are not kept. Ask whoever installed it \
                 where the archive is and who can read it.",
         },
-        "features": { "bot_user": { "display_name": "Annalist", "always_online": false } },
-        "oauth_config": { "scopes": { "bot": BOT_SCOPES } },
+        "features": { "bot_user": { "display_name": BOT_USER, "always_online": false } },
+        "oauth_config": { "scopes": { "bot": BOT_SCOPES.map(|(scope, _)| scope) } },
         "settings": {
             "event_subscriptions": {
                 "request_url": request_url,
@@ -115,14 +119,19 @@ fn manifest(request_url: &str) -> Value {
 }
 
 /// Checks an absolute URL. One without a path is taken for the host alone.
-fn request_url(text: &str) -> Result<String, String> {
+pub(crate) fn request_url(text: &str) -> Result<String, String> {
     let mistake = "give the whole address, such as https://slack.example.com/slack/events";
     let url: Uri = text.parse().map_err(|_| mistake.to_owned())?;
-    let web = matches!(url.scheme_str(), Some("https" | "http"));
     let host = url.host().filter(|host| !host.is_empty());
-    let (true, Some(_), Some(authority)) = (web, host, url.authority()) else {
+    let (Some(scheme), Some(host), Some(authority)) = (url.scheme_str(), host, url.authority()) else {
         return Err(mistake.to_owned());
     };
+    match scheme {
+        "https" => {}
+        "http" if is_this_machine(host) => {}
+        "http" => return Err("Slack takes a Request URL that begins with https:// only".to_owned()),
+        _ => return Err(mistake.to_owned()),
+    }
     if authority.as_str().contains('@') {
         return Err("Slack sends no user name or password: leave them out".to_owned());
     }
@@ -132,16 +141,26 @@ fn request_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// Where no encryption is needed to try things out.
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn asks_for(scope: &str) -> bool {
+        BOT_SCOPES.iter().any(|(known, _)| *known == scope)
+    }
+
     #[test]
     fn the_scopes_cover_the_events_and_reach_no_direct_messages() {
         for (event, scope) in BOT_EVENTS {
-            assert!(scope.is_none_or(|scope| BOT_SCOPES.contains(&scope)), "{event} needs {scope:?}");
+            assert!(scope.is_none_or(asks_for), "{event} needs {scope:?}");
         }
-        for scope in BOT_SCOPES {
+        for (scope, _) in BOT_SCOPES {
             assert!(!scope.starts_with("im:") && !scope.starts_with("mpim:"), "{scope}");
         }
         assert!(BOT_EVENTS.is_sorted() && BOT_SCOPES.is_sorted());
@@ -182,7 +201,7 @@ mod tests {
         for scope in
             ["channels:read", "groups:read", "channels:join", "files:read", "users:read", "emoji:read"]
         {
-            assert!(BOT_SCOPES.contains(&scope), "{scope}");
+            assert!(asks_for(scope), "{scope}");
         }
     }
 
@@ -193,6 +212,10 @@ mod tests {
         assert!(length("/display_information/name") <= 35);
         assert!(length("/display_information/description") <= 140);
         assert!((175..4000).contains(&length("/display_information/long_description")));
+        assert!(length("/features/bot_user/display_name") <= 80);
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+        assert!(BOT_USER.bytes().all(allowed), "{BOT_USER}");
+        const { assert!(BOT_EVENTS.len() <= 100 && BOT_SCOPES.len() <= 255) };
         assert_eq!(manifest["settings"]["event_subscriptions"]["request_url"], PLACEHOLDER);
     }
 
@@ -203,6 +226,7 @@ mod tests {
             ("https://a.example", "https://a.example/slack/events"),
             ("https://a.example:8443/", "https://a.example:8443/slack/events"),
             ("http://127.0.0.1:3000/other", "http://127.0.0.1:3000/other"),
+            ("http://[::1]:3000", "http://[::1]:3000/slack/events"),
         ] {
             assert_eq!(request_url(text).as_deref(), Ok(expected));
         }
@@ -214,6 +238,8 @@ mod tests {
             "https://",
             "https://a b/",
             "https://u:p@a/",
+            "http://a.example/slack/events",
+            "http://127.0.0.1.a.example/",
         ] {
             assert!(request_url(text).is_err(), "{text}");
         }

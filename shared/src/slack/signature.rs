@@ -50,6 +50,7 @@ impl Refused {
 #[derive(Clone)]
 pub struct SigningSecrets {
     keyed: Vec<Hmac<Sha256>>,
+    odd: usize,
 }
 
 /// The list of secrets cannot be used.
@@ -69,18 +70,27 @@ impl SigningSecrets {
     /// # Errors
     /// [`InvalidSecrets`] when none or more than two are listed.
     pub fn parse(list: &SecretString) -> Result<Self, InvalidSecrets> {
-        let keyed: Vec<_> = list
-            .expose_secret()
-            .split(',')
-            .map(str::trim)
-            .filter(|secret| !secret.is_empty())
-            .filter_map(|secret| Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok())
-            .collect();
+        let secrets = list.expose_secret().split(',').map(str::trim).filter(|secret| !secret.is_empty());
+        let odd = secrets.clone().filter(|secret| !is_as_slack_makes_them(secret)).count();
+        let keyed: Vec<_> =
+            secrets.filter_map(|secret| Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()).collect();
         match keyed.len() {
             0 => Err(InvalidSecrets::Empty),
-            1 | 2 => Ok(Self { keyed }),
+            1 | 2 => Ok(Self { keyed, odd }),
             _ => Err(InvalidSecrets::TooMany),
         }
+    }
+
+    /// How many secrets there are: two while they are rotated.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.keyed.len()
+    }
+
+    /// How many of them do not look as Slack makes them. It promises no form, so they are used all the same.
+    #[must_use]
+    pub fn odd(&self) -> usize {
+        self.odd
     }
 
     /// Checks a request. `timestamp` and `signature` are the header values, `now_s` is Unix time.
@@ -129,6 +139,11 @@ impl SigningSecrets {
         }
         signature
     }
+}
+
+/// 32 hex digits, as every app's Basic Information page shows one.
+fn is_as_slack_makes_them(secret: &str) -> bool {
+    secret.len() == 32 && secret.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn decode_signature(signature: &str) -> Option<[u8; 32]> {

@@ -136,7 +136,8 @@ fn is_below(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).and_then(|rest| rest.strip_suffix('.')).is_some_and(|label| !label.is_empty())
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether the host is this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         // An IPv6 address stands in brackets.
         host == "localhost"

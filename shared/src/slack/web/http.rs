@@ -15,19 +15,19 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes the client when it is first needed: reading the machine's certificates takes longer than starting.
 #[derive(Debug)]
-pub(super) struct Http {
+pub(crate) struct Http {
     /// Past any proxy: what plays Slack on this machine is spoken to without encryption, which is nobody else's to hear.
     direct: bool,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
 impl Http {
-    pub(super) fn new(direct: bool) -> Self {
+    pub(crate) fn new(direct: bool) -> Self {
         Self { direct, client: OnceLock::new() }
     }
 
     /// The client.
-    pub(super) fn client(&self) -> Result<&reqwest::Client, String> {
+    pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
         let build = || build(self.direct).map_err(describe);
         self.client.get_or_init(build).as_ref().map_err(Clone::clone)
     }
@@ -48,7 +48,7 @@ fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
 }
 
 /// What went wrong, down to its cause, without the URL: it may hold what is nobody's business.
-pub(super) fn describe(error: reqwest::Error) -> String {
+pub(crate) fn describe(error: reqwest::Error) -> String {
     let error = error.without_url();
     if error.is_timeout() {
         return "no answer in time".to_owned();

@@ -3,12 +3,13 @@
 //! Nothing else talks HTTP to Slack. A token leaves only through [`http`], and only to hosts that [`hosts`] allows.
 //! * [`method`] and [`limits`]: what is called, and how often; [`reply`] and [`error`]: what comes of it.
 //! * [`download`]: bytes, with redirects followed by hand.
-//! * [`tokens`]: one per workspace, and never used for another.
+//! * [`tokens`]: one per workspace, and never used for another; [`check`] asks Slack what it thinks of each.
 
+pub mod check;
 pub mod download;
 pub mod error;
 pub mod hosts;
-mod http;
+pub(crate) mod http;
 pub mod limits;
 pub mod method;
 pub mod reply;
@@ -24,7 +25,7 @@ pub use error::ApiError;
 pub use hosts::ApiUrl;
 pub use method::Method;
 pub use reply::Reply;
-pub use tokens::{Token, Tokens};
+pub use tokens::{Token, TokenKind, Tokens};
 
 use self::http::Http;
 use self::limits::Limits;
@@ -179,15 +180,24 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<Reply, ApiError> {
+        let response = self.send(Some(token), method, parameters, CALL_TIMEOUT).await?;
+        Reply::receive(method, response).await
+    }
+
+    async fn send(
+        &self,
+        token: Option<&Token>,
+        method: Method,
+        parameters: &[(&str, &str)],
+        patience: Duration,
+    ) -> Result<reqwest::Response, ApiError> {
         let unreachable = |why| ApiError::Unreachable { method, why };
         let client = self.http.client().map_err(unreachable)?;
-        let request = client
-            .post(self.url.method(method.name()))
-            .bearer_auth(token.expose())
-            .timeout(CALL_TIMEOUT)
-            .form(parameters);
-        let response = request.send().await.map_err(|error| unreachable(http::describe(error)))?;
-        Reply::receive(method, response).await
+        let mut request = client.post(self.url.method(method.name())).timeout(patience).form(parameters);
+        if let Some(token) = token {
+            request = request.bearer_auth(token.expose());
+        }
+        request.send().await.map_err(|error| unreachable(http::describe(error)))
     }
 }
 

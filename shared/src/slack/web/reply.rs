@@ -115,9 +115,13 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
 }
 
 fn date(headers: &HeaderMap) -> Option<Ts> {
+    Ts::parse(&format!("{}.000000", date_s(headers)?)).ok()
+}
+
+/// When Slack answered, by its own clock, in whole seconds since the Unix epoch.
+pub(super) fn date_s(headers: &HeaderMap) -> Option<i64> {
     let text = headers.get(DATE)?.to_str().ok()?;
-    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    Ts::parse(&format!("{}.000000", date.as_second())).ok()
+    Some(rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?.as_second())
 }
 
 #[cfg(test)]

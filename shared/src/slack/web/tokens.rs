@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::slack::ids::TeamId;
@@ -38,6 +39,22 @@ impl Token {
         Ok(Self(Arc::new(Owned { secret: text.into(), owner: OnceCell::new() })))
     }
 
+    /// What kind of token it is, by how it begins.
+    #[must_use]
+    pub fn kind(&self) -> TokenKind {
+        let text = self.expose();
+        // A token that expires has this in front of what it would be otherwise.
+        let lasting = text.strip_prefix("xoxe.").unwrap_or(text);
+        let kinds = [
+            ("xoxb-", TokenKind::Bot),
+            ("xoxp-", TokenKind::User),
+            ("xapp-", TokenKind::App),
+            ("xoxe-", TokenKind::Refresh),
+        ];
+        let kind = kinds.into_iter().find(|(prefix, _)| lasting.starts_with(prefix));
+        kind.map_or(TokenKind::Other, |(_, kind)| kind)
+    }
+
     /// The token itself.
     pub(super) fn expose(&self) -> &str {
         self.0.secret.expose_secret()
@@ -46,6 +63,21 @@ impl Token {
     pub(super) fn owner(&self) -> &OnceCell<TeamId> {
         &self.0.owner
     }
+}
+
+/// The kinds of tokens that one app has. <https://docs.slack.dev/authentication/tokens>
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Acts for the app in one workspace: the one that is wanted.
+    Bot,
+    /// Acts for the person who installed the app.
+    User,
+    /// Acts for the app in no workspace at all.
+    App,
+    /// Gets a new token and calls nothing else.
+    Refresh,
+    /// Begins as none of them.
+    Other,
 }
 
 /// A token per workspace.
@@ -79,6 +111,19 @@ impl Tokens {
         Self(Source::PerTeam(Box::new(table)))
     }
 
+    /// What a secret holds: one token, or a JSON object of workspace ids and tokens, which begins as no token does.
+    ///
+    /// # Errors
+    /// What is wrong with it, without a word of what is in it.
+    pub fn read(secret: &SecretString) -> Result<Self, String> {
+        let text = secret.expose_secret();
+        if !text.trim_start().starts_with('{') {
+            return Token::parse(text).map(Self::one).map_err(|error| error.to_string());
+        }
+        let table = Arc::new(read_table(text)?);
+        Ok(Self::per_team(move || Arc::clone(&table)))
+    }
+
     pub(super) fn source(&self) -> &Source {
         &self.0
     }
@@ -93,6 +138,24 @@ impl fmt::Debug for Tokens {
     }
 }
 
+/// A JSON object of workspace ids and tokens. Nothing of the text is ever repeated, an id that has changed places with its token included.
+pub(crate) fn read_table(text: &str) -> Result<TokenTable, String> {
+    let shape = || r#"it is not of the form {"T0123ABCD": "xoxb-…"}"#.to_owned();
+    let entries: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| {
+        if error.is_data() { shape() } else { format!("it is no JSON from line {} on", error.line()) }
+    })?;
+    let mut table = TokenTable::new();
+    for (number, (team, token)) in (1..).zip(&entries) {
+        let team = TeamId::parse(team)
+            .map_err(|_| format!("a key, number {number} in their order, is not the id of a workspace"))?;
+        let token = token.as_str().ok_or_else(shape)?;
+        let token =
+            Token::parse(token).map_err(|error| format!("the token of {team} cannot be one: {error}"))?;
+        table.insert(team, token);
+    }
+    Ok(table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,8 +166,36 @@ mod tests {
         assert_eq!(token.expose(), "xoxb-1-hidden");
         assert!(!format!("{token:?}").contains("hidden"));
         assert!(!format!("{:?}", Tokens::one(token)).contains("hidden"));
+        for (text, kind) in [
+            ("xoxb-1", TokenKind::Bot),
+            ("xoxe.xoxb-1", TokenKind::Bot),
+            ("xoxp-1", TokenKind::User),
+            ("xoxe.xoxp-1", TokenKind::User),
+            ("xapp-1", TokenKind::App),
+            ("xoxe-1", TokenKind::Refresh),
+            ("8f742231b10e8888", TokenKind::Other),
+        ] {
+            assert_eq!(Token::parse(text).unwrap().kind(), kind, "{text}");
+        }
         for hostile in ["", "  ", "a b", "a\nb", "tök", "a\u{0}"] {
             assert!(Token::parse(hostile).is_err(), "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_told_without_what_is_in_the_file() {
+        for (text, expected) in [
+            ("", "line 1"),
+            ("{\n\"T1\":", "line 2"),
+            ("[]", "of the form"),
+            (r#""xoxb-hidden""#, "of the form"),
+            (r#"{"T1": {"token": "xoxb-hidden"}}"#, "of the form"),
+            (r#"{"xoxb-hidden": "T1"}"#, "number 1"),
+            (r#"{"T1": "xoxb hidden"}"#, "T1"),
+            (r#"{"T1": ""}"#, "T1"),
+        ] {
+            let error = read_table(text).unwrap_err();
+            assert!(error.contains(expected) && !error.contains("hidden"), "{text}: {error}");
         }
     }
 }

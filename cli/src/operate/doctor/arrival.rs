@@ -1,0 +1,312 @@
+//! Whether events arrive: somebody listens, the Request URL leads there, the app is in channels, messages come.
+
+use std::time::Duration;
+
+use ingest::EVENTS_PATH;
+use shared::probe::{Failure, PATIENCE};
+use shared::slack::web::ApiError;
+
+use super::check::{Check, counted};
+use super::facts::{Channels, Facts, Ingest, Newest, RequestUrl, Slack};
+use crate::operate::status::age;
+
+const INGEST: &str = "ingest";
+const REQUEST_URL: &str = "request-url";
+const CHANNELS: &str = "channels";
+const EVENTS: &str = "events";
+
+/// The quietest workspace has somebody who writes within a week.
+const LONGEST_SILENCE_S: i64 = 7 * 24 * 3_600;
+
+/// Where Slack is told where to deliver, and says whether it could.
+const EVENT_SUBSCRIPTIONS: &str = "look at api.slack.com/apps > your app > Event Subscriptions: Enable Events is on, the \
+                                   Request URL is Verified (else press Retry, or verify it under App Manifest), and the \
+                                   bot events are those of `annalist manifest`; then write something in a channel that \
+                                   the app is in";
+
+pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<Check> {
+    let mut checks = vec![ingest(facts, &facts.ingest), request_url(&facts.request_url)];
+    let place = &facts.place;
+    let join = match &facts.archive {
+        Ok(_) => format!("`annalist sync {place}` joins them all"),
+        Err(_) => format!("`annalist up {place}` joins them all once it runs"),
+    };
+    checks.extend(channels(&facts.slack, &join));
+    checks.push(events(facts, now_s));
+    checks
+}
+
+fn ingest(facts: &Facts, ingest: &Ingest) -> Check {
+    let (address, place) = (ingest.address, &facts.place);
+    let Err(failure) = &ingest.ready else {
+        return Check::ok(INGEST, format!("ready for events on {address}"));
+    };
+    match failure {
+        Failure::Unreachable(_) | Failure::Timeout if facts.on_aws => Check::skipped(
+            INGEST,
+            format!(
+                "nothing answers on {address}; it may run elsewhere, and --url tries the way that Slack takes"
+            ),
+        ),
+        Failure::Unreachable(_) => Check::finding(
+            INGEST,
+            format!("nothing listens on {address}"),
+            format!("start `annalist up {place}`, or name the address it listens on with --listen"),
+        ),
+        Failure::Timeout => Check::finding(
+            INGEST,
+            format!("{address} does not answer within {} s", PATIENCE.as_secs()),
+            "look into the log of `annalist up`",
+        ),
+        Failure::Status { code: 503, .. } => Check::finding(
+            INGEST,
+            format!("what listens on {address} cannot take an event now"),
+            "look into the log of `annalist up`: it says why",
+        ),
+        Failure::Status { .. }
+        | Failure::Redirect { .. }
+        | Failure::NotEchoed
+        | Failure::NotAUrl
+        | Failure::Tls(_) => Check::finding(
+            INGEST,
+            format!("something else than annalist listens on {address}"),
+            "name the address that `annalist up` listens on with --listen",
+        ),
+    }
+}
+
+fn request_url(request_url: &RequestUrl) -> Check {
+    match request_url {
+        RequestUrl::NotGiven => Check::skipped(
+            REQUEST_URL,
+            format!("give --url https://YOUR-HOST{EVENTS_PATH} to try the way that Slack takes"),
+        ),
+        RequestUrl::NoSecret => Check::skipped(REQUEST_URL, "without a signing secret nothing can be signed"),
+        RequestUrl::Asked { url, answer: Ok(took) } => Check::ok(
+            REQUEST_URL,
+            format!("a signed challenge to {url} came back in {} ms", took.as_millis()),
+        ),
+        RequestUrl::Asked { url, answer: Err(failure) } => {
+            let (says, next) = explained(failure);
+            Check::finding(REQUEST_URL, format!("{url}: {says}"), next)
+        }
+    }
+}
+
+/// What went wrong on the way that Slack takes.
+fn explained(failure: &Failure) -> (String, String) {
+    let (says, next) = match failure {
+        Failure::NotAUrl => ("it is no URL".to_owned(), "give the whole address with --url"),
+        Failure::Redirect { to } => {
+            return (
+                format!("it sends on to {to}"),
+                format!("use {to} as Request URL, or answer without a redirect"),
+            );
+        }
+        Failure::Status { code: 401, by_ingest: true } => (
+            "annalist refused the signature (401)".to_owned(),
+            "start `annalist up` with the same SLACK_SIGNING_SECRET as here, the one under Basic Information; where they \
+             are the same, its clock is wrong or a proxy changes the body",
+        ),
+        Failure::Status { code: code @ (401 | 403), .. } => (
+            format!("something before annalist wants a login (HTTP {code})"),
+            "let this path pass without one: Slack's signature is the login",
+        ),
+        Failure::Status { code: code @ (404 | 405), .. } => (
+            format!("there is nothing for events at this path (HTTP {code})"),
+            "let the path be /slack/events, and the proxy hand it on as it is",
+        ),
+        Failure::Status { code: code @ (502..=504), .. } => (
+            format!("what answers there reaches no annalist that takes events (HTTP {code})"),
+            "start `annalist up`, and let the proxy or tunnel pass to the address it listens on (--listen)",
+        ),
+        Failure::Status { code, .. } => {
+            (format!("HTTP {code}"), "look into the log of the proxy, and of `annalist up`")
+        }
+        Failure::NotEchoed => (
+            "it answers, and not with the challenge".to_owned(),
+            "something else than annalist answers there: let the proxy pass this path to it",
+        ),
+        Failure::Tls(why) => (
+            format!("the encryption fails: {why}"),
+            "serve https with a certificate of a public authority, its intermediate certificates included",
+        ),
+        Failure::Timeout => (
+            format!("no answer within {} s, and Slack waits no longer", PATIENCE.as_secs()),
+            "open the port to the internet, and let the proxy pass to the address that `annalist up` listens on",
+        ),
+        Failure::Unreachable(why) => (
+            format!("no connection: {why}"),
+            "let the name lead to the proxy or tunnel, and open its port to the internet",
+        ),
+    };
+    (says, next.to_owned())
+}
+
+fn channels(slack: &Slack, join: &str) -> Vec<Check> {
+    let asked = match slack {
+        Slack::Tokens { asked, .. } => asked.as_slice(),
+        Slack::Unusable(_) | Slack::NoToken(_) => &[],
+    };
+    let mut checks = Vec::new();
+    for token in asked {
+        match &token.channels {
+            Some(Ok(channels)) => checks.push(joined(*channels, join)),
+            Some(Err(error)) => checks.push(unlisted(error)),
+            None => {}
+        }
+    }
+    if checks.is_empty() {
+        checks.push(Check::skipped(
+            CHANNELS,
+            "only with a token can be seen which the app is in: invite it to each that is to be kept, /invite @annalist",
+        ));
+    }
+    checks
+}
+
+fn joined(channels: Channels, join: &str) -> Check {
+    let Channels { listed, joined, more } = channels;
+    let first = if more { "the first " } else { "" };
+    let of = format!("{first}{}", counted(listed, "public channel"));
+    match joined {
+        _ if listed == 0 => Check::ok(CHANNELS, "the workspace has no public channel"),
+        0 => Check::finding(
+            CHANNELS,
+            format!("the app is in none of {of}: nothing that is written arrives"),
+            format!("{join}; or invite the app in Slack to those to be kept: /invite @annalist"),
+        ),
+        _ if joined < listed => Check::ok(
+            CHANNELS,
+            format!(
+                "the app is in {joined} of {of}; what is written in the others does not arrive, and {join}"
+            ),
+        ),
+        _ => Check::ok(CHANNELS, format!("the app is in all of {of}")),
+    }
+}
+
+fn unlisted(error: &ApiError) -> Check {
+    match error {
+        ApiError::RateLimited { retry_after, .. } => {
+            let pause_s = retry_after.max(&Duration::from_secs(1)).as_secs();
+            Check::skipped(CHANNELS, format!("Slack wants to be asked again in {pause_s} s"))
+        }
+        ApiError::Refused { .. }
+        | ApiError::Unreachable { .. }
+        | ApiError::Garbled { .. }
+        | ApiError::NoToken(_)
+        | ApiError::WrongToken { .. } => Check::skipped(CHANNELS, error.to_string()),
+    }
+}
+
+fn events(facts: &Facts, now_s: i64) -> Check {
+    let Ok(kept) = &facts.archive else { return Check::skipped(EVENTS, "there is no archive to look into") };
+    let waiting = kept.status.as_ref().ok().and_then(|status| status.queues.first());
+    let waiting = waiting.map_or(0, |queue| queue.waiting + queue.in_flight);
+    match &kept.newest {
+        Err(why) => Check::skipped(EVENTS, why.as_str()),
+        Ok(newest) => arrived(*newest, waiting, now_s),
+    }
+}
+
+fn arrived(newest: Newest, waiting: u64, now_s: i64) -> Check {
+    match newest.ts_s {
+        None if waiting > 0 => {
+            Check::ok(EVENTS, format!("{} to be stored, the first", counted(waiting, "event")))
+        }
+        None => Check::finding(EVENTS, "no message has ever arrived", EVENT_SUBSCRIPTIONS),
+        Some(ts_s) => {
+            let ago_s = now_s.saturating_sub(ts_s).max(0);
+            let says = format!(
+                "the newest message in {} channels is {} old",
+                newest.channels,
+                age(ago_s.unsigned_abs())
+            );
+            if ago_s > LONGEST_SILENCE_S && waiting == 0 {
+                Check::finding(EVENTS, says, EVENT_SUBSCRIPTIONS)
+            } else {
+                Check::ok(EVENTS, says)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::slack::web::Method;
+
+    use super::super::check::State;
+    use super::*;
+
+    fn says(check: &Check, state: State, expected: &str) {
+        assert_eq!(check.state, state, "{check:?}");
+        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
+        assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
+    }
+
+    #[test]
+    fn each_way_in_which_the_request_url_fails_is_told_apart() {
+        let status = |code| Failure::Status { code, by_ingest: false };
+        for (failure, expected) in [
+            (Failure::Status { code: 401, by_ingest: true }, "the same SLACK_SIGNING_SECRET"),
+            (status(401), "wants a login"),
+            (status(403), "wants a login"),
+            (status(404), "/slack/events"),
+            (status(405), "/slack/events"),
+            (status(502), "start `annalist up`"),
+            (status(503), "start `annalist up`"),
+            (status(504), "start `annalist up`"),
+            (status(418), "HTTP 418"),
+            (Failure::Redirect { to: "https://b.example/".into() }, "use https://b.example/ as Request URL"),
+            (Failure::NotEchoed, "something else than annalist"),
+            (Failure::Tls("invalid peer certificate".into()), "certificate of a public authority"),
+            (Failure::Timeout, "within 3 s"),
+            (Failure::Unreachable("dns error".into()), "dns error"),
+            (Failure::NotAUrl, "whole address"),
+        ] {
+            let asked =
+                RequestUrl::Asked { url: "https://a.example/slack/events".into(), answer: Err(failure) };
+            says(&request_url(&asked), State::Finding, expected);
+        }
+        let took = Ok(Duration::from_millis(40));
+        let asked = RequestUrl::Asked { url: "https://a.example/".into(), answer: took };
+        says(&request_url(&asked), State::Ok, "40 ms");
+        says(&request_url(&RequestUrl::NotGiven), State::Skipped, "--url");
+        says(&request_url(&RequestUrl::NoSecret), State::Skipped, "signing secret");
+    }
+
+    #[test]
+    fn an_app_that_is_in_no_channel_is_a_finding_and_one_that_is_in_some_is_none() {
+        let of = |listed, in_them, more| {
+            joined(Channels { listed, joined: in_them, more }, "`annalist sync` joins them")
+        };
+        says(&of(0, 0, false), State::Ok, "no public channel");
+        says(&of(6, 0, false), State::Finding, "/invite @annalist");
+        says(&of(6, 0, false), State::Finding, "`annalist sync` joins them; or invite");
+        says(&of(999, 0, true), State::Finding, "none of the first 999");
+        says(&of(6, 2, false), State::Ok, "2 of 6");
+        says(&of(6, 6, false), State::Ok, "all of 6 public channels");
+        says(&of(1, 1, false), State::Ok, "all of 1 public channel");
+        let method = Method::ConversationsList;
+        let pause = ApiError::RateLimited { method, retry_after: Duration::from_secs(30) };
+        says(&unlisted(&pause), State::Skipped, "in 30 s");
+        let scope = ApiError::Refused { method, error: "missing_scope".into(), needed: None };
+        says(&unlisted(&scope), State::Skipped, "missing_scope");
+        says(&channels(&Slack::NoToken(None), "")[0], State::Skipped, "/invite @annalist");
+    }
+
+    #[test]
+    fn silence_is_a_finding_from_the_first_day_and_after_a_week() {
+        const NOW_S: i64 = 1_700_000_000;
+        let newest = |ts_s| Newest { ts_s, channels: 3 };
+        says(&arrived(newest(None), 0, NOW_S), State::Finding, "Event Subscriptions");
+        says(&arrived(newest(None), 2, NOW_S), State::Ok, "2 events to be stored");
+        says(&arrived(newest(Some(NOW_S - 60)), 0, NOW_S), State::Ok, "in 3 channels is 60 s old");
+        says(&arrived(newest(Some(NOW_S + 60)), 0, NOW_S), State::Ok, "0 s old");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S)), 0, NOW_S), State::Ok, "7 d");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 0, NOW_S), State::Finding, "Retry");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 9, NOW_S), State::Ok, "7 d");
+    }
+}

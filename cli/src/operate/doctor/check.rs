@@ -1,0 +1,59 @@
+//! What a look at one thing comes to.
+
+use serde::Serialize;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    /// Its name, for scripts.
+    pub(super) check: &'static str,
+    pub(super) state: State,
+    /// What was found, in one line.
+    pub(super) says: String,
+    /// What to do about a finding.
+    pub(super) next: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    /// It is as it should be.
+    Ok,
+    /// Somebody has to do something.
+    Finding,
+    /// It could not be looked at, or there is nothing to look at.
+    Skipped,
+}
+
+impl State {
+    /// As people and scripts read it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Finding => "finding",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl Check {
+    pub(super) fn ok(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, state: State::Ok, says: says.into(), next: None }
+    }
+
+    pub(super) fn skipped(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, state: State::Skipped, says: says.into(), next: None }
+    }
+
+    pub(super) fn finding(check: &'static str, says: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, state: State::Finding, says: says.into(), next: Some(next.into()) }
+    }
+}
+
+/// `1 job`, `2 jobs`.
+pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
+}

@@ -1,0 +1,173 @@
+//! Everything the judgements are made of. No secret is among it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use shared::clock::Clock;
+use shared::config::backend::BackendKind;
+use shared::embedded::condition::{Folder, Integrity};
+use shared::probe::Failure;
+use shared::slack::ids::TeamId;
+use shared::slack::signature::SigningSecrets;
+use shared::slack::web::check::{Bot, Times};
+use shared::slack::web::{ApiError, TokenKind};
+
+use super::{DoctorArgs, kept, own_side, slack_side};
+use crate::operate::status::Status;
+
+/// What was found out.
+pub(super) struct Facts {
+    /// The flag that leads another command to the same archive.
+    pub(super) place: String,
+    /// Whether it is on AWS.
+    pub(super) on_aws: bool,
+    /// The signing secret, if one is set, or why it cannot be used.
+    pub(super) secret: Result<Option<Secret>, String>,
+    pub(super) slack: Slack,
+    pub(super) ingest: Ingest,
+    pub(super) request_url: RequestUrl,
+    pub(super) folder: Option<Result<Folder, String>>,
+    pub(super) archive: Result<Kept, Unopened>,
+}
+
+/// Why there is no open backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// There is no archive yet.
+    Missing(String),
+    /// Anything else.
+    Unusable(String),
+}
+
+/// The signing secret, seen from afar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Secret {
+    pub(super) count: usize,
+    /// How many of them do not look as Slack makes them.
+    pub(super) odd: usize,
+}
+
+/// What Slack says.
+pub(super) enum Slack {
+    /// A setting cannot be used.
+    Unusable(String),
+    /// There is no token; Slack tells the time all the same.
+    NoToken(Option<Times>),
+    /// The tokens that Slack was asked about, of so many.
+    Tokens { total: usize, asked: Vec<Token> },
+}
+
+/// A token, and what Slack says of it.
+pub(super) struct Token {
+    pub(super) given_for: Option<TeamId>,
+    pub(super) kind: TokenKind,
+    pub(super) answer: Result<Bot, ApiError>,
+    pub(super) scopes: Option<BTreeSet<String>>,
+    pub(super) times: Option<Times>,
+    /// The public channels, where the token was good enough to ask.
+    pub(super) channels: Option<Result<Channels, ApiError>>,
+}
+
+/// The public channels that are not archived, as Slack lists them on its first page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Channels {
+    pub(super) listed: usize,
+    pub(super) joined: usize,
+    /// Whether there are more pages.
+    pub(super) more: bool,
+}
+
+/// What answers where `annalist up` should.
+pub(super) struct Ingest {
+    pub(super) address: SocketAddr,
+    pub(super) ready: Result<(), Failure>,
+}
+
+/// What became of a challenge to the Request URL.
+pub(super) enum RequestUrl {
+    /// No URL was given.
+    NotGiven,
+    /// There is no secret to sign with.
+    NoSecret,
+    Asked {
+        url: String,
+        answer: Result<Duration, Failure>,
+    },
+}
+
+/// What the open backend says. Each part may fail alone.
+pub(super) struct Kept {
+    /// By the name of the port.
+    pub(super) ports: Vec<(&'static str, Result<(), String>)>,
+    pub(super) newest: Result<Newest, String>,
+    pub(super) status: Result<Status, String>,
+    /// The same a while later, where the counts lag and something waited.
+    pub(super) later: Option<Result<Status, String>>,
+    /// Whether another process has the folder open; `None` where that cannot be told.
+    pub(super) in_use: Option<bool>,
+    pub(super) gaps: Result<Gaps, String>,
+    /// `None` where there is no database file.
+    pub(super) integrity: Option<Result<Integrity, String>>,
+}
+
+/// The newest message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Newest {
+    /// When it was written.
+    pub(super) ts_s: Option<i64>,
+    /// Channels that were looked at.
+    pub(super) channels: usize,
+}
+
+/// The gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Gaps {
+    pub(super) count: usize,
+    pub(super) newest: Option<Gap>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) from_s: i64,
+    pub(super) reason: String,
+    pub(super) channel: Option<String>,
+}
+
+/// Asks everybody at once: one that does not answer holds up no other.
+pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
+    let secrets = own_side::signing_secrets().await;
+    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.odd() };
+    let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
+    let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
+    let (slack, ingest, request_url, archive) = tokio::join!(
+        slack_side::ask(&args.slack, clock),
+        own_side::ingest(args.listen.listen),
+        own_side::request_url(args.url.as_deref(), signed_with, clock),
+        kept::look(&args.backend),
+    );
+    Facts {
+        place: args.backend.as_typed(),
+        on_aws: match args.backend.backend {
+            BackendKind::Embedded => false,
+            BackendKind::Aws => true,
+        },
+        secret,
+        slack,
+        ingest,
+        request_url,
+        folder: own_side::folder(&args.backend),
+        archive,
+    }
+}
+
+/// Waits no longer than this for an answer.
+pub(super) async fn within<T, E: ToString>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(patience, answer).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer in {} s", patience.as_secs())),
+    }
+}

@@ -1,0 +1,346 @@
+//! Whether what arrives is kept: queues that drain, nothing put aside, no gaps, room, rights and a sound database.
+
+use jiff::Timestamp;
+use shared::embedded::condition::{Folder, Integrity};
+use shared::queue::topology::QueueName;
+
+use super::check::{Check, counted};
+use super::facts::{Facts, Gap, Gaps, Kept};
+use crate::operate::status::{QueueStatus, Status, age};
+
+const BACKLOG: &str = "backlog";
+const QUARANTINE: &str = "quarantine";
+const GAPS: &str = "gaps";
+const DISK: &str = "disk";
+const PERMISSIONS: &str = "permissions";
+const DATABASE: &str = "database";
+
+const GIB: u64 = 1024 * 1024 * 1024;
+
+/// Below it a disk is full soon, however large it is.
+const LEAST_FREE_BYTES: u64 = GIB;
+
+/// Below a twentieth it is full soon as well, where that is not still a lot: pictures and videos come in gigabytes.
+const FREE_PARTS: u64 = 20;
+const ENOUGH_FREE_BYTES: u64 = 20 * GIB;
+
+/// A row is written within milliseconds; what has waited this long is being tried again and again.
+const LONGEST_WAIT_S: u64 = 10 * 60;
+
+/// Files are fetched at 300 a minute, and a first sync may bring a hundred thousand pictures.
+const LONGEST_WAIT_FOR_FILES_S: u64 = 6 * 3_600;
+
+pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+    let mut checks = match &facts.archive {
+        Ok(kept) => {
+            let mut checks = backlog(kept, &facts.place);
+            checks.push(quarantine(&kept.status, &facts.place));
+            checks.push(gaps(&kept.gaps));
+            checks
+        }
+        Err(_) => [BACKLOG, QUARANTINE, GAPS]
+            .map(|check| Check::skipped(check, "there is no archive to look into"))
+            .into(),
+    };
+    match &facts.folder {
+        Some(Ok(folder)) => checks.extend([disk(*folder), permissions(*folder, &facts.place)]),
+        Some(Err(why)) => checks.push(Check::skipped(DISK, why.as_str())),
+        None => {}
+    }
+    if let Ok(Kept { integrity: Some(integrity), .. }) = &facts.archive {
+        checks.push(database(integrity));
+    }
+    checks
+}
+
+fn backlog(kept: &Kept, place: &str) -> Vec<Check> {
+    let status = match &kept.status {
+        Ok(status) => status,
+        Err(why) => {
+            return vec![Check::finding(BACKLOG, why.as_str(), "`annalist status` counts the queues again")];
+        }
+    };
+    let later = kept.later.as_ref().and_then(|later| later.as_ref().ok());
+    let consumed = status.queues.iter().filter(|queue| queue.worker.is_some());
+    let mut checks: Vec<Check> =
+        consumed.filter_map(|queue| stuck(queue, later, kept.in_use, place)).collect();
+    checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
+        Check::finding(
+            BACKLOG,
+            format!("{}: {}", queue.name, counted(queue.dead, "dead letter")),
+            "they move to quarantine while the worker of that queue runs; where they stay, its log says why",
+        )
+    }));
+    if checks.is_empty() {
+        checks.push(Check::ok(BACKLOG, depths(status)));
+    }
+    checks
+}
+
+/// `events 0, channels 0, files 12 (the oldest 40 s)`.
+fn depths(status: &Status) -> String {
+    let depth = |queue: &QueueStatus| {
+        let jobs = queue.waiting + queue.in_flight;
+        match queue.oldest_age_s {
+            Some(oldest_s) if jobs > 0 => format!("{} {jobs} (the oldest {})", queue.name, age(oldest_s)),
+            Some(_) | None => format!("{} {jobs}", queue.name),
+        }
+    };
+    let consumed = status.queues.iter().filter(|queue| queue.worker.is_some());
+    consumed.map(depth).collect::<Vec<_>>().join(", ")
+}
+
+fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, place: &str) -> Option<Check> {
+    let (name, worker) = (queue.name, queue.worker?);
+    let jobs = queue.waiting + queue.in_flight;
+    if jobs == 0 {
+        return None;
+    }
+    let finding = |says: String, next: String| Some(Check::finding(BACKLOG, says, next));
+    if in_use == Some(false) {
+        return finding(
+            format!("{name}: {} on the queue, and nothing runs that would work on it", counted(jobs, "job")),
+            format!("start `annalist up {place}`"),
+        );
+    }
+    let patience_s =
+        if name == QueueName::Files.spec().label { LONGEST_WAIT_FOR_FILES_S } else { LONGEST_WAIT_S };
+    if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > patience_s) {
+        return finding(
+            format!("{name}: {} on the queue, the oldest for {}", counted(jobs, "job"), age(oldest_s)),
+            format!("look into the log of the {worker}: it says what it tries again, and why"),
+        );
+    }
+    let later = later?.queues.iter().find(|later| later.name == name)?;
+    if queue.waiting > 0 && later.waiting >= queue.waiting {
+        return finding(
+            format!(
+                "{name}: {} on the queue, and a minute later {}",
+                counted(queue.waiting, "job"),
+                later.waiting
+            ),
+            format!("see whether a {worker} runs, and what its log says"),
+        );
+    }
+    None
+}
+
+fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
+    match status {
+        Err(why) => Check::skipped(QUARANTINE, why.as_str()),
+        Ok(Status { quarantined: 0, .. }) => Check::ok(QUARANTINE, "empty"),
+        Ok(Status { quarantined, .. }) => Check::finding(
+            QUARANTINE,
+            format!("{} could not be stored, and put aside", counted(*quarantined, "job")),
+            format!("`annalist quarantine list {place}` says why; replay or drop them"),
+        ),
+    }
+}
+
+fn gaps(gaps: &Result<Gaps, String>) -> Check {
+    match gaps {
+        Err(why) => Check::skipped(GAPS, why.as_str()),
+        Ok(Gaps { newest: None, count: 0 }) => Check::ok(GAPS, "none that Slack has told of"),
+        Ok(Gaps { newest, count }) => {
+            let (from, why, next) = newest.as_ref().map_or_else(
+                || (String::new(), "they name no time", "look at `annalist status`"),
+                |newest| (since(newest), meaning(newest), remedy(newest)),
+            );
+            let times = counted(*count, "time");
+            Check::finding(
+                GAPS,
+                format!("{times} in which events may be missing, the newest{from}: {why}"),
+                next,
+            )
+        }
+    }
+}
+
+fn since(gap: &Gap) -> String {
+    let from = Timestamp::from_second(gap.from_s).map(|from| from.strftime(" from %F %R UTC").to_string());
+    let channel = gap.channel.as_ref().map(|channel| format!(" in {channel}")).unwrap_or_default();
+    format!("{}{channel}", from.unwrap_or_default())
+}
+
+fn meaning(gap: &Gap) -> &'static str {
+    match gap.reason.as_str() {
+        "rate_limited" => "Slack had more than 30,000 events for an hour and dropped those of that minute",
+        "left" => "the app was removed from the channel",
+        "revoked" => "the app was uninstalled, or its token revoked",
+        _ => "Slack delivered nothing",
+    }
+}
+
+fn remedy(gap: &Gap) -> &'static str {
+    match gap.reason.as_str() {
+        "left" => {
+            "invite the app again in that channel: /invite @annalist; what was written meanwhile is only in Slack"
+        }
+        "revoked" => "install the app again at api.slack.com/apps > your app > Install App, if it is not",
+        _ => "nothing brings it back by itself: look into Slack for what was written then",
+    }
+}
+
+fn disk(folder: Folder) -> Check {
+    let Folder { free_bytes, total_bytes, .. } = folder;
+    let percent = u128::from(free_bytes) * 100 / u128::from(total_bytes.max(1));
+    let says = format!("{} free, {percent} % of the filesystem", size(free_bytes));
+    let little = free_bytes < total_bytes / FREE_PARTS && free_bytes < ENOUGH_FREE_BYTES;
+    if free_bytes < LEAST_FREE_BYTES || little {
+        let next = "make room, or move the data folder to a larger disk while annalist is stopped: on a full one no event \
+                    is taken";
+        return Check::finding(DISK, says, next);
+    }
+    Check::ok(DISK, says)
+}
+
+fn size(bytes: u64) -> String {
+    if bytes >= GIB { format!("{} GiB", bytes / GIB) } else { format!("{} MiB", bytes / (1024 * 1024)) }
+}
+
+fn permissions(folder: Folder, place: &str) -> Check {
+    let mode = folder.mode;
+    if mode & 0o077 == 0 {
+        return Check::ok(PERMISSIONS, format!("only their owner may enter the data folder ({mode:04o})"));
+    }
+    let path = place.strip_prefix("--data ").unwrap_or(place);
+    Check::finding(
+        PERMISSIONS,
+        format!("others on this machine may look into the data folder ({mode:04o})"),
+        format!("chmod 700 {path}"),
+    )
+}
+
+fn database(integrity: &Result<Integrity, String>) -> Check {
+    match integrity {
+        Ok(Integrity::Sound) => Check::ok(DATABASE, "sound"),
+        Ok(Integrity::Unfinished) => Check::skipped(
+            DATABASE,
+            "too large to be looked through now: `sqlite3 annalist.db 'PRAGMA quick_check'` does it in its own time",
+        ),
+        Ok(Integrity::Damaged(complaint)) => Check::finding(
+            DATABASE,
+            format!("damaged: {complaint}"),
+            "stop annalist, copy the data folder away, and put the last good copy in its place; then look for the disk's fault",
+        ),
+        Err(why) => Check::skipped(DATABASE, why.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+
+    fn says(check: &Check, state: State, expected: &str) {
+        assert_eq!(check.state, state, "{check:?}");
+        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
+        assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
+    }
+
+    fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
+        QueueStatus { name, waiting, in_flight: 0, oldest_age_s, dead: 0, worker: Some("worker") }
+    }
+
+    fn status(queues: Vec<QueueStatus>) -> Status {
+        Status { queues, quarantined: 0, gaps: 0, idle: false }
+    }
+
+    fn kept(queues: Vec<QueueStatus>, later: Option<Vec<QueueStatus>>, in_use: Option<bool>) -> Kept {
+        Kept {
+            ports: Vec::new(),
+            newest: Err(String::new()),
+            status: Ok(status(queues)),
+            later: later.map(|queues| Ok(status(queues))),
+            in_use,
+            gaps: Ok(Gaps::default()),
+            integrity: None,
+        }
+    }
+
+    #[test]
+    fn a_queue_that_nobody_works_on_or_that_does_not_drain_is_a_finding() {
+        let one = |queue: QueueStatus, later: Option<u64>, in_use| {
+            let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
+            backlog(&kept(vec![queue], later, in_use), "--data d").remove(0)
+        };
+        says(&one(queue("events", 0, Some(0)), None, Some(false)), State::Ok, "events 0");
+        says(&one(queue("events", 5, Some(40)), None, Some(true)), State::Ok, "events 5 (the oldest 40 s)");
+        says(
+            &one(queue("events", 5, Some(40)), None, Some(false)),
+            State::Finding,
+            "start `annalist up --data d`",
+        );
+        says(&one(queue("events", 5, Some(601)), None, Some(true)), State::Finding, "log of the worker");
+        says(&one(queue("files", 5, Some(601)), None, Some(true)), State::Ok, "files 5");
+        says(&one(queue("files", 5, Some(21_601)), None, Some(true)), State::Finding, "the oldest for 6 h");
+        says(&one(queue("events", 5, None), Some(5), None), State::Finding, "a minute later 5");
+        says(&one(queue("events", 5, None), Some(4), None), State::Ok, "events 5");
+        says(
+            &one(QueueStatus { dead: 2, ..queue("events", 0, None) }, None, None),
+            State::Finding,
+            "2 dead letters",
+        );
+        // Kept for a worker that does not exist yet.
+        let kept =
+            kept(vec![QueueStatus { worker: None, ..queue("stats", 9, Some(9_999)) }], None, Some(false));
+        assert_eq!(backlog(&kept, "")[0].state, State::Ok);
+    }
+
+    #[test]
+    fn what_is_put_aside_is_a_finding() {
+        let put_aside = |quarantined| Ok(Status { quarantined, ..status(Vec::new()) });
+        says(&quarantine(&put_aside(0), ""), State::Ok, "empty");
+        says(&quarantine(&put_aside(3), "--data d"), State::Finding, "`annalist quarantine list --data d`");
+        says(&quarantine(&Err("no answer".into()), ""), State::Skipped, "no answer");
+    }
+
+    #[test]
+    fn a_gap_says_since_when_and_what_it_means() {
+        let of = |reason: &str, channel: Option<&str>| {
+            let newest =
+                Gap { from_s: 1_700_000_000, reason: reason.into(), channel: channel.map(str::to_owned) };
+            gaps(&Ok(Gaps { count: 2, newest: Some(newest) }))
+        };
+        says(&gaps(&Ok(Gaps::default())), State::Ok, "none");
+        says(&of("rate_limited", None), State::Finding, "2 times");
+        says(
+            &of("rate_limited", None),
+            State::Finding,
+            "from 2023-11-14 22:13 UTC: Slack had more than 30,000",
+        );
+        says(&of("left", Some("C1")), State::Finding, "in C1: the app was removed");
+        says(&of("revoked", None), State::Finding, "Install App");
+        says(&of("anything", None), State::Finding, "nothing brings it back");
+        says(&gaps(&Err("no answer".into())), State::Skipped, "no answer");
+    }
+
+    #[test]
+    fn little_room_is_a_finding_on_small_disks_and_on_large_ones() {
+        let of = |free_bytes, total_bytes| disk(Folder { free_bytes, total_bytes, mode: 0o700 });
+        says(&of(GIB, 8 * GIB), State::Ok, "1 GiB free, 12 %");
+        says(&of(GIB - 1, 8 * GIB), State::Finding, "1023 MiB free");
+        says(&of(5 * GIB, 100 * GIB), State::Ok, "5 %");
+        says(&of(5 * GIB - 1, 100 * GIB), State::Finding, "make room");
+        says(&of(40 * GIB, 4_000 * GIB), State::Ok, "40 GiB free, 1 %");
+        says(&of(0, 0), State::Finding, "0 MiB");
+    }
+
+    #[test]
+    fn others_must_not_look_into_the_folder() {
+        let of = |mode| permissions(Folder { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
+        says(&of(0o700), State::Ok, "0700");
+        for mode in [0o755, 0o710, 0o704] {
+            says(&of(mode), State::Finding, "chmod 700 /d");
+        }
+    }
+
+    #[test]
+    fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
+        says(&database(&Ok(Integrity::Sound)), State::Ok, "sound");
+        says(&database(&Ok(Integrity::Damaged("page 9".into()))), State::Finding, "page 9");
+        says(&database(&Ok(Integrity::Unfinished)), State::Skipped, "quick_check");
+        says(&database(&Err("locked".into())), State::Skipped, "locked");
+    }
+}

@@ -1,0 +1,199 @@
+//! What the backend is asked. Nothing is made and nothing is changed.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use shared::clock::SystemClock;
+use shared::config::backend::{Backend, BackendArgs, BackendError};
+use shared::embedded::OpenError;
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::facts::{Gap, Gaps, Kept, Newest, Unopened, within};
+use crate::operate::status::{self, Status};
+
+/// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// A database of some hundred megabytes is looked through in this time, a larger one is not.
+const INTEGRITY_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Channels whose newest message is asked for: a row each.
+const MAX_CHANNELS: usize = 2_000;
+
+/// So many at once: SQLite has four readers, DynamoDB answers in milliseconds.
+const READS_AT_ONCE: usize = 16;
+
+pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
+    let backend = match timeout(PATIENCE, Backend::open_existing(args, SystemClock::shared())).await {
+        Ok(Ok(backend)) => backend,
+        Ok(Err(BackendError::Embedded(missing @ OpenError::Missing(_)))) => {
+            return Err(Unopened::Missing(missing.to_string()));
+        }
+        Ok(Err(error)) => return Err(Unopened::Unusable(error.to_string())),
+        Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", PATIENCE.as_secs()))),
+    };
+    let kept = look_into(&backend).await;
+    // Whoever cannot write cannot wait for its writes either.
+    drop(timeout(PATIENCE, backend.close()).await);
+    Ok(kept)
+}
+
+async fn look_into(backend: &Backend) -> Kept {
+    let (queue, archive, files) = (backend.queue(), backend.archive(), backend.files());
+    let read = || within(PATIENCE, status::read(&*queue, &*archive));
+    let ports = vec![
+        ("queue", within(PATIENCE, queue.ready()).await),
+        ("archive", within(PATIENCE, archive.ready()).await),
+        ("files", within(PATIENCE, files.ready()).await),
+    ];
+    let status = read().await;
+    let lag = queue.depth_lag();
+    let later = if !lag.is_zero() && status.as_ref().is_ok_and(waits) {
+        // Nobody says how old a message is there: only a second look tells a queue that is worked on from one that is not.
+        if io::stderr().is_terminal() {
+            let lag_s = lag.as_secs();
+            // Nobody is left to be told that there is nobody to be told.
+            drop(writeln!(
+                io::stderr(),
+                "Jobs wait. Their counts may lag, so they are read again in {lag_s} s."
+            ));
+        }
+        tokio::time::sleep(lag).await;
+        Some(read().await)
+    } else {
+        None
+    };
+    Kept {
+        ports,
+        newest: within(PATIENCE, newest_message(Arc::clone(&archive))).await,
+        status,
+        later,
+        in_use: backend.folder().and_then(|folder| folder.is_used_by_others().ok()),
+        gaps: within(PATIENCE, gaps(&*archive)).await,
+        integrity: match backend.folder() {
+            Some(folder) => Some(folder.integrity(INTEGRITY_PATIENCE).await),
+            None => None,
+        },
+    }
+}
+
+/// Whether anything waits for a worker.
+fn waits(status: &Status) -> bool {
+    status.queues.iter().any(|queue| queue.worker.is_some() && queue.waiting > 0)
+}
+
+/// The newest message of every channel that may be kept, and of these the newest: no row says when the last event came,
+/// since writing one with each event would cost as much as the event.
+async fn newest_message(archive: Arc<dyn Archive>) -> Result<Newest, ArchiveError> {
+    let mut partitions = Vec::new();
+    for team in teams(&*archive).await? {
+        let marks = archive.query(&Query::partition(key::public_marks(&team))).await?;
+        let channels = marks.items.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
+        partitions.extend(channels.map(|channel| key::messages(&team, &channel)));
+    }
+    partitions.truncate(MAX_CHANNELS);
+    let channels = partitions.len();
+    let mut newest = None;
+    let mut reads = JoinSet::new();
+    for partition in partitions {
+        if reads.len() == READS_AT_ONCE
+            && let Some(Ok(read)) = reads.join_next().await
+        {
+            newest = newest.max(read?);
+        }
+        let archive = Arc::clone(&archive);
+        reads.spawn(async move {
+            let query = Query { descending: true, limit: 1, ..Query::partition(partition) };
+            let page = archive.query(&query).await?;
+            Ok::<_, ArchiveError>(page.items.first().and_then(|item| seconds(&item.key.timestamp)))
+        });
+    }
+    while let Some(read) = reads.join_next().await {
+        if let Ok(read) = read {
+            newest = newest.max(read?);
+        }
+    }
+    Ok(Newest { ts_s: newest, channels })
+}
+
+async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
+    let rows = query_all(archive, Query::partition(key::TEAMS)).await?;
+    Ok(rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect())
+}
+
+async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
+    let mut found = Gaps::default();
+    for team in teams(archive).await? {
+        let mut query = Query::partition(key::gaps(&team));
+        loop {
+            let page = archive.query(&query).await?;
+            found.count += page.items.len();
+            let newest = page.items.iter().filter_map(gap).max_by_key(|gap| gap.from_s);
+            let known = found.newest.take();
+            found.newest = known.into_iter().chain(newest).max_by_key(|gap| gap.from_s);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn gap(item: &Item) -> Option<Gap> {
+    Some(Gap {
+        from_s: seconds(item.text("from")?)?,
+        reason: item.text("reason")?.to_owned(),
+        channel: item.text("channel_id").map(str::to_owned),
+    })
+}
+
+fn seconds(ts: &str) -> Option<i64> {
+    Some(Ts::parse(ts).ok()?.micros() / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn the_newest_message_of_all_channels_counts() {
+        let fixture = Fixture::open().await;
+        let newest = async || newest_message(fixture.backend.archive()).await.unwrap();
+        assert_eq!(newest().await, Newest { ts_s: None, channels: 0 });
+        for (team, channel, ts) in [
+            ("T1", "C1", "1700000000.000100"),
+            ("T1", "C2", "1700000300.000100"),
+            ("T1", "C2", "1700000200.000100"),
+            ("T2", "C3", "1700000100.000100"),
+        ] {
+            fixture.post(team, channel, ts, "text").await;
+        }
+        assert_eq!(newest().await, Newest { ts_s: Some(1_700_000_300), channels: 3 });
+    }
+
+    #[tokio::test]
+    async fn the_newest_gap_is_the_one_that_began_last() {
+        let fixture = Fixture::open().await;
+        assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
+        fixture.post("T1", "C1", "1700000000.000100", "text").await;
+        fixture.channel_event("T1", "channel_left", "C9", "1700000100.000000").await;
+        fixture.channel_event("T1", "channel_left", "C1", "1700000200.000000").await;
+        let newest = Gap { from_s: 1_700_000_200, reason: "left".into(), channel: Some("C1".into()) };
+        assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps { count: 2, newest: Some(newest) });
+    }
+
+    #[tokio::test]
+    async fn an_archive_that_is_not_there_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(Unopened::Missing(why)) = look(&BackendArgs::embedded(folder.path())).await.err() else {
+            panic!("it is not missing");
+        };
+        assert!(why.contains("holds no archive") && !why.contains('\n'), "{why}");
+    }
+}

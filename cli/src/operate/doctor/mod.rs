@@ -1,0 +1,111 @@
+//! `annalist doctor`: which step of the set-up is missing, and what is the next one.
+//!
+//! * [`facts`] are gathered first, each within a bounded time: [`slack_side`], [`own_side`] and [`kept`] ask.
+//! * [`setup`], [`arrival`] and [`keeping`] judge them: functions of the facts alone.
+//! * [`check`] is what comes of it: a line each, in the order in which an installation is set up.
+
+mod arrival;
+mod check;
+mod facts;
+mod keeping;
+mod kept;
+mod own_side;
+mod setup;
+mod slack_side;
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use shared::clock::{Clock, SystemClock};
+use shared::config::ListenArgs;
+use shared::config::backend::BackendArgs;
+use shared::config::slack::SlackArgs;
+
+use self::check::{Check, State};
+use self::facts::Facts;
+use crate::{manifest, plain};
+
+/// `annalist doctor`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    slack: SlackArgs,
+    /// The Request URL of the Slack app; tried as Slack tries it
+    #[arg(long, value_name = "URL", value_parser = manifest::request_url)]
+    url: Option<String>,
+    /// One JSON object per check
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks at everything that can be seen from here.
+pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let clock = SystemClock;
+    let facts = facts::gather(args, &clock).await;
+    let checks = judged(&facts, clock.now().seconds());
+    for check in &checks {
+        if args.json { plain::json_line(out, check)? } else { line(check, out)? }
+    }
+    let findings: Vec<&Check> = checks.iter().filter(|check| check.state == State::Finding).collect();
+    let Some(first) = findings.first() else {
+        if !args.json {
+            writeln!(out, "\nNothing is missing that can be seen from here.")?;
+        }
+        return Ok(());
+    };
+    // The last line is the one that is read, so the list has to be out before it.
+    out.flush()?;
+    let count = findings.len();
+    let findings = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings; the first") };
+    bail!("{findings}: {}: {}. Next: {}", first.check, first.says, first.next.as_deref().unwrap_or_default())
+}
+
+/// Every check, in the order in which an installation is set up.
+fn judged(facts: &Facts, now_s: i64) -> Vec<Check> {
+    let mut checks = setup::checks(facts);
+    checks.extend(arrival::checks(facts, now_s));
+    checks.extend(keeping::checks(facts));
+    checks
+}
+
+/// `finding  bot-token    … → …`.
+fn line(check: &Check, out: &mut dyn Write) -> io::Result<()> {
+    let Check { check, state, says, next } = check;
+    write!(out, "{:<9}{check:<16}{}", state.word(), plain::line(says))?;
+    match next {
+        Some(next) => writeln!(out, " → {}", plain::line(next)),
+        None => writeln!(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_found_and_what_to_do_and_drives_no_terminal() {
+        let text = |check: &Check| {
+            let mut out = Vec::new();
+            line(check, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(&Check::ok("clock", "it is right")), "ok       clock           it is right\n");
+        let odd = text(&Check::finding("bot-token", "of \u{1b}[2J", "go\non"));
+        assert!(odd.starts_with("finding  bot-token") && odd.ends_with(" → go on\n"), "{odd:?}");
+        assert!(!odd.contains('\u{1b}'), "{odd:?}");
+    }
+
+    #[test]
+    fn the_json_of_a_check_has_four_fields() {
+        let check = Check::finding("gaps", "1 gap", "look");
+        let expected =
+            serde_json::json!({ "check": "gaps", "state": "finding", "says": "1 gap", "next": "look" });
+        assert_eq!(serde_json::to_value(check).unwrap(), expected);
+        let skipped = serde_json::to_value(Check::skipped("gaps", "unread")).unwrap();
+        assert_eq!((&skipped["state"], &skipped["next"]), (&"skipped".into(), &serde_json::Value::Null));
+    }
+}

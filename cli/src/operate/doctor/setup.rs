@@ -1,0 +1,396 @@
+//! Whether everything is set: the signing secret, the tokens and what they may do, the clock, the backend.
+
+use shared::slack::signature::WINDOW_S;
+use shared::slack::web::{ApiError, TokenKind};
+
+use super::check::Check;
+use super::facts::{Facts, Secret, Slack, Token, Unopened};
+use crate::manifest::BOT_SCOPES;
+
+const SECRET: &str = "signing-secret";
+const TOKEN: &str = "bot-token";
+const SCOPES: &str = "scopes";
+const CLOCK: &str = "clock";
+const ARCHIVE: &str = "archive";
+
+/// A tenth of the window in which a signature is taken: what is off by more gets worse until it is noticed.
+const MAX_SKEW_S: u64 = WINDOW_S / 10;
+
+/// Where the token is shown.
+const COPY_TOKEN: &str = "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions \
+                          into SLACK_BOT_TOKEN and start `annalist up` again";
+
+pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+    let runs = facts.ingest.ready.is_ok();
+    let mut checks = vec![secret(&facts.secret, runs)];
+    checks.extend(tokens(&facts.slack, runs));
+    checks.extend(scopes(&facts.slack));
+    checks.push(clock(&facts.slack));
+    checks.extend(archive(facts));
+    checks
+}
+
+fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> Check {
+    match secret {
+        Err(why) => {
+            Check::finding(SECRET, why.as_str(), "correct that setting and start `annalist up` again")
+        }
+        Ok(None) if runs => Check::finding(
+            SECRET,
+            "SLACK_SIGNING_SECRET is not set here, and `annalist up` runs with one",
+            "run `annalist doctor` with the environment that `annalist up` has",
+        ),
+        Ok(None) => Check::finding(
+            SECRET,
+            "SLACK_SIGNING_SECRET is not set",
+            "set it to the Signing Secret from api.slack.com/apps > your app > Basic Information > App Credentials; no \
+             app yet: Create New App > From a manifest, and paste what `annalist manifest --url \
+             https://YOUR-HOST/slack/events` prints",
+        ),
+        Ok(Some(Secret { count, odd })) => {
+            let mut says = if *count == 1 {
+                "one is set".to_owned()
+            } else {
+                "two are set and both are accepted, which is for rotating: leave the old one out when Slack no longer \
+                 signs with it"
+                    .to_owned()
+            };
+            if *odd > 0 {
+                says.push_str(
+                    "; it is not 32 hex digits, as Slack makes them: if requests are refused (401), copy it again",
+                );
+            }
+            Check::ok(SECRET, says)
+        }
+    }
+}
+
+fn tokens(slack: &Slack, runs: bool) -> Vec<Check> {
+    match slack {
+        Slack::Unusable(why) => {
+            vec![Check::finding(TOKEN, why.as_str(), "correct that setting and start `annalist up` again")]
+        }
+        Slack::NoToken(_) => {
+            let next = if runs {
+                format!(
+                    "{COPY_TOKEN}; if it has one already, run `annalist doctor` with the same environment"
+                )
+            } else {
+                format!("{COPY_TOKEN}; it is there once the app is installed (Install App)")
+            };
+            let says = "SLACK_BOT_TOKEN is not set: files are not kept, channels are not joined, and names come only \
+                        as events tell of them";
+            vec![Check::finding(TOKEN, says, next)]
+        }
+        Slack::Tokens { total, asked } => {
+            let mut checks: Vec<Check> = asked.iter().map(token).collect();
+            let left = total.saturating_sub(asked.len());
+            if left > 0 {
+                checks.push(Check::skipped(
+                    TOKEN,
+                    format!("{left} more tokens: Slack was not asked about them"),
+                ));
+            }
+            checks
+        }
+    }
+}
+
+fn token(token: &Token) -> Check {
+    let whose = token.given_for.as_ref().map(|team| format!(" for {team}")).unwrap_or_default();
+    let mistaken = |what: &str| Check::finding(TOKEN, format!("the token{whose} is {what}"), COPY_TOKEN);
+    match token.kind {
+        TokenKind::User => {
+            return mistaken("a user token (xoxp-…), which acts for a person and not for the app");
+        }
+        TokenKind::App => {
+            return mistaken("an app-level token (xapp-…), which may read nothing of a workspace");
+        }
+        TokenKind::Refresh => return mistaken("a refresh token (xoxe-…), which only gets other tokens"),
+        TokenKind::Bot | TokenKind::Other => {}
+    }
+    match &token.answer {
+        Ok(bot) => {
+            let team = bot
+                .team_name
+                .as_ref()
+                .map_or_else(|| bot.team.to_string(), |name| format!("{name} ({})", bot.team));
+            if token.given_for.as_ref().is_some_and(|given_for| *given_for != bot.team) {
+                return Check::finding(
+                    TOKEN,
+                    format!("the token{whose} belongs to {team}"),
+                    "give each workspace its own token",
+                );
+            }
+            let user = bot.user.as_deref().unwrap_or("a bot without a name");
+            Check::ok(TOKEN, format!("accepted: @{user} in {team}"))
+        }
+        Err(error) => refused(error, &whose),
+    }
+}
+
+fn refused(error: &ApiError, whose: &str) -> Check {
+    let finding = |says: &str, next: &str| Check::finding(TOKEN, format!("the token{whose} {says}"), next);
+    match error {
+        ApiError::Refused { error, .. } => match error.as_str() {
+            "invalid_auth" => finding(
+                "is none that Slack knows (invalid_auth): not whole, of a deleted app, or not allowed from this address",
+                COPY_TOKEN,
+            ),
+            "token_revoked" => finding(
+                "was revoked (token_revoked)",
+                "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN to the \
+                 new Bot User OAuth Token",
+            ),
+            "account_inactive" => finding(
+                "is of an app that was removed from the workspace, or of a deleted one (account_inactive)",
+                "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN to the \
+                 new Bot User OAuth Token",
+            ),
+            "token_expired" => finding(
+                "has expired (token_expired): token rotation is on, and cannot be turned off again",
+                "create the app anew from what `annalist manifest` prints, which leaves token rotation off",
+            ),
+            other => finding(&format!("was refused ({other})"), COPY_TOKEN),
+        },
+        ApiError::RateLimited { .. } => Check::skipped(TOKEN, error.to_string()),
+        ApiError::Unreachable { .. } => Check::finding(
+            TOKEN,
+            error.to_string(),
+            "let this machine reach slack.com on port 443; behind a proxy, set HTTPS_PROXY",
+        ),
+        ApiError::Garbled { .. } => Check::finding(
+            TOKEN,
+            error.to_string(),
+            "leave out --slack-api-url (SLACK_API_URL) for Slack itself",
+        ),
+        ApiError::NoToken(_) | ApiError::WrongToken { .. } => {
+            Check::finding(TOKEN, error.to_string(), COPY_TOKEN)
+        }
+    }
+}
+
+fn scopes(slack: &Slack) -> Vec<Check> {
+    let asked = match slack {
+        Slack::Tokens { asked, .. } => asked.as_slice(),
+        Slack::Unusable(_) | Slack::NoToken(_) => &[],
+    };
+    let checks: Vec<Check> = asked.iter().filter(|token| token.answer.is_ok()).map(scopes_of).collect();
+    if checks.is_empty() { vec![Check::skipped(SCOPES, "they are the token's")] } else { checks }
+}
+
+fn scopes_of(token: &Token) -> Check {
+    let Some(scopes) = &token.scopes else {
+        return Check::skipped(SCOPES, "Slack did not say which the token has");
+    };
+    let missing: Vec<String> = BOT_SCOPES
+        .iter()
+        .filter(|(scope, _)| !scopes.contains(*scope))
+        .map(|(scope, purpose)| format!("{scope} ({purpose})"))
+        .collect();
+    if missing.is_empty() {
+        return Check::ok(SCOPES, format!("all {} that the manifest asks for", BOT_SCOPES.len()));
+    }
+    Check::finding(
+        SCOPES,
+        format!("the app lacks {}", missing.join(", ")),
+        "add them at api.slack.com/apps > your app > OAuth & Permissions > Bot Token Scopes, then reinstall the app to \
+         the workspace at the top of that page",
+    )
+}
+
+fn clock(slack: &Slack) -> Check {
+    let times = match slack {
+        Slack::Unusable(_) => None,
+        Slack::NoToken(times) => *times,
+        Slack::Tokens { asked, .. } => asked.iter().find_map(|token| token.times),
+    };
+    let Some(times) = times else { return Check::skipped(CLOCK, "Slack did not say what time it is") };
+    let ahead_s = times.ahead_s();
+    let off_s = ahead_s.unsigned_abs();
+    if off_s <= MAX_SKEW_S {
+        return Check::ok(CLOCK, format!("{off_s} s from Slack's"));
+    }
+    let side = if ahead_s > 0 { "ahead of" } else { "behind" };
+    Check::finding(
+        CLOCK,
+        format!(
+            "this machine's clock is {off_s} s {side} Slack's: from {WINDOW_S} s on, every event is refused"
+        ),
+        "let it be set from the network: `timedatectl set-ntp true`, or chrony",
+    )
+}
+
+fn archive(facts: &Facts) -> Vec<Check> {
+    let place = &facts.place;
+    let kept = match &facts.archive {
+        Ok(kept) => kept,
+        Err(Unopened::Missing(_)) => {
+            return vec![Check::finding(
+                ARCHIVE,
+                format!("there is none yet ({place})"),
+                format!("start `annalist up {place}`, or name the folder that it uses with --data"),
+            )];
+        }
+        Err(Unopened::Unusable(why)) => {
+            return vec![Check::finding(
+                ARCHIVE,
+                why.as_str(),
+                "correct that, then run `annalist doctor` again",
+            )];
+        }
+    };
+    let next = if facts.on_aws {
+        "`annalist provision --dry-run` says what is not there; docs/aws.md says what the role may have to do"
+    } else {
+        "see `disk` below, and the log of `annalist up`"
+    };
+    let failed: Vec<Check> = kept
+        .ports
+        .iter()
+        .filter_map(|(port, ready)| Some(Check::finding(port, ready.as_ref().err()?.as_str(), next)))
+        .collect();
+    if failed.is_empty() {
+        vec![Check::ok(ARCHIVE, format!("queue, archive and files can be used ({place})"))]
+    } else {
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use shared::clock::TimestampMs;
+    use shared::slack::ids::TeamId;
+    use shared::slack::web::Method;
+    use shared::slack::web::check::{Bot, Times};
+
+    use super::super::check::State;
+    use super::*;
+
+    fn bot(team: &str) -> Bot {
+        Bot {
+            team: TeamId::parse(team).unwrap(),
+            team_name: Some("Acme".into()),
+            user: Some("annalist".into()),
+        }
+    }
+
+    fn good() -> Token {
+        let scopes = BOT_SCOPES.iter().map(|(scope, _)| (*scope).to_owned()).collect();
+        Token {
+            given_for: None,
+            kind: TokenKind::Bot,
+            answer: Ok(bot("T1")),
+            scopes: Some(scopes),
+            times: None,
+            channels: None,
+        }
+    }
+
+    fn says(check: &Check, state: State, expected: &[&str]) {
+        assert_eq!(check.state, state, "{check:?}");
+        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
+        for expected in expected {
+            assert!(line.contains(expected), "{expected:?} is not in {line}");
+        }
+        assert!(!line.contains('\n'), "{line}");
+    }
+
+    #[test]
+    fn a_secret_is_set_or_it_is_said_where_it_is_shown() {
+        let of = |count, odd| Ok(Some(Secret { count, odd }));
+        for (facts, runs, state, expected) in [
+            (of(1, 0), true, State::Ok, &["one is set"][..]),
+            (of(2, 0), true, State::Ok, &["two are set", "rotating"]),
+            (of(1, 1), true, State::Ok, &["32 hex digits", "401"]),
+            (Ok(None), false, State::Finding, &["Basic Information", "annalist manifest", "From a manifest"]),
+            (Ok(None), true, State::Finding, &["with the environment"]),
+            (Err("it lists more than two".to_owned()), false, State::Finding, &["more than two"]),
+        ] {
+            says(&secret(&facts, runs), state, expected);
+        }
+    }
+
+    #[test]
+    fn each_way_in_which_a_token_is_no_good_is_told_apart() {
+        let answered = |error: &str| {
+            let (method, error) = (Method::AuthTest, error.to_owned());
+            Token { answer: Err(ApiError::Refused { method, error, needed: None }), ..good() }
+        };
+        let failed = |error| Token { answer: Err(error), ..good() };
+        let kind = |kind| Token { kind, ..good() };
+        let given_for = |team: &str| Token { given_for: Some(TeamId::parse(team).unwrap()), ..good() };
+        let method = Method::AuthTest;
+        for (facts, state, expected) in [
+            (good(), State::Ok, &["@annalist in Acme (T1)"][..]),
+            (kind(TokenKind::Other), State::Ok, &["accepted"]),
+            (given_for("T1"), State::Ok, &["accepted"]),
+            (given_for("T2"), State::Finding, &["for T2 belongs to Acme (T1)", "its own"]),
+            (kind(TokenKind::User), State::Finding, &["xoxp-", "OAuth & Permissions"]),
+            (kind(TokenKind::App), State::Finding, &["xapp-", "OAuth & Permissions"]),
+            (kind(TokenKind::Refresh), State::Finding, &["xoxe-", "OAuth & Permissions"]),
+            (answered("invalid_auth"), State::Finding, &["none that Slack knows", "copy"]),
+            (answered("token_revoked"), State::Finding, &["was revoked", "Install App"]),
+            (answered("account_inactive"), State::Finding, &["removed from the workspace", "Install App"]),
+            (answered("token_expired"), State::Finding, &["expired", "token rotation", "annalist manifest"]),
+            (answered("ekm_access_denied"), State::Finding, &["ekm_access_denied"]),
+            (
+                failed(ApiError::Unreachable { method, why: "no answer in time".into() }),
+                State::Finding,
+                &["no answer in time", "port 443"],
+            ),
+            (failed(ApiError::Garbled { method, why: "odd" }), State::Finding, &["--slack-api-url"]),
+            (
+                failed(ApiError::RateLimited { method, retry_after: std::time::Duration::from_secs(7) }),
+                State::Skipped,
+                &["7 s"],
+            ),
+        ] {
+            says(&token(&facts), state, expected);
+        }
+    }
+
+    #[test]
+    fn without_a_token_it_is_said_what_is_lost_and_of_too_many_how_many_were_left_out() {
+        says(
+            &tokens(&Slack::NoToken(None), false)[0],
+            State::Finding,
+            &["files are not kept", "Install App"],
+        );
+        says(&tokens(&Slack::NoToken(None), true)[0], State::Finding, &["the same environment"]);
+        says(&tokens(&Slack::Unusable("both set".into()), true)[0], State::Finding, &["both set"]);
+        let checks = tokens(&Slack::Tokens { total: 30, asked: vec![good()] }, true);
+        says(&checks[1], State::Skipped, &["29 more tokens"]);
+    }
+
+    #[test]
+    fn missing_scopes_are_listed_exactly_with_what_they_are_for() {
+        let with = |scopes: Option<BTreeSet<String>>| scopes_of(&Token { scopes, ..good() });
+        says(&with(good().scopes), State::Ok, &["all 10"]);
+        says(&with(None), State::Skipped, &["did not say"]);
+        let mut some = good().scopes.unwrap();
+        some.remove("files:read");
+        some.remove("emoji:read");
+        some.insert("chat:write".into());
+        let check = with(Some(some));
+        assert_eq!(check.says, "the app lacks emoji:read (custom emoji), files:read (files)");
+        says(&check, State::Finding, &["Bot Token Scopes", "reinstall the app"]);
+        assert_eq!(scopes(&Slack::NoToken(None))[0].state, State::Skipped);
+    }
+
+    #[test]
+    fn a_clock_may_be_half_a_minute_off() {
+        let at = |now_s: i64| {
+            let now = TimestampMs(now_s * 1000);
+            clock(&Slack::NoToken(Some(Times { slack_s: 10_000, before: now, after: now })))
+        };
+        says(&at(10_030), State::Ok, &["30 s"]);
+        says(&at(9_970), State::Ok, &["30 s"]);
+        says(&at(10_031), State::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
+        says(&at(9_600), State::Finding, &["400 s behind"]);
+        says(&clock(&Slack::NoToken(None)), State::Skipped, &["what time"]);
+    }
+}

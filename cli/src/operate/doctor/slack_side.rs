@@ -1,0 +1,77 @@
+//! What Slack is asked: who each token is, and one page of channels.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use shared::clock::Clock;
+use shared::config::slack::{SlackArgs, web_api};
+use shared::slack::web::check::Checked;
+use shared::slack::web::{ApiError, Method, WebApi};
+
+use super::facts::{Channels, Slack, Token, within};
+
+/// Workspaces that Slack is asked about. A fleet with more of them has its metrics.
+const MAX_TOKENS: usize = 20;
+
+/// Slack's largest page; one call is enough to tell none from some.
+const PARAMETERS: [(&str, &str); 3] =
+    [("types", "public_channel"), ("exclude_archived", "true"), ("limit", "999")];
+
+/// Secrets Manager answers within a second.
+const SECRETS_PATIENCE: Duration = Duration::from_secs(15);
+
+pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
+    let api = match within(SECRETS_PATIENCE, web_api(args)).await {
+        Ok(api) => api,
+        Err(why) => return Slack::Unusable(why),
+    };
+    if !api.has_tokens() {
+        return Slack::NoToken(api.look_without_token(clock).await.times);
+    }
+    let mut asked = Vec::new();
+    for checked in api.check_tokens(MAX_TOKENS, clock).await {
+        let channels = match &checked.look.answer {
+            Ok(_) => Some(channels(&api, &checked).await),
+            Err(_) => None,
+        };
+        let Checked { given_for, kind, look, .. } = checked;
+        asked.push(Token {
+            given_for,
+            kind,
+            answer: look.answer,
+            scopes: look.scopes,
+            times: look.times,
+            channels,
+        });
+    }
+    Slack::Tokens { total: api.token_count(), asked }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    channels: Vec<Listed>,
+    #[serde(default)]
+    response_metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    is_member: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    next_cursor: String,
+}
+
+async fn channels(api: &WebApi, checked: &Checked) -> Result<Channels, ApiError> {
+    let reply = api.call_once(checked, Method::ConversationsList, &PARAMETERS).await?;
+    let page: Page = reply.read()?;
+    Ok(Channels {
+        listed: page.channels.len(),
+        joined: page.channels.iter().filter(|channel| channel.is_member).count(),
+        more: !page.response_metadata.next_cursor.is_empty(),
+    })
+}

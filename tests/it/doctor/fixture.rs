@@ -1,0 +1,121 @@
+//! An installation that a Slack has delivered to, and what the doctor says of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::clock::{Clock, SystemClock};
+use tempfile::TempDir;
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::{FakeSlack, Workspace};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{Outcome, annalist, annalist_with, wait_until_idle};
+use tests::harness::process::{self, SIGNING_SECRET, Server};
+use tokio::process::Command;
+
+pub(super) const TOKEN: &str = "xoxb-1-hidden";
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A Slack, an `annalist up` that it has delivered a message to, and what `doctor` is told of them.
+pub(super) struct Installation {
+    pub(super) slack: FakeSlack,
+    pub(super) data: PathBuf,
+    pub(super) up: Server,
+    _folder: TempDir,
+}
+
+/// What the doctor is to be told instead of what is right.
+#[derive(Default)]
+pub(super) struct Instead<'a> {
+    pub(super) token: Option<&'a str>,
+    pub(super) secret: Option<&'a str>,
+    pub(super) url: Option<&'a str>,
+    pub(super) listen: Option<&'a str>,
+    pub(super) flags: &'a [&'a str],
+}
+
+impl Installation {
+    pub(super) async fn new() -> Self {
+        let slack = FakeSlack::start().await;
+        let manifest: Value = serde_json::from_str(&annalist(&["manifest"]).await.stdout).unwrap();
+        let scopes = manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().iter();
+        let scopes = scopes.map(|scope| scope.as_str().unwrap().to_owned()).collect();
+        slack.set(TOKEN, Workspace { scopes, ..Workspace::of(TEAM, 3, 0) });
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("archive");
+        let up = up(&data, &slack).await;
+        let installation = Self { slack, data, up, _folder: folder };
+        installation.deliver("EvFirst", &installation.message("hello")).await;
+        installation
+    }
+
+    /// A message that is written now.
+    pub(super) fn message(&self, text: &str) -> Value {
+        let ts = format!("{}.000100", SystemClock.now().seconds());
+        json!({ "type": "message", "channel": "C00000", "channel_type": "channel", "user": "U1", "text": text,
+            "ts": ts, "event_ts": ts })
+    }
+
+    pub(super) async fn deliver(&self, id: &str, inner: &Value) {
+        let mut slack = Slack::to(self.up.address, RetryDelays::none());
+        slack.deliver(&event::envelope(TEAM, id, inner)).await.unwrap();
+        wait_until_idle(self.data.as_path(), DEADLINE).await;
+    }
+
+    pub(super) fn data(&self) -> &str {
+        self.data.to_str().unwrap()
+    }
+
+    pub(super) fn request_url(&self) -> String {
+        format!("http://{}/slack/events", self.up.address)
+    }
+
+    pub(super) async fn doctor(&self, instead: Instead<'_>) -> Outcome {
+        self.slack.at(SystemClock.now().seconds());
+        self.doctor_at_this_time(instead).await
+    }
+
+    pub(super) async fn doctor_at_this_time(&self, instead: Instead<'_>) -> Outcome {
+        let (address, url, api) = (self.up.address.to_string(), self.request_url(), self.slack.url());
+        let mut args = vec!["doctor", "--data", self.data(), "--slack-api-url", &api];
+        args.extend(["--listen", instead.listen.unwrap_or(&address), "--url", instead.url.unwrap_or(&url)]);
+        args.extend(instead.flags);
+        let secret = ("SLACK_SIGNING_SECRET", instead.secret.unwrap_or(SIGNING_SECRET));
+        let token = ("SLACK_BOT_TOKEN", instead.token.unwrap_or(TOKEN));
+        let outcome = annalist_with(&args, &[secret, token]).await;
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        for secret in [SIGNING_SECRET, "hidden", "wrong-secret"] {
+            assert!(!said.contains(secret), "a secret was printed: {said}");
+        }
+        outcome
+    }
+
+    /// The doctor finds exactly this and says so at the end as well.
+    pub(super) async fn finds(&self, instead: Instead<'_>, check: &str, says: &[&str]) {
+        assert_finds(&self.doctor(instead).await, check, says);
+    }
+}
+
+pub(super) async fn up(data: &Path, slack: &FakeSlack) -> Server {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--no-join", "--slack-api-url", &slack.url()]);
+    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
+    process::serve(&mut command).await
+}
+
+pub(super) fn findings(outcome: &Outcome) -> Vec<&str> {
+    outcome.stdout.lines().filter(|line| line.starts_with("finding")).collect()
+}
+
+pub(super) fn assert_finds(outcome: &Outcome, check: &str, says: &[&str]) {
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let [line] = findings(outcome)[..] else { panic!("not one finding: {outcome:?}") };
+    assert!(line.starts_with(&format!("finding  {check} ")), "{line}");
+    for expected in says {
+        assert!(line.contains(expected), "{expected:?} is not in {line}");
+    }
+    assert!(line.contains(" → "), "{line}");
+    let last = outcome.stderr.trim_end();
+    assert!(last.starts_with(&format!("annalist: 1 finding: {check}: ")) && !last.contains('\n'), "{last}");
+}
