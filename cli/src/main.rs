@@ -2,14 +2,17 @@
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] shows the archive and cannot change it; [`operate`] shows and mends what is on its way there.
-//! * [`provision`] makes what AWS has to have; [`manifest`] prints what Slack needs to know.
+//! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
+//!   to know, [`packaging`] what shells and `man` do.
 
+mod cloudformation;
 mod composition;
 mod demo;
 #[cfg(test)]
 mod fixture;
 mod manifest;
 mod operate;
+mod packaging;
 mod plain;
 mod provision;
 mod read;
@@ -21,24 +24,31 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use shared::clock::SystemClock;
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
+use operate::backup::BackupArgs;
+use operate::doctor::DoctorArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::quarantine::QuarantineCommand;
+use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
+use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelArgs, MessageArgs, ReadArgs, SnapshotArgs};
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
 
+/// The package's version, with the commit where it is known.
+const VERSION: &str = env!("ANNALIST_VERSION");
+
 /// Keeps a Slack workspace's history for the people who own it
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(version = VERSION, arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(after_help = "New here? `annalist demo` shows everything on a made-up workspace.")]
 struct Cli {
     #[command(subcommand)]
@@ -80,9 +90,25 @@ enum Command {
     Sync(SyncArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
+    /// Say which step of the set-up is missing, and what is the next one
+    #[command(
+        after_help = "Run it where `annalist up` runs, with the same environment. It changes nothing:\n  \
+        annalist doctor --data /var/lib/annalist --url https://slack.example.com/slack/events"
+    )]
+    Doctor(DoctorArgs),
     /// Look at jobs that could not be stored; send them again or drop them
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Write the whole archive into one file, while it is in use
+    #[command(
+        after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
+    )]
+    Backup(BackupArgs),
+    /// Make a data folder from what `annalist backup` wrote
+    #[command(
+        after_help = "Example: annalist restore /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
+    )]
+    Restore(RestoreArgs),
     /// Make the queues, tables and bucket on AWS, or bring them up to date
     #[command(
         after_help = "Needs no --backend. It changes nothing that it did not make, deletes nothing, and may be \
@@ -91,10 +117,23 @@ enum Command {
     )]
     #[command(mut_args(provision::under_its_heading))]
     Provision(provision::ProvisionArgs),
+    /// Print the same, with every part as a Lambda function, as a CloudFormation template
+    #[command(
+        after_help = "Needs no --backend, and asks nothing of AWS. docs/deploy-aws.md says how to deploy it:\n  \
+        ANNALIST_BUCKET=… annalist cloudformation > annalist.json"
+    )]
+    #[command(mut_args(provision::under_its_heading))]
+    Cloudformation(cloudformation::CloudformationArgs),
     /// Print the Slack app manifest
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
         Example: annalist manifest --url https://slack.example.com/slack/events")]
     Manifest(manifest::ManifestArgs),
+    /// Print what makes a shell complete this command
+    #[command(after_help = "Example: annalist completions bash > /etc/bash_completion.d/annalist")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    #[command(after_help = "Examples: annalist man | man -l -; annalist man --dir /usr/local/share/man/man1")]
+    Man(ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -146,19 +185,28 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             on_archive(&args.backend, async |backend| Ok(read::users(&*backend.archive(), &args, out).await?))
         }
         Command::Sync(args) => {
-            let api = config::slack::web_api(&args.slack)?;
+            let runtime = runtime(&mut Builder::new_current_thread())?;
+            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
             on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }
+        Command::Doctor(args) => {
+            runtime(&mut Builder::new_current_thread())?.block_on(operate::doctor::run(&args, out))
+        }
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
         }),
+        Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
+        Command::Restore(args) => operate::restore::run(&args, out),
         Command::Provision(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(provision::run(&args, out))
         }
+        Command::Cloudformation(args) => cloudformation::print(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
+        Command::Completions(args) => packaging::completions(Cli::command(), &args, out),
+        Command::Man(args) => packaging::man(Cli::command(), &args, out),
     }
 }
 
@@ -230,8 +278,6 @@ fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs};
-use shared::config::slack::SlackArgs;
+use shared::config::slack::{JoinArgs, SlackArgs};
 use shared::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
@@ -34,21 +34,22 @@ pub(crate) struct UpArgs {
     slack: SlackArgs,
     #[command(flatten)]
     files: FileArgs,
-    /// Join no public channels: keep those the app is invited to
-    #[arg(long)]
-    no_join: bool,
+    #[command(flatten)]
+    join: JoinArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let secrets = config::signing_secrets()?;
-    let slack = SlackSide {
-        api: config::slack::web_api(&args.slack)?,
-        join: !args.no_join,
-        downloads: (&args.files).into(),
-    };
-    telemetry::init_log(&config::log_filter());
-    crate::runtime(&mut Builder::new_multi_thread())?.block_on(serve(args, secrets, slack, out))
+    crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
+        let secrets = config::signing_secrets().await?;
+        let slack = SlackSide {
+            api: config::slack::web_api(&args.slack).await?,
+            join: !args.join.no_join,
+            downloads: (&args.files).into(),
+        };
+        telemetry::init_log(&config::log_filter());
+        serve(args, secrets, slack, out).await
+    })
 }
 
 async fn serve(
@@ -110,9 +111,9 @@ fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyh
 fn channels_step(slack: &SlackSide) -> &'static str {
     match (slack.api.has_tokens(), slack.join) {
         (true, true) => "It joins every public channel and knows their names (--no-join to refuse).",
-        (true, false) => "Invite the app to the channels to be kept: /invite @Annalist",
+        (true, false) => "Invite the app to the channels to be kept: /invite @annalist",
         (false, _) => {
-            "Invite the app to the channels to be kept: /invite @Annalist\n     \
+            "Invite the app to the channels to be kept: /invite @annalist\n     \
              With SLACK_BOT_TOKEN set it joins public channels itself, and brings in names, people and files."
         }
     }

@@ -1,13 +1,15 @@
 //! Takes Slack's events in: verifies the signature, routes, puts the event on the queue, and only then answers 200.
 //!
 //! * [`router`] is all of it as an [`axum::Router`], which knows nothing of listeners.
-//! * [`serve`] serves a router on a TCP listener.
+//! * [`serve`] serves a router on a TCP listener; `lambda::serve` serves it to Lambda.
 
 mod answer;
 mod body;
 mod counters;
 mod events;
 mod health;
+#[cfg(feature = "aws")]
+pub mod lambda;
 mod limits;
 mod seldom;
 mod server;

@@ -6,6 +6,7 @@
 //! * [`files`]: the third port, for bytes.
 //! * [`directory`]: which channel has which name, for readers.
 //! * [`embedded`]: the ports on one SQLite file; [`aws`]: the ports on SQS, DynamoDB and S3.
+//! * [`probe`]: an installation's own addresses, asked as Slack and a load balancer ask them.
 //! * [`clock`], [`config`], [`telemetry`], [`shutdown`]: the only doors to time, environment, log and signals.
 
 pub mod archive;
@@ -17,6 +18,8 @@ pub mod directory;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod files;
+#[cfg(feature = "web")]
+pub mod probe;
 pub mod queue;
 pub mod rules;
 pub mod shutdown;

@@ -1,7 +1,7 @@
 //! Who may know what, as a test: the table is in `rules`.
 
 mod rules;
-mod source;
+pub(crate) mod source;
 
 use std::fmt::Write as _;
 
@@ -116,6 +116,20 @@ fn there_is_one_tls_stack() {
             "{other}: the SDK's and the others' default features bring a second stack"
         );
     }
+}
+
+#[test]
+fn the_parts_for_lambda_hold_no_sqlite() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--package", "ingest", "--package", "workers"])
+        .args(["--no-default-features", "--features", "ingest/aws,workers/aws"])
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    assert!(tree.contains("lambda_http") && tree.contains("aws-sdk-sqs"), "{tree}");
+    assert!(!tree.contains("sqlite"), "{tree}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use shared::aws::permissions;
 use shared::queue::topology;
 use shared::telemetry::metrics;
 
@@ -19,4 +20,9 @@ fn the_readme_shows_the_topology() {
 #[test]
 fn every_metric_is_documented() {
     assert_shows("docs/metrics.md", &metrics::markdown_table());
+}
+
+#[test]
+fn what_the_parts_may_do_on_aws_is_documented() {
+    assert_shows("docs/aws.md", &permissions::markdown_table());
 }

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod aws;
+mod backup;
 mod channel_indexer;
 mod commands;
 mod conformance;
@@ -10,11 +11,16 @@ mod convergence;
 mod crash;
 mod deliveries;
 mod demo;
+mod deploy;
 mod directory;
 mod docs;
+mod doctor;
 mod file_downloader;
+mod lambda;
 mod message_writer;
+mod packaging;
 mod processes;
 mod queue_model;
 mod runtime;
+mod versions;
 mod web_api;

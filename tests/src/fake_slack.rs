@@ -31,6 +31,8 @@ pub struct Workspace {
     pub emoji: Value,
     /// Channels that were joined.
     pub joined: BTreeSet<String>,
+    /// What its token may do; where it is empty, no answer says so.
+    pub scopes: Vec<String>,
 }
 
 /// One call that was made.
@@ -64,6 +66,7 @@ impl Workspace {
             members: Vec::new(),
             emoji: json!({}),
             joined: BTreeSet::new(),
+            scopes: Vec::new(),
         }
     }
 
@@ -230,7 +233,11 @@ impl Respond for Player {
         let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let planned = state.answers.get_mut(&call.method).and_then(VecDeque::pop_front);
         let answer = planned.unwrap_or_else(|| ResponseTemplate::new(200).set_body_json(state.answer(&call)));
-        answer.insert_header("date", date.as_str())
+        let answer = answer.insert_header("date", date.as_str());
+        match state.workspaces.get(&call.token).map(|workspace| workspace.scopes.join(",")) {
+            Some(scopes) if !scopes.is_empty() => answer.insert_header("x-oauth-scopes", scopes.as_str()),
+            Some(_) | None => answer,
+        }
     }
 }
 

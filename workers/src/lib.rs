@@ -8,6 +8,8 @@ pub mod directory;
 mod event_job;
 mod failure;
 pub mod file_downloader;
+#[cfg(feature = "aws")]
+pub mod lambda;
 mod marks;
 pub mod message_writer;
 pub mod process;

@@ -7,8 +7,8 @@ use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::config::{ConfigError, MetricsArgs};
 use shared::telemetry::{self, listener};
-use tokio::sync::watch;
 
+use crate::directory::{Asked, DirectorySync};
 use crate::runtime::{self, Ports, Settings, Worker};
 
 /// The flags of a worker's binary.
@@ -22,22 +22,32 @@ pub struct WorkerArgs {
     pub metrics: MetricsArgs,
 }
 
-/// Runs one worker, made of the ports it takes, until a signal; drains it, and closes the backend.
+/// What a binary runs.
+pub struct Role {
+    /// The worker.
+    pub worker: Arc<dyn Worker>,
+    /// What runs beside it.
+    pub directory: Option<Directory>,
+}
+
+/// The directory of workspaces, brought in beside a worker.
+pub struct Directory {
+    /// The sync.
+    pub sync: DirectorySync,
+    /// What the worker asks to be joined; none where joining is refused.
+    pub asked: Option<Asked>,
+}
+
+/// Runs a role, made of the ports it takes, until a signal; drains it, and closes the backend. Where Lambda started the
+/// process, it serves Lambda instead.
 ///
 /// # Errors
 /// What kept it from starting, in one line that says what to do.
-pub async fn run(args: WorkerArgs, worker: impl FnOnce(&Backend) -> Arc<dyn Worker>) -> anyhow::Result<()> {
-    run_beside(args, |backend, _| (worker(backend), std::future::ready(()))).await
-}
-
-/// The same, with something that runs beside the worker and ends when its shutdown turns.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_beside<B: Future<Output = ()>>(
-    args: WorkerArgs,
-    parts: impl FnOnce(&Backend, watch::Receiver<bool>) -> (Arc<dyn Worker>, B),
-) -> anyhow::Result<()> {
+pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
+    #[cfg(feature = "aws")]
+    if shared::config::lambda::on_lambda() {
+        return crate::lambda::serve(&args.backend, role).await;
+    }
     let shutdown = shared::shutdown::on_signal()?;
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
         let handle = telemetry::metrics::install()?;
@@ -54,10 +64,15 @@ pub async fn run_beside<B: Future<Output = ()>>(
     ports.queue.ready().await?;
     ports.archive.ready().await?;
     backend.files().ready().await?;
-    let (worker, beside) = parts(&backend, shutdown.clone());
+    let Role { worker, directory } = role(&backend);
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
     let settings = Settings::on(&backend);
-    tokio::join!(runtime::run(worker, ports, settings, shutdown), beside);
+    let beside = async {
+        if let Some(Directory { sync, asked }) = directory {
+            sync.run(asked, shutdown.clone()).await;
+        }
+    };
+    tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
     backend.close().await;
     Ok(())
 }

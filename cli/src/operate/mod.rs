@@ -1,6 +1,12 @@
 //! What people look at and mend while the archive runs.
+//!
+//! [`backup`] and [`restore`] agree on [`packing`].
 
+pub(crate) mod backup;
+pub(crate) mod doctor;
 pub(crate) mod files;
+mod packing;
 pub(crate) mod quarantine;
+pub(crate) mod restore;
 pub(crate) mod status;
 pub(crate) mod sync;

@@ -28,23 +28,23 @@ pub(crate) struct StatusArgs {
 /// Everything `status --json` has, under the same names.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
-    queues: Vec<QueueStatus>,
+    pub(crate) queues: Vec<QueueStatus>,
     /// Jobs put aside for a person.
     pub(crate) quarantined: u64,
-    gaps: u64,
+    pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
     pub(crate) idle: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct QueueStatus {
-    name: &'static str,
-    waiting: u64,
-    in_flight: u64,
-    oldest_age_s: Option<u64>,
-    dead: u64,
+pub(crate) struct QueueStatus {
+    pub(crate) name: &'static str,
+    pub(crate) waiting: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) oldest_age_s: Option<u64>,
+    pub(crate) dead: u64,
     #[serde(skip)]
-    worker: Option<&'static str>,
+    pub(crate) worker: Option<&'static str>,
 }
 
 /// Prints the status of everything.
@@ -216,7 +216,8 @@ fn advice(status: &Status) -> Vec<String> {
     advice
 }
 
-fn age(seconds: u64) -> String {
+/// A time as people say it.
+pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),

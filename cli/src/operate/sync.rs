@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use shared::config::backend::Backend;
 use shared::config::backend::BackendArgs;
-use shared::config::slack::SlackArgs;
+use shared::config::slack::{JoinArgs, SlackArgs};
 use shared::slack::web::WebApi;
 use tokio::sync::mpsc;
 use workers::directory::joins::{self, Patience};
@@ -24,9 +24,8 @@ pub(crate) struct SyncArgs {
     pub(crate) backend: BackendArgs,
     #[command(flatten)]
     pub(crate) slack: SlackArgs,
-    /// Join no channels
-    #[arg(long)]
-    no_join: bool,
+    #[command(flatten)]
+    join: JoinArgs,
 }
 
 /// Syncs every workspace there is a token for and says what was found.
@@ -50,7 +49,7 @@ pub(crate) async fn run(
         out.flush()?;
         reports.push(report);
     }
-    if args.no_join {
+    if args.join.no_join {
         not_joined(&reports, out)?;
     } else {
         join(&api, &reports, out).await?;
@@ -134,7 +133,7 @@ async fn join(api: &WebApi, reports: &[Report], out: &mut dyn Write) -> anyhow::
 mod tests {
     use std::collections::BTreeSet;
 
-    use shared::config::slack::SlackArgs;
+    use shared::config::slack::{JoinArgs, SlackArgs};
     use shared::slack::ids::TeamId;
     use shared::slack::web::{ApiUrl, Tokens};
     use workers::directory::SyncError;
@@ -178,8 +177,11 @@ mod tests {
     #[tokio::test]
     async fn without_a_token_it_says_what_to_set() {
         let fixture = Fixture::open().await;
-        let args =
-            SyncArgs { backend: fixture.data(), slack: SlackArgs { slack_api_url: None }, no_join: false };
+        let args = SyncArgs {
+            backend: fixture.data(),
+            slack: SlackArgs { slack_api_url: None },
+            join: JoinArgs::default(),
+        };
         let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();
         assert!(error.contains("SLACK_BOT_TOKEN ") && !error.contains('\n'), "{error}");

@@ -26,7 +26,7 @@ use shared::config::backend::BackendArgs;
 use shared::slack::ids::{TeamId, Ts};
 
 pub(crate) use channels::channels;
-pub(crate) use files::{FileArgs, files};
+pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use messages::messages;
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::channel;

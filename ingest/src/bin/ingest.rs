@@ -1,4 +1,4 @@
-//! Ingest as a process of its own, for a fleet.
+//! Ingest as a process of its own, for a fleet: a server, or a function where Lambda starts it.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::Parser;
 use ingest::{Ingest, Limits, router, serve};
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs, BackendError};
-use shared::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use shared::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
@@ -31,22 +31,36 @@ struct Command {
 #[expect(clippy::print_stderr, reason = "the last word of a binary")]
 async fn main() -> ExitCode {
     let command = Command::parse();
-    let secrets = match config::signing_secrets() {
-        Ok(secrets) => secrets,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
-    telemetry::init_log(&config::log_filter());
-    match run(command, secrets).await {
+    match start(command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
-            let misconfigured = error.downcast_ref().is_some_and(BackendError::is_usage);
+            let misconfigured =
+                error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
             if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+async fn start(command: Command) -> anyhow::Result<()> {
+    let secrets = config::signing_secrets().await?;
+    telemetry::init_log(&config::log_filter());
+    #[cfg(feature = "aws")]
+    if config::lambda::on_lambda() {
+        return as_function(command, secrets).await;
+    }
+    run(command, secrets).await
+}
+
+/// Serves Lambda instead of a port. Whether the queue is there shows with the first event: a function has nobody to tell
+/// at its start, and Slack waits for its first answer.
+#[cfg(feature = "aws")]
+async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
+    let metrics = telemetry::emf::install()?;
+    let clock: SharedClock = SystemClock::shared();
+    let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
+    let router = router(Ingest { queue: backend.queue(), secrets, clock, limits: Limits::default() });
+    ingest::lambda::serve(router, metrics).await.map_err(|error| anyhow!(error))
 }
 
 async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {

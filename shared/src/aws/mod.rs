@@ -1,7 +1,10 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
 //! * [`queue`], [`archive`], [`files`]: one adapter each, constructed alone.
-//! * [`provision`]: makes what they need, from the topology.
+//! * [`provision`]: makes what they need, from the topology; [`template`] prints the same, and every part as a function.
+//! * [`permissions`]: what each part asks of AWS.
+//! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
+//!   configuration only names.
 //! * [`policy`]: how long each kind of call may take and how often it is tried; [`counted`] counts them all.
 //! * [`fault`]: what went wrong, in one line that says what to do.
 
@@ -10,9 +13,12 @@ mod counted;
 mod fault;
 mod files;
 pub mod names;
+pub mod permissions;
 mod policy;
 pub mod provision;
 mod queue;
+pub mod secrets;
+pub mod template;
 
 use std::sync::Arc;
 
@@ -20,7 +26,9 @@ use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_smithy_http_client::tls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 
+pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
 pub use names::{InvalidName, Names};
+pub use queue::handed::{HandedError, deliveries};
 
 /// An account and a region, and what is called how there.
 #[derive(Debug, Clone)]

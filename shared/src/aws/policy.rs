@@ -87,6 +87,16 @@ pub(super) const OBJECTS: Policy = Policy {
     first_backoff: ms(100),
 };
 
+/// A secret, read once at the start: Lambda allows ten seconds for that.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
+pub(super) const SECRETS: Policy = Policy {
+    connect: ms(1_000),
+    attempt: ms(2_000),
+    operation: ms(7_000),
+    attempts: 3,
+    first_backoff: ms(50),
+};
+
 /// Setting up: rare, and a person watches.
 pub(super) const SETUP: Policy = Policy {
     connect: ms(3_000),
@@ -128,6 +138,15 @@ impl Policy {
             .retry_partition(RetryPartition::custom("dynamodb").build())
             .interceptor(Counted);
         aws_sdk_dynamodb::Client::from_conf(config.build())
+    }
+
+    /// A client of Secrets Manager for this kind of call.
+    pub(super) fn secretsmanager(&self, sdk: &SdkConfig) -> aws_sdk_secretsmanager::Client {
+        let config = aws_sdk_secretsmanager::config::Builder::from(sdk)
+            .timeout_config(self.timeouts())
+            .retry_config(self.retries())
+            .interceptor(Counted);
+        aws_sdk_secretsmanager::Client::from_conf(config.build())
     }
 
     /// A client of S3 for this kind of call.

@@ -202,6 +202,17 @@ impl Backend {
         }
     }
 
+    /// The open data folder, where that is the backend: only it has a condition of its own to ask about.
+    #[cfg(feature = "embedded")]
+    #[must_use]
+    pub fn folder(&self) -> Option<&Database> {
+        match &self.0 {
+            Chosen::Embedded(database) => Some(database),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => None,
+        }
+    }
+
     /// Waits until everything is durable and closes the backend.
     pub async fn close(&self) {
         match &self.0 {

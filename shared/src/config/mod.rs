@@ -3,6 +3,8 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+pub mod lambda;
+mod secrets;
 #[cfg(feature = "web")]
 pub mod slack;
 #[cfg(feature = "web")]
@@ -12,13 +14,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use secrecy::SecretString;
-
 use crate::slack::signature::{InvalidSecrets, SigningSecrets};
 
-/// The variable that holds the app's signing secret, or two of them separated by a comma while rotating. It has no
-/// flag: a command line is visible to everyone on the machine.
-pub const SIGNING_SECRET: &str = "SLACK_SIGNING_SECRET";
+pub use secrets::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 
 /// Where the archive is kept.
 #[derive(Debug, Clone, clap::Args)]
@@ -79,24 +77,45 @@ pub const DEFAULT_MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 pub enum ConfigError {
     /// There is no signing secret.
     #[error(
-        "{SIGNING_SECRET} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
-         the app first from the manifest that `annalist manifest` prints"
+        "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
+         the app first from the manifest that `annalist manifest` prints",
+        SIGNING_SECRET.value
     )]
     NoSigningSecret,
     /// The signing secret cannot be used.
     #[error(
-        "{SIGNING_SECRET} cannot be used: {0}; give one secret, or the old and the new one separated by a comma"
+        "{variable} cannot be used: {why}; give one secret, or the old and the new one separated by a comma"
     )]
-    SigningSecret(#[from] InvalidSecrets),
+    SigningSecret {
+        /// What it was set by.
+        variable: &'static str,
+        /// What is wrong with it.
+        why: InvalidSecrets,
+    },
+    /// A secret is set both by its value and by where it is.
+    #[error("{} and {} are both set: keep one of them", .0.value, .0.arn)]
+    SecretTwice(SecretVariable),
+    /// A secret could not be read from where it is.
+    #[error("{variable} cannot be used: {why}")]
+    SecretsManager {
+        /// What names it.
+        variable: &'static str,
+        /// What kept it.
+        why: String,
+    },
     /// The base of Slack's Web API cannot be used.
     #[error("SLACK_API_URL (--slack-api-url) cannot be used: {0}; leave it out for Slack itself")]
     ApiUrl(String),
     /// The bot token cannot be used.
     #[error(
-        "SLACK_BOT_TOKEN cannot be used: {0}; copy the Bot User OAuth Token from your Slack app's OAuth & Permissions \
-         page"
+        "{variable} cannot be used: {why}; copy the Bot User OAuth Token from your Slack app's OAuth & Permissions page"
     )]
-    BotToken(String),
+    BotToken {
+        /// What it was set by.
+        variable: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The file of tokens cannot be used.
     #[error("SLACK_BOT_TOKENS_FILE {} cannot be used: {why}", path.display())]
     BotTokensFile {
@@ -110,6 +129,14 @@ pub enum ConfigError {
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"
     )]
     NotBuilt(backend::BackendKind),
+    /// The command works on a folder, and AWS was chosen.
+    #[error("`annalist {command}` works on a data folder (--data), not on AWS: there, {instead}")]
+    OneMachineOnly {
+        /// The command.
+        command: &'static str,
+        /// What to use on AWS.
+        instead: &'static str,
+    },
     /// There is no bucket.
     #[cfg(feature = "aws")]
     #[error(
@@ -129,17 +156,20 @@ pub enum ConfigError {
     TwoTokens,
 }
 
-/// The signing secrets from the environment.
+/// The signing secrets from the environment, or from where it says they are.
 ///
 /// # Errors
 /// [`ConfigError`] when there is none or it cannot be used.
+pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
+    let found = SIGNING_SECRET.find().await?.ok_or(ConfigError::NoSigningSecret)?;
+    SigningSecrets::parse(&found.secret)
+        .map_err(|why| ConfigError::SigningSecret { variable: found.variable, why })
+}
+
+/// A variable that is set to something.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
-pub fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
-    let list = std::env::var(SIGNING_SECRET).map_err(|_| ConfigError::NoSigningSecret)?;
-    if list.trim().is_empty() {
-        return Err(ConfigError::NoSigningSecret);
-    }
-    Ok(SigningSecrets::parse(&SecretString::from(list))?)
+fn text(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }
 
 /// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …).

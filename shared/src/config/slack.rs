@@ -3,13 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::ConfigError;
+use super::secrets::Found;
 use super::tokens::TokensFile;
-use crate::slack::web::{ApiUrl, Token, Tokens, WebApi};
-
-/// The variable that holds the bot token of one workspace. It has no flag: a command line is visible to everyone on the
-/// machine.
-pub const BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
+use super::{BOT_TOKEN, ConfigError};
+use crate::slack::web::{ApiUrl, Tokens, WebApi};
 
 /// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
 pub const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
@@ -23,14 +20,22 @@ pub struct SlackArgs {
     pub slack_api_url: Option<String>,
 }
 
-/// Slack's Web API with the tokens from the environment. Without any, it can still fetch what needs none.
+/// Whether the app joins channels.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct JoinArgs {
+    /// Join no public channels: keep those the app is invited to
+    #[arg(long, env = "ANNALIST_NO_JOIN")]
+    pub no_join: bool,
+}
+
+/// Slack's Web API with the tokens from the environment, or from where it says they are. Without any, it can still fetch
+/// what needs none.
 ///
 /// # Errors
 /// [`ConfigError`] where a setting cannot be used.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
-pub fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let tokens = tokens(variable(BOT_TOKEN).as_deref(), variable(BOT_TOKENS_FILE).as_deref().map(Path::new))?;
+pub async fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
+    let file = super::text(BOT_TOKENS_FILE);
+    let tokens = tokens(BOT_TOKEN.find().await?.as_ref(), file.as_deref().map(Path::new))?;
     Ok(Arc::new(WebApi::new(api_url(args)?, tokens)))
 }
 
@@ -41,13 +46,12 @@ fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
     }
 }
 
-fn tokens(token: Option<&str>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
+fn tokens(token: Option<&Found>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
     match (token, file) {
         (None, None) => Ok(Tokens::none()),
-        (Some(token), None) => match Token::parse(token) {
-            Ok(token) => Ok(Tokens::one(token)),
-            Err(error) => Err(ConfigError::BotToken(error.to_string())),
-        },
+        (Some(found), None) => {
+            Tokens::read(&found.secret).map_err(|why| ConfigError::BotToken { variable: found.variable, why })
+        }
         (None, Some(path)) => {
             let file = TokensFile::open(path)
                 .map_err(|why| ConfigError::BotTokensFile { path: path.to_owned(), why })?;
@@ -61,6 +65,10 @@ fn tokens(token: Option<&str>, file: Option<&Path>) -> Result<Tokens, ConfigErro
 mod tests {
     use super::*;
 
+    fn found(token: &str) -> Found {
+        Found { variable: BOT_TOKEN.value, secret: token.into() }
+    }
+
     fn url(text: &str) -> Result<ApiUrl, ConfigError> {
         api_url(&SlackArgs { slack_api_url: Some(text.into()) })
     }
@@ -72,8 +80,9 @@ mod tests {
             (url("http://slack.com/").unwrap_err(), "https://"),
             (url("https://user:hidden@slack.com/").unwrap_err(), "password"),
             (url("slack.com/hidden").unwrap_err(), "SLACK_API_URL"),
-            (tokens(Some("xoxb hidden"), None).unwrap_err(), "SLACK_BOT_TOKEN"),
-            (tokens(Some("xoxb-hidden"), Some(missing)).unwrap_err(), "SLACK_BOT_TOKENS_FILE"),
+            (tokens(Some(&found("xoxb hidden")), None).unwrap_err(), "SLACK_BOT_TOKEN"),
+            (tokens(Some(&found(r#"{"T1": "xoxb hidden"}"#)), None).unwrap_err(), "T1"),
+            (tokens(Some(&found("xoxb-hidden")), Some(missing)).unwrap_err(), "SLACK_BOT_TOKENS_FILE"),
             (tokens(None, Some(missing)).unwrap_err(), "/nowhere/tokens.json"),
         ] {
             let line = error.to_string();
@@ -86,6 +95,9 @@ mod tests {
         assert_eq!(url(" ").unwrap(), ApiUrl::default());
         assert_eq!(api_url(&SlackArgs { slack_api_url: None }).unwrap(), ApiUrl::default());
         assert!(!WebApi::new(ApiUrl::default(), tokens(None, None).unwrap()).has_tokens());
-        assert!(WebApi::new(ApiUrl::default(), tokens(Some("xoxb-1"), None).unwrap()).has_tokens());
+        for one_or_several in ["xoxb-1", r#" {"T1": "xoxb-1"}"#] {
+            let tokens = tokens(Some(&found(one_or_several)), None).unwrap();
+            assert!(WebApi::new(ApiUrl::default(), tokens).has_tokens());
+        }
     }
 }

@@ -39,7 +39,11 @@ pub struct QueueSpec {
     pub dedup: &'static str,
     /// How long every message is held back. SQS FIFO has no delay per message.
     pub delay: Duration,
-    /// How long a received message stays invisible. A worker renews it every third of this.
+    /// How long the worker may take where it runs as a Lambda function.
+    pub function_timeout: Duration,
+    /// How long a received message stays invisible to others where the receive does not say. Only Lambda's poller does
+    /// not: AWS asks for six times the function's timeout there.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
     pub visibility_timeout: Duration,
     /// After so many receives a message becomes a dead letter. It counts every receive, also those of a message that
     /// only waited behind another, so it is a far backstop: poison is found by the runtime long before.
@@ -58,7 +62,10 @@ const fn spec(name: QueueName, label: &'static str, group: &'static str, dedup: 
         group,
         dedup,
         delay: Duration::ZERO,
-        visibility_timeout: Duration::from_secs(30),
+        // A batch takes a fraction of a second. What a throttled table makes it wait for longer waits better on the
+        // queue; and a function that crashed holds its messages for six times as long.
+        function_timeout: Duration::from_secs(30),
+        visibility_timeout: Duration::from_secs(6 * 30),
         max_receive_count: 1000,
         consumer: None,
     }
@@ -81,6 +88,9 @@ pub const QUEUES: [QueueSpec; 7] = [
     },
     QueueSpec {
         consumer: Some("file-downloader"),
+        // Lambda's maximum: a file may have a gigabyte.
+        function_timeout: Duration::from_secs(15 * 60),
+        visibility_timeout: Duration::from_secs(6 * 15 * 60),
         ..spec(QueueName::Files, "files", "`team#file`", "kind, team, channel, ts, file, object")
     },
     QueueSpec {
@@ -217,6 +227,13 @@ mod tests {
         for spec in &QUEUES {
             assert_eq!(spec.name.spec().name, spec.name);
             assert_eq!(QueueName::from_label(spec.label), Some(spec.name));
+        }
+    }
+
+    #[test]
+    fn a_message_outlives_six_timeouts_of_its_function() {
+        for spec in &QUEUES {
+            assert!(spec.visibility_timeout >= 6 * spec.function_timeout, "{}", spec.label);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Logs and metrics.
 
+#[cfg(feature = "aws")]
+pub mod emf;
 pub mod listener;
 pub mod metrics;
 

@@ -3,23 +3,23 @@
 use std::path::{Path, PathBuf};
 
 /// One source file of the workspace.
-pub(super) struct SourceFile {
+pub(crate) struct SourceFile {
     /// Its path within the workspace, with `/`.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Its text.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Its code: comments and the insides of strings are blanks, lines are where they were.
-    pub(super) code: String,
+    pub(crate) code: String,
 }
 
 impl SourceFile {
-    pub(super) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { path: path.into(), code: blank_comments_and_strings(&text), text }
     }
 
     /// The code in front of an inline `#[cfg(test)] mod …`; nothing of a file that is such a module.
-    pub(super) fn code_without_tests(&self) -> &str {
+    pub(crate) fn code_without_tests(&self) -> &str {
         if self.path.ends_with("_tests.rs") {
             return "";
         }
@@ -35,12 +35,12 @@ impl SourceFile {
 }
 
 /// The root of the workspace.
-pub(super) fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// The folders of the workspace's packages.
-pub(super) fn members() -> Vec<String> {
+pub(crate) fn members() -> Vec<String> {
     let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
     let list = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
     list.split(',')
@@ -50,7 +50,7 @@ pub(super) fn members() -> Vec<String> {
 }
 
 /// All Rust files of all packages.
-pub(super) fn source_files() -> Vec<SourceFile> {
+pub(crate) fn source_files() -> Vec<SourceFile> {
     let root = workspace();
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> = members().iter().map(|member| root.join(member)).collect();
@@ -74,7 +74,7 @@ pub(super) fn source_files() -> Vec<SourceFile> {
 
 /// Where `pattern` stands in the code as a whole: an identifier is not found within a longer one. A `*` at the end
 /// stands for the rest of an identifier.
-pub(super) fn find<'a>(code: &'a str, pattern: &str) -> Option<(usize, &'a str)> {
+pub(crate) fn find<'a>(code: &'a str, pattern: &str) -> Option<(usize, &'a str)> {
     let (pattern, open_end) = match pattern.strip_suffix('*') {
         Some(start) => (start, true),
         None => (pattern, false),

@@ -1,14 +1,17 @@
 //! Everything that runs on AWS's side of the ports, on whatever stack the harness finds.
 
 mod archive;
+mod cloudformation;
 mod commands;
 mod convergence;
 mod counts;
 mod crash;
+mod doctor;
 mod faults;
 mod files;
 mod fleet;
 mod localstack;
+mod permissions;
 mod provision;
 mod queue;
 mod setup;

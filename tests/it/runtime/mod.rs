@@ -1,6 +1,7 @@
 //! The consumer runtime on virtual time: what it does when jobs fail, crash, hang or come back.
 
 mod fixture;
+mod handed;
 mod permits;
 
 use std::time::Duration;
@@ -182,6 +183,29 @@ async fn a_drain_ends_at_its_deadline() {
     assert!(began.elapsed() <= settings().drain_deadline + Duration::from_millis(100));
     assert!(worker.done().is_empty());
     assert!(!fixture.queue.depth(QueueName::Events.into()).await.unwrap().is_empty(), "it comes back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drain_cuts_off_is_given_back_at_once_and_is_no_crash() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    // The first try fails, so that the second one runs alone, under a mark.
+    let worker = Scripted::new(|job, tries| match (job, tries) {
+        ("a1", 1) => Act::Finish(Outcome::retry("not yet")),
+        ("a1", 2) => Act::Hang(Duration::from_secs(3600)),
+        _ => done(),
+    });
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(2)).await;
+    running.stop().await;
+    let marks =
+        fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).count();
+    assert_eq!(marks, 0);
+    assert_eq!(worker.calls_with("a1").len(), 2);
+    let began = Instant::now();
+    fixture.run_until_idle(&worker).await;
+    assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
+    assert!(began.elapsed() < settings().visibility_timeout / 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

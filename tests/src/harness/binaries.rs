@@ -29,16 +29,41 @@ pub fn binaries() -> &'static Binaries {
     BINARIES.get_or_init(|| {
         let exe = std::env::current_exe().expect("the running program has a path");
         let profile_dir = profile_dir(&exe);
-        build(profile_dir);
-        let binary = |name: &str| profile_dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        Binaries {
+        let both = ["--package", "annalist", "--features", "annalist/aws,ingest/aws,workers/aws"];
+        build(profile_dir, &both);
+        Binaries::in_folder(profile_dir)
+    })
+}
+
+/// Builds the parts as they are deployed to Lambda, without SQLite, in a target directory of their own. There is no
+/// `annalist` among them.
+///
+/// # Panics
+/// As [`binaries`].
+pub fn of_lambda() -> &'static Binaries {
+    static BINARIES: OnceLock<Binaries> = OnceLock::new();
+    BINARIES.get_or_init(|| {
+        let exe = std::env::current_exe().expect("the running program has a path");
+        let profile_dir = profile_dir(&exe);
+        let profile = profile_dir.file_name().expect("a profile's folder has a name");
+        let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
+        let profile_dir = target_dir.join("for-lambda").join(profile);
+        build(&profile_dir, &["--no-default-features", "--features", "ingest/aws,workers/aws"]);
+        Binaries::in_folder(&profile_dir)
+    })
+}
+
+impl Binaries {
+    fn in_folder(folder: &Path) -> Self {
+        let binary = |name: &str| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        Self {
             annalist: binary("annalist"),
             ingest: binary("ingest"),
             message_writer: binary("message-writer"),
             channel_indexer: binary("channel-indexer"),
             file_downloader: binary("file-downloader"),
         }
-    })
+    }
 }
 
 /// `target/debug` of `target/debug/deps/it-1234` and of `target/debug/bench`.
@@ -47,7 +72,7 @@ fn profile_dir(exe: &Path) -> &Path {
     if dir.ends_with("deps") { dir.parent().expect("deps lies in a profile's folder") } else { dir }
 }
 
-fn build(profile_dir: &Path) {
+fn build(profile_dir: &Path, what: &[&str]) {
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(profile) => profile,
@@ -55,19 +80,8 @@ fn build(profile_dir: &Path) {
     let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--bins",
-            "--package",
-            "annalist",
-            "--package",
-            "ingest",
-            "--package",
-            "workers",
-            "--features",
-            "annalist/aws,ingest/aws,workers/aws",
-        ])
+        .args(["build", "--quiet", "--bins", "--package", "ingest", "--package", "workers"])
+        .args(what)
         .args(["--profile", profile])
         .arg("--manifest-path")
         .arg(manifest)

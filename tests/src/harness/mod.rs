@@ -4,11 +4,13 @@
 pub mod binaries;
 pub mod client;
 pub mod command;
+pub mod lambda;
 pub mod load;
 pub mod metered;
 pub mod place;
 pub mod process;
 pub mod procfs;
+pub mod python;
 pub mod scrape;
 pub mod stack;
 pub mod verify;

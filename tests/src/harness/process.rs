@@ -31,6 +31,7 @@ pub struct Process {
     name: String,
     child: Child,
     log: Log,
+    output: Log,
 }
 
 /// A program that listens.
@@ -58,6 +59,18 @@ impl Log {
             lines.push_back(line);
         }
         self.grown.notify_waiters();
+    }
+
+    async fn has(&self, what: &str) {
+        loop {
+            let mut grown = std::pin::pin!(self.grown.notified());
+            // Listening before looking: no line is missed in between.
+            grown.as_mut().enable();
+            if self.text().contains(what) {
+                return;
+            }
+            grown.await;
+        }
     }
 
     fn text(&self) -> String {
@@ -129,6 +142,11 @@ pub async fn serve(command: &mut Command) -> Server {
 }
 
 impl Process {
+    /// Starts a program of which nobody waits to hear that it has started.
+    pub(super) fn start(command: &mut Command) -> Self {
+        Self::spawn_until(command, |_| None::<()>).0
+    }
+
     /// Starts a program; the receiver gets what `wanted` makes of the first line of its log that it knows.
     fn spawn_until<T: Send + 'static>(
         command: &mut Command,
@@ -136,18 +154,28 @@ impl Process {
     ) -> (Self, oneshot::Receiver<T>) {
         let program = command.as_std().get_program().to_owned();
         let name = Path::new(&program).file_name().map_or_else(String::new, lossy);
+        if !command.as_std().get_envs().any(|(name, _)| name == "SLACK_SIGNING_SECRET_ARN") {
+            command.env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
+        }
         let mut child = command
-            .env("SLACK_SIGNING_SECRET", SIGNING_SECRET)
             .env("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")
             .env("ANNALIST_LOG", "info")
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
         let log = Log::default();
         let stderr = child.stderr.take().expect("standard error is piped");
+        let output = Log::default();
+        let mut lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+        let printed = output.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                printed.push(line);
+            }
+        });
         let (found, line) = oneshot::channel();
         let sink = log.clone();
         tokio::spawn(async move {
@@ -164,7 +192,7 @@ impl Process {
                 }
             }
         });
-        (Self { name, child, log }, line)
+        (Self { name, child, log, output }, line)
     }
 
     /// Waits for the line that says it has started.
@@ -203,24 +231,29 @@ impl Process {
         self.log.text()
     }
 
+    /// The latest lines of what it printed.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.output.text()
+    }
+
     /// Waits until its log says this.
     ///
     /// # Panics
     /// Where it does not before the deadline; the message holds its log.
     pub async fn says(&self, what: &str, deadline: Duration) {
-        let said = async {
-            loop {
-                let mut grown = std::pin::pin!(self.log.grown.notified());
-                // Listening before looking: no line is missed in between.
-                grown.as_mut().enable();
-                if self.log().contains(what) {
-                    return;
-                }
-                grown.await;
-            }
-        };
-        if timeout(deadline, said).await.is_err() {
+        if timeout(deadline, self.log.has(what)).await.is_err() {
             panic!("{} does not say {what:?}:\n{}", self.name, self.log());
+        }
+    }
+
+    /// Waits until it has printed this.
+    ///
+    /// # Panics
+    /// As [`Process::says`].
+    pub async fn prints(&self, what: &str, deadline: Duration) {
+        if timeout(deadline, self.output.has(what)).await.is_err() {
+            panic!("{} does not print {what:?}:\n{}\n{}", self.name, self.output(), self.log());
         }
     }
 

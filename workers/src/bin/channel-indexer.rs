@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use shared::config::slack::{self, SlackArgs};
+use shared::config::slack::{self, JoinArgs, SlackArgs};
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::{DirectorySync, Joiner};
-use workers::process::{self, WorkerArgs};
+use workers::process::{self, Directory, Role, WorkerArgs};
 
 /// Keeps the channels' rows, the ChannelIndex and gaps up to date
 #[derive(Parser)]
@@ -17,9 +17,8 @@ struct Command {
     worker: WorkerArgs,
     #[command(flatten)]
     slack: SlackArgs,
-    /// Join no public channels: keep those the app is invited to
-    #[arg(long)]
-    no_join: bool,
+    #[command(flatten)]
+    join: JoinArgs,
 }
 
 #[tokio::main]
@@ -30,12 +29,15 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
-    let web = slack::web_api(&command.slack)?;
-    let (joiner, asked) = if command.no_join { None } else { Some(Joiner::new()) }.unzip();
-    process::run_beside(command.worker, |backend, shutdown| {
+    let web = slack::web_api(&command.slack).await?;
+    let (joiner, asked) = if command.join.no_join { None } else { Some(Joiner::new()) }.unzip();
+    process::run(command.worker, |backend| {
         let archive = || backend.archive();
-        let directory = DirectorySync::new(web, archive(), backend.queue());
-        (Arc::new(ChannelIndexer::new(archive(), joiner)), directory.run(asked, shutdown))
+        let sync = DirectorySync::new(web, archive(), backend.queue());
+        Role {
+            worker: Arc::new(ChannelIndexer::new(archive(), joiner)),
+            directory: Some(Directory { sync, asked }),
+        }
     })
     .await
 }

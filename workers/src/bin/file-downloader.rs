@@ -7,7 +7,7 @@ use clap::Parser;
 use shared::config::FileArgs;
 use shared::config::slack::{self, SlackArgs};
 use workers::file_downloader::{FileDownloader, Settings};
-use workers::process::{self, WorkerArgs};
+use workers::process::{self, Role, WorkerArgs};
 
 /// Downloads the files that are shared in Slack, and keeps them
 #[derive(Parser)]
@@ -29,10 +29,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
-    let web = slack::web_api(&command.slack)?;
+    let web = slack::web_api(&command.slack).await?;
     let settings = Settings::from(&command.files);
     process::run(command.worker, |ports| {
-        Arc::new(FileDownloader::new(ports.archive(), ports.files(), web, settings))
+        let downloader = FileDownloader::new(ports.archive(), ports.files(), web, settings);
+        Role { worker: Arc::new(downloader), directory: None }
     })
     .await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use workers::message_writer::MessageWriter;
-use workers::process::{self, WorkerArgs};
+use workers::process::{self, Role, WorkerArgs};
 
 /// Turns Slack's events on the queue into rows of the archive
 #[derive(Parser)]
@@ -19,8 +19,10 @@ struct Command {
 async fn main() -> ExitCode {
     let command = Command::parse();
     shared::telemetry::init_log(&shared::config::log_filter());
-    let writer =
-        process::run(command.worker, |ports| Arc::new(MessageWriter::new(ports.archive(), ports.queue())))
-            .await;
-    process::exit_code(writer)
+    let ended = process::run(command.worker, |ports| {
+        let writer = MessageWriter::new(ports.archive(), ports.queue());
+        Role { worker: Arc::new(writer), directory: None }
+    })
+    .await;
+    process::exit_code(ended)
 }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use shared::slack::ids::TeamId;
+use shared::slack::web::ApiError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::joiner::Asked;
+use super::joiner::{Asked, Joiner};
 use super::joins::{self, Found, Patience};
 use super::{DirectorySync, Report};
 
@@ -19,6 +20,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(300);
 
 /// How soon a workspace that is new in the file of tokens is seen.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+
+/// Tries in a row before Slack is taken to be out of reach by whoever has not forever.
+const JOIN_TRIES: u32 = 3;
 
 /// Lists of channels to join, one per workspace and sync.
 const MAX_LISTS: usize = 16;
@@ -57,6 +61,40 @@ impl DirectorySync {
             _ = shutdown.wait_for(|shutdown| *shutdown) => {}
             () = working => {}
         }
+    }
+
+    /// Syncs every workspace there is a token for once. With `join`, joins every public channel that the app is not in. May
+    /// be dropped at any point: the next sync completes it.
+    ///
+    /// # Errors
+    /// Where nobody knows which workspace a token belongs to.
+    pub async fn run_once(&self, join: bool) -> Result<(), ApiError> {
+        let (joiner, asked) = Joiner::new();
+        drop(joiner);
+        let (found, lists) = mpsc::channel(MAX_LISTS);
+        let syncing = async {
+            for team in self.api.teams().await? {
+                let report = self.sync(&team).await;
+                if join {
+                    drop(found.send((report.team, report.to_join)).await);
+                }
+            }
+            drop(found);
+            Ok(())
+        };
+        let joining = joins::run(&self.api, asked, lists, Patience::Failures(JOIN_TRIES));
+        tokio::join!(syncing, joining).0
+    }
+
+    /// Joins the channels that were asked for. May be dropped at any point: the next sync joins the rest.
+    pub async fn join(&self, asked: &mut Asked) {
+        let (joiner, waiting) = Joiner::new();
+        while let Ok((team, channel)) = asked.try_recv() {
+            joiner.ask(&team, &channel);
+        }
+        drop(joiner);
+        let (_, no_lists) = mpsc::channel(1);
+        joins::run(&self.api, waiting, no_lists, Patience::Failures(JOIN_TRIES)).await;
     }
 
     async fn sync_forever(&self, to_join: Option<mpsc::Sender<Found>>) {

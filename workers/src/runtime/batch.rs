@@ -10,6 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
 use shared::telemetry::metrics::{WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::attempts::{self, Mark, Marked};
@@ -26,6 +27,8 @@ pub(super) struct Context {
     pub(super) settings: Settings,
     pub(super) backoff: Backoff,
     pub(super) blocked: Mutex<HashSet<GroupId>>,
+    /// Turns when there is no more time: what is not done by then is given back.
+    pub(super) cut: watch::Receiver<bool>,
 }
 
 impl Context {
@@ -59,33 +62,48 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
         worker,
     );
     let running = Running::default();
-    let outcomes = tokio::select! {
-        outcomes = handle(context, &batch, &running) => Some(outcomes),
+    let outcomes = Mutex::new(vec![Outcome::retry("there was no time left"); batch.len()]);
+    let mut cut = context.cut.clone();
+    let in_time = tokio::select! {
+        // Cut before it began, a batch does not begin.
+        biased;
+        Ok(_) = cut.wait_for(|cut| *cut) => true,
         // Dropping the handler is what keeps it from writing for a lease that somebody else may have by now.
-        () = lease.ended() => None,
+        () = lease.ended() => false,
+        () = handle(context, &batch, &running, &outcomes) => true,
     };
-    let held = lease.stop().await;
-    match outcomes {
-        Some(outcomes) if held => conclude(context, &batch, settle(&batch, &outcomes)).await,
-        Some(_) | None => {
-            // Whoever was stopped here has not crashed.
-            for mark in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-                clear(context, &mark).await;
-            }
-            context.count("lease_lost", batch.len());
-            tracing::warn!(
-                worker,
-                jobs = batch.len(),
-                "a batch outlived its lease; its jobs will be delivered again"
-            );
-        }
+    let held = lease.stop().await && in_time;
+    // Whoever was stopped has not crashed; whoever came to an end has taken its mark back.
+    for mark in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        clear(context, &mark).await;
+    }
+    if held {
+        let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        conclude(context, &batch, settle(&batch, &outcomes)).await;
+    } else {
+        context.count("lease_lost", batch.len());
+        tracing::warn!(
+            worker,
+            jobs = batch.len(),
+            "a batch outlived its lease; its jobs will be delivered again"
+        );
     }
     histogram!(WORKER_BATCH_SECONDS, "worker" => worker).record(began.elapsed().as_secs_f64());
 }
 
-/// The outcomes of all jobs. Those that were never received before run together; from the first repeated one on, a
-/// group's jobs run one by one.
-async fn handle(context: &Context, batch: &[Delivery], running: &Running) -> Vec<Outcome> {
+/// What became of each job so far: of those that were not reached in time, nothing.
+type Outcomes = Mutex<Vec<Outcome>>;
+
+fn note(outcomes: &Outcomes, settled: impl IntoIterator<Item = (usize, Outcome)>) {
+    let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    for (place, outcome) in settled {
+        outcomes[place] = outcome;
+    }
+}
+
+/// Does all jobs. Those that were never received before run together; from the first repeated one on, a group's jobs run
+/// one by one.
+async fn handle(context: &Context, batch: &[Delivery], running: &Running, outcomes: &Outcomes) {
     let mut suspects: HashMap<&GroupId, Vec<usize>> = HashMap::new();
     let mut fresh: Vec<usize> = Vec::new();
     for (place, delivery) in batch.iter().enumerate() {
@@ -95,41 +113,30 @@ async fn handle(context: &Context, batch: &[Delivery], running: &Running) -> Vec
             fresh.push(place);
         }
     }
-    let mut outcomes = vec![Outcome::retry("not reached"); batch.len()];
     if suspects.is_empty() {
         // The common case: no copies.
-        return together(context, batch).await;
+        return note(outcomes, together(context, batch).await.into_iter().enumerate());
     }
+    let mut failed: HashSet<&GroupId> = HashSet::new();
     let jobs: Vec<Delivery> = fresh.iter().map(|place| batch[*place].clone()).collect();
     if !jobs.is_empty() {
-        for (place, outcome) in fresh.into_iter().zip(together(context, &jobs).await) {
-            outcomes[place] = outcome;
+        let done = together(context, &jobs).await;
+        // A group whose fresh jobs failed has nothing more to do now.
+        for (place, outcome) in fresh.iter().zip(&done) {
+            if matches!(outcome, Outcome::Retry(_)) {
+                failed.insert(&batch[*place].group);
+            }
         }
+        note(outcomes, fresh.into_iter().zip(done));
     }
-    // A group whose fresh jobs failed has nothing more to do now.
-    let failed: HashSet<&GroupId> = batch
-        .iter()
-        .zip(&outcomes)
-        .enumerate()
-        .filter(|(place, (delivery, outcome))| {
-            let suspect = suspects.get(&delivery.group).is_some_and(|places| places.contains(place));
-            !suspect && matches!(outcome, Outcome::Retry(_))
-        })
-        .map(|(_, (delivery, _))| &delivery.group)
-        .collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (group, places) in suspects {
         if !failed.contains(group) {
             groups.push(places);
         }
     }
-    let one_by_one = groups.into_iter().map(|places| one_by_one(context, batch, places, running));
-    let concluded: Vec<_> =
-        stream::iter(one_by_one).buffer_unordered(context.settings.suspects_at_once).collect().await;
-    for (place, outcome) in concluded.into_iter().flatten() {
-        outcomes[place] = outcome;
-    }
-    outcomes
+    let one_by_one = groups.into_iter().map(|places| one_by_one(context, batch, places, running, outcomes));
+    stream::iter(one_by_one).buffer_unordered(context.settings.suspects_at_once).collect::<()>().await;
 }
 
 /// The jobs of one group from the first repeated one on, up to the first that fails.
@@ -138,17 +145,16 @@ async fn one_by_one(
     batch: &[Delivery],
     places: Vec<usize>,
     running: &Running,
-) -> Vec<(usize, Outcome)> {
-    let mut outcomes = Vec::with_capacity(places.len());
+    outcomes: &Outcomes,
+) {
     for place in places {
         let outcome = alone(context, &batch[place], running).await;
         let stop = matches!(outcome, Outcome::Retry(_));
-        outcomes.push((place, outcome));
+        note(outcomes, [(place, outcome)]);
         if stop {
-            break;
+            return;
         }
     }
-    outcomes
 }
 
 async fn together(context: &Context, jobs: &[Delivery]) -> Vec<Outcome> {

@@ -1,12 +1,14 @@
 //! The loop: receive when a slot is free, hand the batch to a task, drain on shutdown.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use shared::queue::{QueueName, QueueRef, ReceiveRequest};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::backoff::Backoff;
 use super::batch::{self, Context};
@@ -15,6 +17,10 @@ use super::{Ports, Settings, Worker, dead_letters, gauges};
 /// Messages are pressing where a receive brings this share of the most it may: the queue hands out half of what is ready
 /// and leaves the other half to the next receive.
 const PRESSING_SHARE: usize = 4;
+
+/// How long jobs that ran out of time may take to be given back. With the default drain deadline that ends before the 10 s
+/// after which Docker kills.
+const GIVE_BACK: Duration = Duration::from_millis(1_500);
 
 /// Runs a worker until `shutdown` becomes true, then lets its batches finish within the drain deadline.
 pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shutdown: watch::Receiver<bool>) {
@@ -26,7 +32,8 @@ pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shut
     );
 }
 
-async fn consume(
+/// Works until `shutdown` becomes true. Every batch has ended when this returns: in time, or given back.
+pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
     settings: Settings,
@@ -40,9 +47,11 @@ async fn consume(
     };
     let is_messages = worker.queue() == QueueName::Events;
     let slots = Arc::new(Semaphore::new(settings.slots));
+    let (no_more_time, cut) = watch::channel(false);
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
         blocked: Mutex::new(HashSet::new()),
+        cut,
         worker,
         ports,
         settings,
@@ -101,11 +110,16 @@ async fn consume(
         }
         while batches.try_join_next().is_some() {}
     }
-    let finish = async { while batches.join_next().await.is_some() {} };
-    if tokio::time::timeout(context.settings.drain_deadline, finish).await.is_err() {
-        tracing::warn!(
-            worker = context.worker.name(),
-            "batches did not finish in time; their jobs will be delivered again"
-        );
+    let worker = context.worker.name();
+    let mut finish = pin!(async { while batches.join_next().await.is_some() {} });
+    if timeout(context.settings.drain_deadline, &mut finish).await.is_err() {
+        tracing::warn!(worker, "batches did not finish in time; their jobs are given back");
+        no_more_time.send_replace(true);
+        if timeout(GIVE_BACK, finish).await.is_err() {
+            tracing::warn!(
+                worker,
+                "jobs could not be given back in time; they come back when their leases end"
+            );
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Empties a dead-letter queue into quarantine, where people look.
 
-use shared::queue::{QueueRef, ReceiveRequest};
+use metrics::counter;
+use shared::queue::{Delivery, QueueRef, ReceiveRequest};
+use shared::telemetry::metrics::WORKER_JOBS;
 use tokio::sync::watch;
 
 use super::{Ports, Settings};
@@ -35,13 +37,21 @@ pub(super) async fn drain(
                 continue;
             }
         };
-        for delivery in deliveries {
-            let reason = format!("received {} times without success", queue.name.spec().max_receive_count);
-            // What could not be written stays a dead letter and comes back.
-            match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
-                Ok(()) => drop(ports.queue.ack(queue, &[delivery.receipt]).await),
-                Err(error) => tracing::warn!(%queue, %error, "a dead letter could not be put in quarantine"),
+        put_aside(ports, queue, deliveries).await;
+    }
+}
+
+/// Puts dead letters in quarantine. What could not be written stays a dead letter and comes back.
+pub(crate) async fn put_aside(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
+    let reason = format!("received {} times without success", queue.name.spec().max_receive_count);
+    for delivery in deliveries {
+        match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
+            Ok(()) => {
+                let worker = queue.name.spec().consumer.unwrap_or(queue.name.spec().label);
+                counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
+                drop(ports.queue.ack(queue, &[delivery.receipt]).await);
             }
+            Err(error) => tracing::warn!(%queue, %error, "a dead letter could not be put in quarantine"),
         }
     }
 }

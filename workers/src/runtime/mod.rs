@@ -28,7 +28,11 @@ use shared::archive::Archive;
 use shared::clock::SharedClock;
 use shared::queue::{Delivery, Queue, QueueName};
 
+#[cfg(feature = "aws")]
+pub(crate) use consumer::consume;
 pub use consumer::run;
+#[cfg(feature = "aws")]
+pub(crate) use dead_letters::put_aside;
 pub use pressure::Pressure;
 pub use settings::Settings;
 

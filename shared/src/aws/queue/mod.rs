@@ -2,10 +2,12 @@
 //!
 //! * [`send`]: what becomes of a message; [`coalesce`] and [`pending`] make batches of single sends; [`text`] carries
 //!   any text in the characters SQS takes.
-//! * [`receive`], [`settle`]: deliveries, and what becomes of them; [`receipt`] is the proof of one.
+//! * [`receive`], [`settle`]: deliveries, and what becomes of them; [`receipt`] is the proof of one. [`handed`] takes what
+//!   Lambda received instead.
 //! * [`places`]: where each queue is.
 
 mod coalesce;
+pub(super) mod handed;
 mod pending;
 mod places;
 mod receipt;

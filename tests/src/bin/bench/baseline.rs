@@ -30,7 +30,7 @@ struct CommitPerEvent {
 
 /// The ceiling: what HTTP and the signature cost alone.
 pub(crate) async fn serve_bare() -> anyhow::Result<()> {
-    let bare = Bare { secrets: Arc::new(config::signing_secrets()?) };
+    let bare = Bare { secrets: Arc::new(config::signing_secrets().await?) };
     let answer = |State(bare): State<Bare>, headers: HeaderMap, body: Bytes| async move {
         if is_genuine(&bare.secrets, &headers, &body) { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
     };
@@ -40,7 +40,7 @@ pub(crate) async fn serve_bare() -> anyhow::Result<()> {
 /// What an app does at best that stores each event before it answers: one commit per event, on disk before the answer.
 pub(crate) async fn serve_commit_per_event(data: &Path) -> anyhow::Result<()> {
     let state = CommitPerEvent {
-        secrets: Arc::new(config::signing_secrets()?),
+        secrets: Arc::new(config::signing_secrets().await?),
         database: Arc::new(Mutex::new(open(&data.join("messages.db"))?)),
     };
     let answer = |State(state): State<CommitPerEvent>, headers: HeaderMap, body: Bytes| async move {

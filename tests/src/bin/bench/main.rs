@@ -11,6 +11,7 @@ mod drain;
 mod driver;
 mod files;
 mod flat;
+mod lambda;
 mod machine;
 mod observer;
 mod pool;
@@ -83,7 +84,9 @@ enum What {
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
     Aws,
-    /// All of them, but for `aws`
+    /// The parts as Lambda functions: size, start, memory, a batch
+    Lambda,
+    /// All of them, but for `aws` and `lambda`
     All,
     /// The baseline that only checks the signature
     #[command(hide = true)]
@@ -125,6 +128,7 @@ fn main() -> anyhow::Result<()> {
         | What::Files
         | What::Startup
         | What::Aws
+        | What::Lambda
         | What::All => {}
     }
     progress("building the binaries");
@@ -169,6 +173,11 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if matches!(args.what, What::Aws) {
         for section in aws::measure(settings).await? {
+            report.add(section);
+        }
+    }
+    if matches!(args.what, What::Lambda) {
+        for section in lambda::measure().await? {
             report.add(section);
         }
     }

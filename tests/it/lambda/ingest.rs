@@ -1,0 +1,132 @@
+//! Ingest behind a Function URL.
+
+use std::net::TcpListener;
+
+use shared::queue::{Queue, QueueName, ReceiveRequest};
+use tests::corpus::{TEAM, channel_id, event};
+use tests::harness::binaries::binaries;
+use tests::harness::lambda::Function;
+use tests::harness::lambda::payloads::Request;
+use tests::harness::place::Installation;
+
+use super::{DEADLINE, answer, metric_lines, signed, signed_with};
+
+const CHALLENGE: &str = r#"{"token":"x","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
+
+fn posted(number: usize, text: &str) -> String {
+    let ts = tests::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    let message = event::posted(&channel_id(1), &event::message(&ts, "U0001", text));
+    event::envelope(TEAM, &format!("Ev{number}"), &message)
+}
+
+async fn function(installation: &Installation) -> Function {
+    Function::start(&binaries().ingest, installation).await
+}
+
+/// The bodies of what is on the queue of events.
+async fn queued(queue: &dyn Queue) -> Vec<String> {
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 10,
+        visibility_timeout: DEADLINE,
+        wait: std::time::Duration::ZERO,
+    };
+    queue.receive(request).await.unwrap().into_iter().map(|delivery| delivery.body).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_challenge_is_echoed_and_needs_no_queue() {
+    // Nothing is provisioned here.
+    let installation = Installation::new().await.with("ANNALIST_PREFIX", Some("nowhere"));
+    let ingest = function(&installation).await;
+    let echoed = answer(&ingest, &signed(CHALLENGE)).await;
+    assert_eq!(
+        (echoed.status, echoed.body.as_str()),
+        (200, "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
+    );
+    let alive = answer(&ingest, &Request::get("/healthz")).await;
+    assert_eq!(alive.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_on_the_queue_before_the_answer_whatever_form_its_body_comes_in() {
+    let installation = Installation::new().await;
+    let ingest = function(&installation).await;
+    let queue = installation.aws.queue();
+    // Bytes that are no single characters, and those JSON would spell differently.
+    let body = posted(1, "naïve 🦀 \u{2028} \\u00e9 </script>");
+    let stored = answer(&ingest, &signed(&body)).await;
+    assert_eq!((stored.status, stored.body.as_str()), (200, ""));
+    let [job] = &queued(&*queue).await[..] else { panic!("one job") };
+    assert!(job.contains(&body), "the event travels as the bytes Slack signed: {job}");
+
+    let body = posted(2, "as bytes");
+    assert_eq!(answer(&ingest, &signed(&body).as_bytes()).await.status, 200);
+    // The same group is leased, so the count tells.
+    let depth = queue.depth(QueueName::Events.into()).await.unwrap();
+    assert_eq!((depth.waiting, depth.in_flight), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_unsigned_is_answered_and_slack_is_told_not_to_repeat_it() {
+    let installation = Installation::new().await;
+    let ingest = function(&installation).await;
+    let body = posted(1, "forged");
+    let two_signatures = signed(&body).header("x-slack-signature", "v0=00,v0=11");
+    let changed = {
+        let request = signed(&body).payload();
+        let mut request = request;
+        request["body"] = posted(1, "changed on its way").into();
+        request
+    };
+    for payload in [
+        signed_with("another-secret-of-somebody-else-0", &body).payload(),
+        Request::post("/slack/events", &body).payload(),
+        two_signatures.payload(),
+        changed,
+    ] {
+        let refused = ingest.request(&payload).await;
+        assert_eq!(refused.status, 401, "{refused:?}");
+        assert_eq!(refused.headers["x-slack-no-retry"], "1");
+    }
+    assert!(queued(&*installation.aws.queue()).await.is_empty());
+    assert_eq!(answer(&ingest, &signed("not JSON")).await.status, 400);
+    assert_eq!(answer(&ingest, &Request::get("/elsewhere")).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
+    let installation = Installation::new().await;
+    // A port that was free a moment ago: nobody listens.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unreachable = function(&installation.through(&format!("http://{nobody}"))).await;
+    let body = posted(1, "not yet");
+    let failed = answer(&unreachable, &signed(&body)).await;
+    assert_eq!(failed.status, 503, "{failed:?}");
+    assert!(!failed.headers.contains_key("x-slack-no-retry"), "{failed:?}");
+    let ingest = function(&installation).await;
+    let repeated =
+        signed(&body).header("x-slack-retry-num", "1").header("x-slack-retry-reason", "http_error");
+    assert_eq!(answer(&ingest, &repeated).await.status, 200);
+    assert_eq!(queued(&*installation.aws.queue()).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_lines_that_cloudwatch_reads_and_few_of_them() {
+    let installation = Installation::new().await;
+    let ingest = function(&installation).await;
+    for number in 0..100 {
+        assert_eq!(answer(&ingest, &signed(&posted(number, "hello"))).await.status, 200);
+    }
+    ingest.process.prints("annalist_ingest_requests_total", DEADLINE).await;
+    let lines = metric_lines(&ingest);
+    let of_stored: Vec<_> = lines.iter().filter(|line| line["outcome"] == "stored").collect();
+    let counted: u64 =
+        of_stored.iter().filter_map(|line| line["annalist_ingest_requests_total"].as_u64()).sum();
+    assert!((90..=100).contains(&counted), "{lines:?}");
+    assert!(of_stored.len() <= 5, "a line per event would cost as much as the queue: {}", of_stored.len());
+    for line in &lines {
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annalist", "{line}");
+        assert!(line.get("annalist_aws_requests_total").is_none(), "{line}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The parts as Lambda functions: real programs between a Runtime API that is played and an emulated AWS.
+
+mod ingest;
+mod secrets;
+mod workers;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::clock::{Clock, SystemClock};
+use shared::slack::signature::SigningSecrets;
+use tests::harness::client::PATH;
+use tests::harness::lambda::Function;
+use tests::harness::lambda::payloads::{Request, Response};
+use tests::harness::process::SIGNING_SECRET;
+
+/// Nothing here takes longer on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A request as Slack signs it now.
+fn signed(body: &str) -> Request {
+    signed_with(SIGNING_SECRET, body)
+}
+
+fn signed_with(secret: &str, body: &str) -> Request {
+    let secrets = SigningSecrets::parse(&secret.to_owned().into()).unwrap();
+    let timestamp_s = SystemClock.now().seconds();
+    Request::post(PATH, body)
+        .header("X-Slack-Request-Timestamp", &timestamp_s.to_string())
+        .header("X-Slack-Signature", &secrets.sign(timestamp_s, body.as_bytes()))
+}
+
+async fn answer(ingest: &Function, request: &Request) -> Response {
+    ingest.request(&request.payload()).await
+}
+
+/// The lines of CloudWatch's format among what a function printed.
+fn metric_lines(function: &Function) -> Vec<Value> {
+    let printed = function.process.output();
+    printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line} is no JSON")))
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! Workers behind event source mappings.
+
+use serde_json::{Value, json};
+use shared::queue::{QueueName, QueueRef};
+use tests::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
+use tests::fake_files;
+use tests::fake_slack::{self, FakeSlack, Workspace};
+use tests::harness::binaries::binaries;
+use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::lambda::Function;
+use tests::harness::lambda::poller::{Handled, Poller};
+use tests::harness::place::{Installation, Place};
+use tests::harness::verify::assert_messages;
+use tokio::process::Command;
+
+use super::{DEADLINE, answer, metric_lines, signed};
+
+const TOKEN: &str = "xoxb-test";
+
+async fn worker(program: &std::path::Path, place: &Installation, slack: Option<&str>) -> Function {
+    let mut command = Command::new(program);
+    place.lead(&mut command);
+    if let Some(slack) = slack {
+        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
+    }
+    Function::start_command(command).await
+}
+
+async fn deliver(ingest: &Function, body: &str) {
+    assert_eq!(answer(ingest, &signed(body)).await.status, 200);
+}
+
+fn assert_all_done(handled: &[Handled]) {
+    assert!(!handled.is_empty());
+    assert!(handled.iter().all(|handled| handled.failed.is_empty()), "{handled:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_go_through_functions_into_rows_and_files() {
+    let installation = Installation::new().await;
+    let slack = fake_files::slack().await;
+    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let mut model = Model::default();
+    for event in Workload::new(Shape { seed: 5, channels: 4, ..Shape::default() }).take(120) {
+        deliver(&ingest, &event.body).await;
+        model.apply(&event);
+    }
+    let shared = fake_files::shared(&slack, "F0001", "1700000000.000001");
+    deliver(&ingest, &event::envelope(TEAM, "EvFile", &event::posted(&channel_id(900), &shared))).await;
+
+    let writer = worker(&binaries().message_writer, &installation, None).await;
+    assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
+    let api = format!("{}/api/", slack.uri());
+    let downloader = worker(&binaries().file_downloader, &installation, Some(&api)).await;
+    assert_all_done(&Poller::of(&installation, QueueName::Files).await.until_empty(&downloader).await);
+
+    assert_messages(&installation, &model).await;
+    let files = json_lines(&installation, &["files", &channel_id(900)]).await;
+    assert_eq!(files.iter().map(|file| file["state"].clone()).collect::<Vec<_>>(), ["held"]);
+    let jobs: u64 = metric_lines(&writer)
+        .iter()
+        .filter(|line| line["worker"] == "message-writer" && line["outcome"] == "done")
+        .filter_map(|line| line["annalist_worker_jobs_total"].as_u64())
+        .sum();
+    assert_eq!(jobs, 121, "every job is in the metrics");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_stored_is_put_aside_and_said_in_the_metrics() {
+    let installation = Installation::new().await;
+    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let odd = event::posted("not/an id", &event::message("1700000000.000001", "U0001", "odd"));
+    deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
+    let writer = worker(&binaries().message_writer, &installation, None).await;
+    assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
+    assert_eq!(json_lines(&installation, &["quarantine", "list"]).await.len(), 1);
+    // What the alarm of the template looks at: these labels and no other.
+    writer.process.prints("quarantined", DEADLINE).await;
+    let lines = metric_lines(&writer);
+    let quarantined = lines.iter().find(|line| line["outcome"] == "quarantined").unwrap();
+    assert_eq!(quarantined["annalist_worker_jobs_total"], 1);
+    assert_eq!(quarantined["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annalist");
+    let mut dimensions: Vec<&str> = quarantined["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    dimensions.sort_unstable();
+    assert_eq!(dimensions, ["outcome", "worker"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
+    let installation = Installation::new().await;
+    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let posted = |number: i64| {
+        let message = event::message(&tests::corpus::ts(1_700_000_000_000_000 + number), "U0001", "hello");
+        event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel_id(1), &message))
+    };
+    for number in 0..3 {
+        deliver(&ingest, &posted(number)).await;
+    }
+    let broken = installation.with("ANNALIST_TABLE", Some("nowhere-at-all"));
+    let writer = worker(&binaries().message_writer, &broken, None).await;
+    let poller = Poller::of(&installation, QueueName::Events).await;
+    let handled = poller.once(&writer).await;
+    assert_eq!((handled.received, handled.failed.len()), (3, 3));
+
+    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let until = tokio::time::Instant::now() + DEADLINE;
+    let mut done = 0;
+    while done < 3 {
+        // The head backs off for a moment; nobody can be asked for how long.
+        let handled = poller.once(&writer).await;
+        done += handled.received - handled.failed.len();
+        assert!(tokio::time::Instant::now() < until, "{done} of 3 came back");
+    }
+    let rows = json_lines(&installation, &["messages", &channel_id(1)]).await;
+    assert_eq!(rows.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_handed_over_end_in_quarantine() {
+    let installation = Installation::new().await;
+    let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
+    let stack = tests::harness::stack::Stack::shared();
+    let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
+    let url = sqs.get_queue_url().queue_name(&name).send().await.unwrap().queue_url.unwrap();
+    let message = event::posted(&channel_id(1), &event::message("1700000000.000001", "U0001", "dead"));
+    let body = shared::queue::job::encode_event(&event::envelope(TEAM, "Ev1", &message));
+    sqs.send_message()
+        .queue_url(url)
+        .message_body(body)
+        .message_group_id("T1#C1")
+        .message_deduplication_id("1")
+        .send()
+        .await
+        .unwrap();
+    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let dead = QueueRef::dead_letters(QueueName::Events);
+    assert_all_done(&Poller::of(&installation, dead).await.until_empty(&writer).await);
+    let listed = json_lines(&installation, &["quarantine", "list"]).await;
+    assert_eq!(listed.len(), 1);
+    assert!(listed[0]["reason"].as_str().unwrap().contains("without success"), "{listed:?}");
+    // The alarm hears of these too.
+    writer.process.prints("quarantined", DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_a_functions_own_is_refused_whole() {
+    let installation = Installation::new().await;
+    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let record = |arn: &str| {
+        json!({ "Records": [{
+            "messageId": "m", "receiptHandle": "r", "body": "{}", "attributes": {}, "messageAttributes": {},
+            "eventSource": "aws:sqs", "eventSourceARN": arn, "awsRegion": "eu-central-1",
+        }] })
+    };
+    let prefix = installation.aws.names().prefix();
+    for (payload, expected) in [
+        (record("arn:aws:sqs:eu-central-1:1:elsewhere.fifo"), "ANNALIST_PREFIX"),
+        (record(&format!("arn:aws:sqs:eu-central-1:1:{prefix}-files.fifo")), "map events to it"),
+        (json!({}), "brings no messages"),
+        (json!({ "annalist": "sync" }), "does not know"),
+    ] {
+        let error = writer.invoke(&payload, DEADLINE).await.unwrap_err();
+        assert!(error["errorMessage"].as_str().unwrap().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before_the_answer() {
+    let installation = Installation::new().await;
+    let slack = FakeSlack::start().await;
+    let mut workspace = Workspace::new(TEAM);
+    let not_joined = [("is_member", false.into())];
+    workspace.channels = vec![event::with(fake_slack::channel("C0001", "general"), not_joined)];
+    slack.set(TOKEN, workspace);
+    let indexer = worker(&binaries().channel_indexer, &installation, Some(&slack.url())).await;
+    let answered = indexer.invoke(&json!({ "annalist": "sync" }), DEADLINE).await.unwrap();
+    assert_eq!(answered, json!({ "batchItemFailures": [] }));
+    let names = json_lines(&installation, &["channels"]).await;
+    assert_eq!(names.iter().map(|channel| channel["name"].clone()).collect::<Vec<_>>(), ["general"]);
+    assert!(slack.joined(TOKEN) == ["C0001"], "the sync joins what it found");
+
+    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let created = json!({
+        "type": "channel_created", "event_ts": "1700000000.000001",
+        "channel": { "id": "C0002", "name": "new", "created": 1_700_000_000, "creator": "U0001" },
+    });
+    deliver(&ingest, &event::envelope(TEAM, "EvNew", &created)).await;
+    assert_all_done(&Poller::of(&installation, QueueName::Channels).await.until_empty(&indexer).await);
+    let joined = slack.calls().into_iter().filter(|call| call.method == "conversations.join");
+    let channels: Vec<String> = joined.filter_map(|call| call.parameters.get("channel").cloned()).collect();
+    assert_eq!(channels, ["C0001", "C0002"]);
+    let status = annalist_at(&installation, &["channels"]).await;
+    assert!(status.stdout.contains("new"), "{status:?}");
+}

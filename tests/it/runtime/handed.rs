@@ -1,0 +1,198 @@
+//! What a function reports of a batch, on virtual time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use shared::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
+use tokio::time::{Instant, sleep};
+use workers::lambda::work_off;
+use workers::runtime::{Outcome, Ports, Settings, Worker};
+
+use super::fixture::{Act, Fixture, Scripted, done};
+
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// As Lambda's poller receives.
+async fn receive(fixture: &Fixture) -> Vec<Delivery> {
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 10,
+        visibility_timeout: 6 * FUNCTION_TIMEOUT,
+        wait: Duration::ZERO,
+    };
+    fixture.queue.receive(request).await.unwrap()
+}
+
+/// The jobs that the function wants to see again; the others are deleted, as Lambda does.
+async fn invoke(fixture: &Fixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
+    let ports = Ports {
+        queue: Arc::clone(&fixture.queue),
+        archive: Arc::clone(&fixture.archive),
+        clock: Arc::clone(&fixture.clock),
+    };
+    let settings = Settings {
+        visibility_timeout: 6 * FUNCTION_TIMEOUT,
+        drain_deadline: Duration::from_secs(1),
+        seed: 7,
+        ..Settings::default()
+    };
+    let worker = Arc::clone(worker) as Arc<dyn Worker>;
+    let queue = QueueRef::from(QueueName::Events);
+    let until = Instant::now() + FUNCTION_TIMEOUT;
+    let failed = work_off(&worker, &ports, settings, queue, batch.to_vec(), until).await;
+    let done = batch.iter().filter(|delivery| !failed.contains(&delivery.message_id));
+    let receipts: Vec<_> = done.map(|delivery| delivery.receipt.clone()).collect();
+    for acked in fixture.queue.ack(queue, &receipts).await {
+        acked.unwrap();
+    }
+    let name = |message_id| batch.iter().find(|delivery| delivery.message_id == message_id).map(job).unwrap();
+    failed.into_iter().map(name).collect()
+}
+
+/// `a1` of `{"v":1,"event":"a1"}`.
+fn job(delivery: &Delivery) -> String {
+    delivery.body.split('"').rev().nth(1).unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_done_reports_nothing() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "b1", "a2"]).await;
+    let worker = Scripted::new(|_, _| done());
+    let batch = receive(&fixture).await;
+    assert!(invoke(&fixture, &worker, &batch).await.is_empty());
+    assert_eq!(worker.done().len(), 3);
+    assert!(fixture.queue.depth(QueueName::Events.into()).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_brings_back_itself_and_all_behind_it_while_other_groups_go_on() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "b1", "a2", "c1", "a3", "b2"]).await;
+    let worker =
+        Scripted::new(|job, _| if job == "a2" { Act::Finish(Outcome::retry("down")) } else { done() });
+    let batch = receive(&fixture).await;
+    assert_eq!(invoke(&fixture, &worker, &batch).await, ["a2", "a3"]);
+    // The head backs off by itself, long before its lease would end; what is behind it waits for it.
+    let began = Instant::now();
+    let again = loop {
+        let again = receive(&fixture).await;
+        if !again.is_empty() {
+            break again;
+        }
+        sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!(again.iter().map(job).collect::<Vec<_>>(), ["a2", "a3"]);
+    assert!(
+        (Duration::from_millis(100)..Duration::from_secs(2)).contains(&began.elapsed()),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_everybodys_failure_and_then_of_the_one_alone() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "b1"]).await;
+    let worker = Scripted::new(|job, _| if job == "a1" { Act::Panic } else { done() });
+    let batch = receive(&fixture).await;
+    assert_eq!(invoke(&fixture, &worker, &batch).await, ["a1", "b1"]);
+    let again = receive(&fixture).await;
+    assert_eq!(invoke(&fixture, &worker, &again).await, ["a1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn poison_ends_in_quarantine_and_is_reported_as_done() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    let worker = Scripted::new(|job, _| if job == "a1" { Act::Panic } else { done() });
+    let mut invocations = 0;
+    while !fixture.queue.depth(QueueName::Events.into()).await.unwrap().is_empty() {
+        let batch = receive(&fixture).await;
+        if batch.is_empty() {
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        }
+        invoke(&fixture, &worker, &batch).await;
+        invocations += 1;
+    }
+    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "it crashed its handler 3 times".to_owned())]);
+    assert_eq!(worker.done(), ["a2"]);
+    assert_eq!(invocations, 5, "once in company, three times alone, and once for the verdict");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_longer_than_the_function_may_is_given_back_before_it_ends() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2", "b1"]).await;
+    let worker =
+        Scripted::new(|job, _| if job == "b1" { done() } else { Act::Hang(Duration::from_secs(3600)) });
+    let began = Instant::now();
+    let batch = receive(&fixture).await;
+    // They run together, so none of them is known to be done.
+    assert_eq!(invoke(&fixture, &worker, &batch).await, ["a1", "a2", "b1"]);
+    assert!(began.elapsed() < FUNCTION_TIMEOUT + Duration::from_secs(3), "{:?}", began.elapsed());
+    // Longer than the first backoff, and far less than the lease.
+    sleep(Duration::from_secs(2)).await;
+    let again = receive(&fixture).await;
+    // Received again, each group runs alone: the one that can be done is.
+    assert_eq!(invoke(&fixture, &worker, &again).await, ["a1", "a2"]);
+    let marks =
+        fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).count();
+    assert_eq!(marks, 0, "running out of time is no crash");
+}
+
+/// A batch of random groups and a worker that fails at random: what is reported is, in each group, the first failure
+/// and everything after it, and nothing else; what is not reported was done, in order.
+fn report_is_right(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestCaseError> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let fixture = Fixture::new();
+        let mut numbers: HashMap<u8, u32> = HashMap::new();
+        let jobs: Vec<String> = groups
+            .iter()
+            .map(|group| {
+                let number = numbers.entry(*group).or_default();
+                *number += 1;
+                format!("{}{number}", char::from(b'a' + group))
+            })
+            .collect();
+        let names: Vec<&str> = jobs.iter().map(String::as_str).collect();
+        fixture.send(&names).await;
+        let fails: BTreeSet<String> = failing.iter().filter_map(|place| jobs.get(*place).cloned()).collect();
+        let script = fails.clone();
+        let worker = Scripted::new(move |job, _| {
+            if script.contains(job) { Act::Finish(Outcome::retry("at random")) } else { done() }
+        });
+        let batch = receive(&fixture).await;
+        let reported = invoke(&fixture, &worker, &batch).await;
+
+        let mut stopped: BTreeMap<char, bool> = BTreeMap::new();
+        let expected: Vec<String> = batch
+            .iter()
+            .map(job)
+            .filter(|job| {
+                let stopped = stopped.entry(job.chars().next().unwrap()).or_default();
+                *stopped |= fails.contains(job);
+                *stopped
+            })
+            .collect();
+        prop_assert_eq!(&reported, &expected);
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_each_group_the_first_failure_and_all_behind_it_come_again(
+        groups in prop::collection::vec(0_u8..4, 1..=10),
+        failing in prop::collection::btree_set(0_usize..10, 0..4),
+    ) {
+        report_is_right(&groups, &failing)?;
+    }
+}

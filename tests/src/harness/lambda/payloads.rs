@@ -1,0 +1,203 @@
+//! Invocations as AWS documents them, with what changes from one to the next put in.
+//!
+//! * <https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads>
+//! * <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html#example-fifo-queue-message-event>
+
+use std::collections::BTreeMap;
+
+use aws_sdk_sqs::types::Message;
+use serde_json::{Map, Value, json};
+
+/// A request as a Function URL hands it over: names of headers in small letters, several values of one joined by a comma.
+#[derive(Debug, Clone)]
+pub struct Request {
+    method: &'static str,
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: Option<Body>,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Request {
+    /// `POST` with a body of text.
+    #[must_use]
+    pub fn post(path: &str, body: &str) -> Self {
+        let body = Some(Body::Text(body.to_owned()));
+        Self { method: "POST", path: path.to_owned(), headers: BTreeMap::new(), body }
+    }
+
+    /// `GET`.
+    #[must_use]
+    pub fn get(path: &str) -> Self {
+        Self { method: "GET", path: path.to_owned(), headers: BTreeMap::new(), body: None }
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        self
+    }
+
+    /// The same body, handed over as bytes: what Lambda does where the content type is not one of text.
+    #[must_use]
+    pub fn as_bytes(mut self) -> Self {
+        self.body = self.body.map(|body| match body {
+            Body::Text(text) => Body::Bytes(text.into_bytes()),
+            bytes @ Body::Bytes(_) => bytes,
+        });
+        self
+    }
+
+    /// The invocation.
+    #[must_use]
+    pub fn payload(&self) -> Value {
+        let mut headers = self.headers.clone();
+        for (name, value) in [
+            ("host", "abcdefghijklmnop.lambda-url.eu-central-1.on.aws"),
+            ("user-agent", "Slackbot 1.0 (+https://api.slack.com/robots)"),
+            ("x-amzn-tls-version", "TLSv1.3"),
+            ("x-amzn-trace-id", "Root=1-5eb33c07-de25b420912dee103a5db434"),
+            ("x-forwarded-for", "3.94.92.68"),
+            ("x-forwarded-port", "443"),
+            ("x-forwarded-proto", "https"),
+            ("content-type", "application/json"),
+        ] {
+            headers.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+        let (body, is_base64) = match &self.body {
+            None => (None, false),
+            Some(Body::Text(text)) => (Some(text.clone()), false),
+            Some(Body::Bytes(bytes)) => (Some(base64(bytes)), true),
+        };
+        let host = headers["host"].clone();
+        let mut payload = json!({
+            "version": "2.0",
+            "routeKey": "$default",
+            "rawPath": self.path,
+            "rawQueryString": "",
+            "headers": headers,
+            "requestContext": {
+                "accountId": "anonymous",
+                "apiId": "abcdefghijklmnop",
+                "domainName": host,
+                "domainPrefix": "abcdefghijklmnop",
+                "http": {
+                    "method": self.method,
+                    "path": self.path,
+                    "protocol": "HTTP/1.1",
+                    "sourceIp": "3.94.92.68",
+                    "userAgent": "Slackbot 1.0 (+https://api.slack.com/robots)",
+                },
+                "requestId": "e1506fd5-9e7b-434f-bd42-4f8fa224b599",
+                "routeKey": "$default",
+                "stage": "$default",
+                "time": "21/Nov/2026:10:15:30 +0000",
+                "timeEpoch": 1_795_256_130_000_i64,
+            },
+            "isBase64Encoded": is_base64,
+        });
+        if let (Some(body), Value::Object(fields)) = (body, &mut payload) {
+            fields.insert("body".to_owned(), body.into());
+        }
+        payload
+    }
+}
+
+/// What a Function URL makes of a function's answer.
+#[derive(Debug)]
+pub struct Response {
+    /// The status.
+    pub status: u64,
+    /// The headers, their names in small letters.
+    pub headers: Map<String, Value>,
+    /// The body.
+    pub body: String,
+}
+
+impl Response {
+    pub(super) fn read(answer: &Value) -> Self {
+        let status = answer["statusCode"].as_u64().unwrap_or_else(|| panic!("{answer} has no status"));
+        assert_ne!(answer["isBase64Encoded"], true, "{answer} should be text");
+        Self {
+            status,
+            headers: answer["headers"].as_object().cloned().unwrap_or_default(),
+            body: answer["body"].as_str().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Messages as Lambda's poller hands them over.
+#[must_use]
+pub fn sqs(queue_arn: &str, messages: &[Message]) -> Value {
+    let records: Vec<Value> = messages
+        .iter()
+        .map(|message| {
+            let attributes: Map<String, Value> = message
+                .attributes()
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name.as_str().to_owned(), value.as_str().into()))
+                .collect();
+            let own: Map<String, Value> = message
+                .message_attributes()
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| {
+                    let value = json!({
+                        "stringValue": value.string_value(), "binaryValue": null, "stringListValues": [],
+                        "binaryListValues": [], "dataType": value.data_type(),
+                    });
+                    (name.clone(), value)
+                })
+                .collect();
+            json!({
+                "messageId": message.message_id(),
+                "receiptHandle": message.receipt_handle(),
+                "body": message.body(),
+                "attributes": attributes,
+                "messageAttributes": own,
+                "md5OfBody": message.md5_of_body(),
+                "eventSource": "aws:sqs",
+                "eventSourceARN": queue_arn,
+                "awsRegion": "eu-central-1",
+            })
+        })
+        .collect();
+    json!({ "Records": records })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let bits = three
+            .iter()
+            .enumerate()
+            .fold(0_u32, |bits, (place, byte)| bits | u32::from(*byte) << (16 - 8 * place));
+        for place in 0..4 {
+            let sign = ALPHABET[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= three.len() { char::from(sign) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_spelt_as_everywhere() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! An event source mapping: receives, hands over, deletes what was not reported as failed.
+//! <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use serde_json::Value;
+use shared::queue::QueueRef;
+
+use super::{Function, payloads};
+use crate::harness::place::Installation;
+use crate::harness::stack::Stack;
+
+/// The most of one batch from a FIFO queue.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
+const BATCH: i32 = 10;
+
+/// A mapping of one queue.
+pub struct Poller {
+    client: Client,
+    url: String,
+    arn: String,
+    function_timeout: Duration,
+}
+
+/// What became of a batch.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Handled {
+    /// Messages that were handed over.
+    pub received: usize,
+    /// Of them, those that are to come again, in the order of the report.
+    pub failed: Vec<String>,
+}
+
+impl Poller {
+    /// A mapping of a queue of an installation.
+    ///
+    /// # Panics
+    /// Where there is no such queue.
+    pub async fn of(installation: &Installation, queue: impl Into<QueueRef>) -> Self {
+        let queue = queue.into();
+        let stack = Stack::shared();
+        let client = Client::new(&stack.sdk(stack.endpoint()).await);
+        let name = installation.aws.names().queue(queue);
+        let found = client.get_queue_url().queue_name(&name).send().await.expect("the queue exists");
+        let url = found.queue_url.expect("it has an address");
+        let arn = format!("arn:aws:sqs:{}:000000000000:{name}", installation.aws.region());
+        Self { client, url, arn, function_timeout: queue.name.spec().function_timeout }
+    }
+
+    /// Receives once and hands it over, if there is anything.
+    ///
+    /// # Panics
+    /// Where the function reports what was not handed to it, or the queue does not answer.
+    pub async fn once(&self, function: &Function) -> Handled {
+        let messages = self.receive().await;
+        if messages.is_empty() {
+            return Handled::default();
+        }
+        let answer = function.invoke(&payloads::sqs(&self.arn, &messages), self.function_timeout).await;
+        let failed = match answer {
+            Ok(answer) => reported(&answer),
+            // An error is everybody's.
+            Err(_) => messages.iter().map(|message| id(message).to_owned()).collect(),
+        };
+        let ids: BTreeSet<&str> = messages.iter().map(id).collect();
+        for failed in &failed {
+            assert!(
+                ids.contains(failed.as_str()),
+                "{failed} was not handed over: all of the batch would come again"
+            );
+        }
+        let done = messages.iter().filter(|message| failed.iter().all(|failed| failed != id(message)));
+        self.delete(done).await;
+        Handled { received: messages.len(), failed }
+    }
+
+    /// Hands over until the queue gives nothing any more.
+    ///
+    /// # Panics
+    /// As [`Poller::once`].
+    pub async fn until_empty(&self, function: &Function) -> Vec<Handled> {
+        let mut all = Vec::new();
+        loop {
+            let handled = self.once(function).await;
+            if handled.received == 0 {
+                return all;
+            }
+            all.push(handled);
+        }
+    }
+
+    /// What is there now, with everything that Lambda passes on.
+    ///
+    /// # Panics
+    /// Where the queue does not answer.
+    pub async fn receive(&self) -> Vec<Message> {
+        let receive = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(BATCH)
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .message_attribute_names("All");
+        receive.send().await.expect("the queue answers").messages.unwrap_or_default()
+    }
+
+    async fn delete<'a>(&self, messages: impl Iterator<Item = &'a Message>) {
+        let entries: Vec<_> = messages
+            .enumerate()
+            .map(|(place, message)| {
+                let entry = DeleteMessageBatchRequestEntry::builder().id(place.to_string());
+                entry
+                    .receipt_handle(message.receipt_handle().unwrap_or_default())
+                    .build()
+                    .expect("it is complete")
+            })
+            .collect();
+        if !entries.is_empty() {
+            let delete = self.client.delete_message_batch().queue_url(&self.url).set_entries(Some(entries));
+            delete.send().await.expect("the queue answers");
+        }
+    }
+}
+
+fn id(message: &Message) -> &str {
+    message.message_id().expect("every message has an id")
+}
+
+/// The ids in a report. A report that Lambda cannot read would make everything come again, so it is refused here.
+fn reported(answer: &Value) -> Vec<String> {
+    let failures = answer["batchItemFailures"].as_array().unwrap_or_else(|| panic!("{answer} is no report"));
+    let ids = failures.iter().map(|failure| failure["itemIdentifier"].as_str().filter(|id| !id.is_empty()));
+    ids.map(|id| id.unwrap_or_else(|| panic!("{answer} has a failure without an id")).to_owned()).collect()
+}

@@ -1,0 +1,203 @@
+//! The messages of one invocation as a queue: nobody else has them, and what is acked here is deleted by Lambda.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::queue::{
+    BatchResult, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef,
+    Receipt, ReceiveRequest,
+};
+use tokio::sync::watch;
+
+use crate::runtime::{Outcome, Worker};
+
+/// A queue that holds what one invocation brought, in front of the queue it came from.
+pub(super) struct Handed {
+    source: Arc<dyn Queue>,
+    queue: QueueRef,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+struct State {
+    /// In the order they came.
+    waiting: VecDeque<Delivery>,
+    /// Received and not settled.
+    in_hand: HashMap<Receipt, GroupId>,
+    /// Groups of which something was given back: nothing behind it may be done.
+    stopped: HashSet<GroupId>,
+    /// Done.
+    acked: HashSet<Receipt>,
+    /// Everything that came.
+    all: Vec<(MessageId, Receipt)>,
+}
+
+impl State {
+    fn is_free(&self, group: &GroupId) -> bool {
+        !self.stopped.contains(group) && self.in_hand.values().all(|other| other != group)
+    }
+
+    fn has_more(&self) -> bool {
+        self.waiting.iter().any(|delivery| self.is_free(&delivery.group))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.in_hand.is_empty() && !self.has_more()
+    }
+
+    /// The next messages of groups that are free, each group's in order.
+    fn take(&mut self, max: usize) -> Vec<Delivery> {
+        let (mut taken, mut left) = (Vec::new(), VecDeque::new());
+        for delivery in std::mem::take(&mut self.waiting) {
+            if taken.len() < max && self.is_free(&delivery.group) {
+                taken.push(delivery);
+            } else {
+                left.push_back(delivery);
+            }
+        }
+        self.waiting = left;
+        self.in_hand.extend(taken.iter().map(|delivery| (delivery.receipt.clone(), delivery.group.clone())));
+        taken
+    }
+}
+
+impl Handed {
+    pub(super) fn new(source: Arc<dyn Queue>, queue: QueueRef, deliveries: Vec<Delivery>) -> Self {
+        let all = deliveries.iter().map(|delivery| (delivery.message_id.clone(), delivery.receipt.clone()));
+        let state = State {
+            all: all.collect(),
+            waiting: deliveries.into(),
+            in_hand: HashMap::new(),
+            stopped: HashSet::new(),
+            acked: HashSet::new(),
+        };
+        Self { source, queue, state: Mutex::new(state), changed: watch::Sender::new(()) }
+    }
+
+    /// Everything at once, for whoever minds no order.
+    pub(super) fn take_all(&self) -> Vec<Delivery> {
+        self.lock().take(usize::MAX)
+    }
+
+    /// Resolves when everything that can be done is done or given back.
+    pub(super) async fn settled(&self) {
+        self.until(State::is_settled).await;
+    }
+
+    /// Gives back what was never begun: it stands behind a failure of its group, or there was no time for it.
+    pub(super) async fn give_back_the_rest(&self) {
+        let rest: Vec<(Receipt, Duration)> =
+            self.lock().waiting.drain(..).map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
+        if rest.is_empty() {
+            return;
+        }
+        for error in
+            self.source.change_visibility(self.queue, &rest).await.into_iter().filter_map(Result::err)
+        {
+            tracing::warn!(queue = %self.queue, %error, "a job could not be given back; it comes back when its lease ends");
+        }
+    }
+
+    /// The messages that are to come again, in their order.
+    pub(super) fn failed(&self) -> Vec<MessageId> {
+        let state = self.lock();
+        let failed = state.all.iter().filter(|(_, receipt)| !state.acked.contains(receipt));
+        failed.map(|(message_id, _)| message_id.clone()).collect()
+    }
+
+    async fn until(&self, holds: impl Fn(&State) -> bool) {
+        let mut changed = self.changed.subscribe();
+        while !holds(&self.lock()) {
+            // The sender lives as long as this does.
+            drop(changed.changed().await);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Queue for Handed {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        self.source.send(messages).await
+    }
+
+    /// Waits for as long as something is in hand, and for ever once everything is settled: whoever receives is told to
+    /// stop then.
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        self.until(State::has_more).await;
+        Ok(self.lock().take(request.max))
+    }
+
+    /// A lease outlives its function, so nothing is ever renewed here: what is changed is given back.
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        let results = self.source.change_visibility(queue, entries).await;
+        let mut state = self.lock();
+        for (receipt, _) in entries {
+            if let Some(group) = state.in_hand.remove(receipt) {
+                state.stopped.insert(group);
+            }
+        }
+        drop(state);
+        self.changed.send_replace(());
+        results
+    }
+
+    async fn ack(&self, _: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        let mut state = self.lock();
+        for receipt in receipts {
+            state.in_hand.remove(receipt);
+            state.acked.insert(receipt.clone());
+        }
+        drop(state);
+        self.changed.send_replace(());
+        vec![Ok(()); receipts.len()]
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        self.source.depth(queue).await
+    }
+
+    fn depth_lag(&self) -> Duration {
+        self.source.depth_lag()
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.source.ready().await
+    }
+}
+
+/// A worker that asks for a permit only while there is something to do with it: one that is asked for and not used is
+/// lost to the next invocation.
+pub(super) struct WhileHanded {
+    pub(super) worker: Arc<dyn Worker>,
+    pub(super) handed: Arc<Handed>,
+}
+
+#[async_trait]
+impl Worker for WhileHanded {
+    fn name(&self) -> &'static str {
+        self.worker.name()
+    }
+
+    fn queue(&self) -> QueueName {
+        self.worker.queue()
+    }
+
+    fn max_batch(&self) -> usize {
+        self.worker.max_batch()
+    }
+
+    async fn permit(&self) {
+        self.handed.until(State::has_more).await;
+        self.worker.permit().await;
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        self.worker.handle(jobs).await
+    }
+}
