@@ -236,15 +236,8 @@ fn arrived(newest: Newest, waiting: u64, now_s: i64) -> Check {
 mod tests {
     use shared::slack::web::Method;
 
-    use super::super::check::State;
+    use super::super::check::{State, says};
     use super::*;
-
-    fn says(check: &Check, state: State, expected: &str) {
-        assert_eq!(check.state, state, "{check:?}");
-        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
-        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
-        assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
-    }
 
     #[test]
     fn each_way_in_which_the_request_url_fails_is_told_apart() {

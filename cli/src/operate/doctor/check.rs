@@ -57,3 +57,12 @@ pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
         number => format!("{number} {noun}s"),
     }
 }
+
+/// A check has come out so, in one line that says this, with a next step where there is a finding.
+#[cfg(test)]
+pub(super) fn says(check: &Check, state: State, expected: &str) {
+    assert_eq!(check.state, state, "{check:?}");
+    assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+    let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
+    assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
+}

@@ -229,15 +229,8 @@ fn database(integrity: &Result<Integrity, String>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::State;
+    use super::super::check::{State, says};
     use super::*;
-
-    fn says(check: &Check, state: State, expected: &str) {
-        assert_eq!(check.state, state, "{check:?}");
-        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
-        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
-        assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
-    }
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
         QueueStatus { name, waiting, in_flight: 0, oldest_age_s, dead: 0, worker: Some("worker") }
