@@ -4,32 +4,33 @@
 //! A function is frozen as soon as it has answered, so nothing may be left to do by then: the router answers only after
 //! the queue has.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use lambda_http::{Error, Request};
+use shared::clock::{SharedClock, TimestampMs};
 use shared::telemetry::emf::Emf;
 use tower::{ServiceExt, service_fn};
 
-/// Metrics are written at most this often: a line for every event would cost as much as the queue does. What is not
-/// written when the function ends is lost.
-const BETWEEN_FLUSHES: Duration = Duration::from_secs(10);
+use crate::seldom::Seldom;
 
-/// Or after so many requests: a line has room for a hundred values of a distribution.
+/// Metrics are written seldom, since a line for every event would cost as much as the queue does, but after so many
+/// requests at the latest: a line has room for a hundred values of a distribution. What is not written when the function
+/// ends is lost.
 const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
 
 /// Serves Lambda's Runtime API until the function ends.
 ///
 /// # Errors
 /// Where the Runtime API does not answer.
-pub async fn serve(router: Router, metrics: Emf) -> Result<(), Error> {
-    let due = Arc::new(Due::new(Instant::now()));
+pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
+    let due = Arc::new(Due::new());
     let answer = service_fn(move |request: Request| {
-        let (router, due) = (router.clone(), Arc::clone(&due));
+        let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));
         async move {
             let response = router.oneshot(request).await;
-            if due.comes(Instant::now()) {
+            if due.comes(clock.now()) {
                 metrics.flush();
             }
             response
@@ -38,28 +39,24 @@ pub async fn serve(router: Router, metrics: Emf) -> Result<(), Error> {
     lambda_http::run(answer).await
 }
 
-/// When metrics are written.
-struct Due(Mutex<Since>);
-
-/// The last flush, and the requests since then.
-struct Since {
-    flushed_at: Instant,
-    requests: u32,
+/// When metrics are written. By the clock of the wall: a function is frozen between two events, and whether its other
+/// clocks go on meanwhile nobody says.
+struct Due {
+    seldom: Seldom,
+    requests: AtomicU32,
 }
 
 impl Due {
-    fn new(now: Instant) -> Self {
-        Self(Mutex::new(Since { flushed_at: now, requests: 0 }))
+    fn new() -> Self {
+        Self { seldom: Seldom::new(), requests: AtomicU32::new(0) }
     }
 
     /// Whether metrics are due after one more request; if so, they are taken to be written.
-    fn comes(&self, now: Instant) -> bool {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        since.requests += 1;
-        let due = since.requests >= REQUESTS_BETWEEN_FLUSHES
-            || now.saturating_duration_since(since.flushed_at) >= BETWEEN_FLUSHES;
+    fn comes(&self, now: TimestampMs) -> bool {
+        let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let due = self.seldom.pass(now).is_some() || requests >= REQUESTS_BETWEEN_FLUSHES;
         if due {
-            *since = Since { flushed_at: now, requests: 0 };
+            self.requests.store(0, Ordering::Relaxed);
         }
         due
     }
@@ -67,16 +64,18 @@ impl Due {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn metrics_are_written_now_and_then_and_before_a_line_is_full() {
-        let start = Instant::now();
-        let due = Due::new(start);
+    fn metrics_are_written_at_first_then_now_and_then_and_before_a_line_is_full() {
+        let (due, start) = (Due::new(), TimestampMs(1_700_000_000_000));
+        assert!(due.comes(start), "a function that sees one event says so");
         assert!(!due.comes(start));
-        assert!(due.comes(start + BETWEEN_FLUSHES));
-        let burst: Vec<bool> =
-            (0..REQUESTS_BETWEEN_FLUSHES).map(|_| due.comes(start + BETWEEN_FLUSHES)).collect();
+        let later = start.plus(Duration::from_secs(10));
+        assert!(due.comes(later));
+        let burst: Vec<bool> = (0..REQUESTS_BETWEEN_FLUSHES).map(|_| due.comes(later)).collect();
         assert_eq!(burst.iter().position(|due| *due), Some(burst.len() - 1));
     }
 }

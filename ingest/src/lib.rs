@@ -26,6 +26,7 @@ use shared::slack::signature::SigningSecrets;
 
 pub use limits::Limits;
 pub use server::serve;
+pub use shared::slack::EVENTS_PATH;
 
 /// What ingest works with.
 #[derive(Clone)]
@@ -39,9 +40,6 @@ pub struct Ingest {
     /// Bounds on what a request may take.
     pub limits: Limits,
 }
-
-/// Slack's path in Bolt's documentation, so that an existing request URL keeps working.
-pub const EVENTS_PATH: &str = "/slack/events";
 
 /// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder before: the counters are
 /// registered here, once.

@@ -59,8 +59,13 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
     let metrics = telemetry::emf::install()?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
-    let router = router(Ingest { queue: backend.queue(), secrets, clock, limits: Limits::default() });
-    ingest::lambda::serve(router, metrics).await.map_err(|error| anyhow!(error))
+    let router = router(Ingest {
+        queue: backend.queue(),
+        secrets,
+        clock: Arc::clone(&clock),
+        limits: Limits::default(),
+    });
+    ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
 
 async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {

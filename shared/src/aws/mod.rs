@@ -30,6 +30,9 @@ pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
 pub use names::{InvalidName, Names};
 pub use queue::handed::{HandedError, deliveries};
 
+/// What the schedule says to the function that brings in Slack's directory: `{"annalist":"sync"}`.
+pub const SYNC: &str = "sync";
+
 /// An account and a region, and what is called how there.
 #[derive(Debug, Clone)]
 pub struct Aws {

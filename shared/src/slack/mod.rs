@@ -6,3 +6,6 @@ pub mod ids;
 pub mod signature;
 #[cfg(feature = "web")]
 pub mod web;
+
+/// Where events are delivered: Slack's path in Bolt's documentation, so that an existing request URL keeps working.
+pub const EVENTS_PATH: &str = "/slack/events";

@@ -34,9 +34,8 @@ async fn answer(ingest: &Function, request: &Request) -> Response {
     ingest.request(&request.payload()).await
 }
 
-/// The lines of CloudWatch's format among what a function printed.
-fn metric_lines(function: &Function) -> Vec<Value> {
-    let printed = function.process.output();
+/// What a function printed: lines in CloudWatch's format, and no others.
+fn metric_lines(printed: &str) -> Vec<Value> {
     printed
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line} is no JSON")))

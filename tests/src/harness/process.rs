@@ -61,12 +61,12 @@ impl Log {
         self.grown.notify_waiters();
     }
 
-    async fn has(&self, what: &str) {
+    async fn shows(&self, holds: impl Fn(&str) -> bool) {
         loop {
             let mut grown = std::pin::pin!(self.grown.notified());
             // Listening before looking: no line is missed in between.
             grown.as_mut().enable();
-            if self.text().contains(what) {
+            if holds(&self.text()) {
                 return;
             }
             grown.await;
@@ -242,7 +242,7 @@ impl Process {
     /// # Panics
     /// Where it does not before the deadline; the message holds its log.
     pub async fn says(&self, what: &str, deadline: Duration) {
-        if timeout(deadline, self.log.has(what)).await.is_err() {
+        if timeout(deadline, self.log.shows(|text| text.contains(what))).await.is_err() {
             panic!("{} does not say {what:?}:\n{}", self.name, self.log());
         }
     }
@@ -252,8 +252,16 @@ impl Process {
     /// # Panics
     /// As [`Process::says`].
     pub async fn prints(&self, what: &str, deadline: Duration) {
-        if timeout(deadline, self.output.has(what)).await.is_err() {
-            panic!("{} does not print {what:?}:\n{}\n{}", self.name, self.output(), self.log());
+        self.prints_what(|text| text.contains(what), deadline).await;
+    }
+
+    /// Waits until what it has printed is like this.
+    ///
+    /// # Panics
+    /// As [`Process::says`].
+    pub async fn prints_what(&self, holds: impl Fn(&str) -> bool, deadline: Duration) {
+        if timeout(deadline, self.output.shows(holds)).await.is_err() {
+            panic!("{} does not print it:\n{}\n{}", self.name, self.output(), self.log());
         }
     }
 

@@ -3,9 +3,6 @@
 use serde::Deserialize;
 use shared::aws::SqsMessage;
 
-/// What the schedule says to bring in the directory.
-pub(super) const SYNC: &str = "sync";
-
 /// What an invocation brings: messages, or a word from the schedule.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html#example-standard-queue-message-event>
 #[derive(Debug, Default, Deserialize)]
@@ -13,7 +10,7 @@ pub(super) struct Event {
     /// Messages of one queue.
     #[serde(rename = "Records", default)]
     pub(super) records: Vec<SqsMessage>,
-    /// What to do otherwise.
+    /// What to do otherwise: [`shared::aws::SYNC`].
     #[serde(default)]
     pub(super) annalist: Option<String>,
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use shared::aws::{Names, SqsBatchResponse, deliveries};
+use shared::aws::{Names, SYNC, SqsBatchResponse, deliveries};
 use shared::clock::{SharedClock, SystemClock, TimestampMs};
 use shared::config::backend::{Backend, BackendArgs};
 use shared::queue::{Delivery, MessageId, QueueRef};
@@ -19,7 +19,7 @@ use shared::telemetry;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::event::{Event, SYNC};
+use self::event::Event;
 use self::handed::{Handed, WhileHanded};
 use crate::directory::{Asked, DirectorySync};
 use crate::process::{Directory, Role};

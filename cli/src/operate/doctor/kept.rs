@@ -128,18 +128,10 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let mut found = Gaps::default();
     for team in teams(archive).await? {
-        let mut query = Query::partition(key::gaps(&team));
-        loop {
-            let page = archive.query(&query).await?;
-            found.count += page.items.len();
-            let newest = page.items.iter().filter_map(gap).max_by_key(|gap| gap.from_s);
-            let known = found.newest.take();
-            found.newest = known.into_iter().chain(newest).max_by_key(|gap| gap.from_s);
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
-        }
+        let rows = query_all(archive, Query::partition(key::gaps(&team))).await?;
+        found.count += rows.len();
+        let newest = rows.iter().filter_map(gap).chain(found.newest.take());
+        found.newest = newest.max_by_key(|gap| gap.from_s);
     }
     Ok(found)
 }

@@ -8,9 +8,6 @@ use crate::aws::permissions::Part;
 /// What the address is called in the template.
 pub(super) const URL: &str = "IngestUrl";
 
-/// What follows the address, which ends in `/`.
-pub(super) const EVENTS_PATH: &str = "slack/events";
-
 pub(super) fn resources() -> Resources {
     let function = get(&logical(Part::Ingest.label()), "Arn");
     let url = json!({

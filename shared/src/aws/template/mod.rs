@@ -21,6 +21,7 @@ mod tables;
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
+use crate::slack::EVENTS_PATH;
 
 /// The longest template that CloudFormation takes from a command line instead of from a bucket.
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html>
@@ -68,7 +69,7 @@ fn outputs(functions: &[functions::Function]) -> Map<String, Value> {
         "EventsUrl".to_owned(),
         json!({
             "Description": "For `annalist manifest --url`: where Slack sends its events",
-            "Value": { "Fn::Sub": format!("${{{}.FunctionUrl}}{}", ingest::URL, ingest::EVENTS_PATH) },
+            "Value": { "Fn::Sub": format!("${{{}.FunctionUrl}}{}", ingest::URL, EVENTS_PATH.trim_start_matches('/')) },
         }),
     );
     for function in functions {

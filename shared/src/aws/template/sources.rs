@@ -5,15 +5,13 @@ use serde_json::{Value, json};
 use super::functions::{Function, Source};
 use super::parameters::{HAS_BOT_TOKEN, LEAST_CONCURRENCY};
 use super::{Resources, get, logical, queues, reference};
+use crate::aws::SYNC;
 use crate::aws::permissions::Part;
 use crate::queue::QueueRef;
 
 /// The most that a FIFO queue hands over at once.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
 const BATCH: u32 = 10;
-
-/// What the hour says to the directory.
-const SYNC: &str = r#"{"annalist":"sync"}"#;
 
 pub(super) fn resources(functions: &[Function]) -> Resources {
     let of_queues = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
@@ -41,6 +39,11 @@ fn of_queue(function: &Function, source: &Source) -> [(String, Value); 2] {
     })
 }
 
+/// A word as the functions read it.
+fn word(word: &str) -> String {
+    json!({ "annalist": word }).to_string()
+}
+
 fn hourly() -> [(String, Value); 3] {
     let directory = logical(Part::Directory.label());
     let rule = json!({
@@ -49,7 +52,7 @@ fn hourly() -> [(String, Value); 3] {
         "Properties": {
             "Description": "Annalist reads Slack's directory",
             "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": "directory", "Arn": get(&directory, "Arn"), "Input": SYNC }],
+            "Targets": [{ "Id": "directory", "Arn": get(&directory, "Arn"), "Input": word(SYNC) }],
         },
     });
     let permission = json!({
