@@ -37,6 +37,12 @@ pub(crate) async fn read(mut body: Body, max_bytes: usize, patience: Duration) -
     }
 }
 
+/// Whether it says that it has at most so many bytes: then it can have no more.
+pub(crate) fn is_at_most(body: &Body, bytes: usize) -> bool {
+    let upper = body.size_hint().upper().and_then(|upper| usize::try_from(upper).ok());
+    upper.is_some_and(|upper| upper <= bytes)
+}
+
 /// Reads on for a moment and forgets it.
 pub(crate) async fn discard(mut body: Body) {
     let reading = async {

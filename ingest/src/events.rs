@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
@@ -22,7 +23,9 @@ use tokio::time::timeout;
 use crate::Ingest;
 use crate::answer::{Answer, Outcome};
 use crate::body::{self, Unread};
+use crate::connections::Waiting;
 use crate::counters::Counters;
+use crate::limits::SMALL_BODY_BYTES;
 use crate::seldom::Seldom;
 
 const TIMESTAMP: &str = "x-slack-request-timestamp";
@@ -35,6 +38,7 @@ pub(crate) struct Endpoint {
     pub(crate) ingest: Ingest,
     pub(crate) not_ready: Seldom,
     in_flight: Semaphore,
+    large_bodies: Semaphore,
     counters: Counters,
     refused: Seldom,
     malformed: Seldom,
@@ -46,6 +50,7 @@ impl Endpoint {
     pub(crate) fn new(ingest: Ingest) -> Self {
         Self {
             in_flight: Semaphore::new(ingest.limits.in_flight.min(Semaphore::MAX_PERMITS)),
+            large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
             ingest,
             counters: Counters::register(),
             not_ready: Seldom::new(),
@@ -56,6 +61,23 @@ impl Endpoint {
         }
     }
 
+    /// The whole body. A small one needs no place to be read in, so those who send slowly cannot take all places.
+    async fn read(&self, body: Body) -> Result<Bytes, Outcome> {
+        let _reading = if body::is_at_most(&body, SMALL_BODY_BYTES) {
+            None
+        } else {
+            Some(self.large_bodies.try_acquire().map_err(|_| self.shed("too many large ones at once"))?)
+        };
+        body::read(body, MAX_EVENT_BYTES, self.ingest.limits.body).await.map_err(unreadable)
+    }
+
+    fn shed(&self, why: &'static str) -> Outcome {
+        if let Some(left_out) = self.shed.pass(self.ingest.clock.now()) {
+            tracing::warn!(why, left_out, "shed an event");
+        }
+        Outcome::Shed
+    }
+
     fn answer(&self, answer: Answer) -> Response {
         self.counters.outcome(answer.outcome);
         answer.into_response()
@@ -63,21 +85,17 @@ impl Endpoint {
 }
 
 pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    // First of all, so that what is shed costs nothing.
-    let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
-        if let Some(left_out) = endpoint.shed.pass(endpoint.ingest.clock.now()) {
-            tracing::warn!(
-                in_flight = endpoint.ingest.limits.in_flight,
-                left_out,
-                "shed an event: too many at once"
-            );
-        }
-        return endpoint.answer(Outcome::Shed.into());
-    };
     let (head, body) = request.into_parts();
-    let body = match body::read(body, MAX_EVENT_BYTES, endpoint.ingest.limits.body).await {
+    let body = match endpoint.read(body).await {
         Ok(body) => body,
-        Err(unread) => return endpoint.answer(unreadable(unread).into()),
+        Err(outcome) => return endpoint.answer(outcome.into()),
+    };
+    if let Some(waiting) = head.extensions.get::<Waiting>() {
+        waiting.is_over();
+    }
+    // Before the signature is computed, so that what is shed costs next to nothing.
+    let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
+        return endpoint.answer(endpoint.shed("too many at once").into());
     };
     let complete = Instant::now();
     let answer = endpoint.decide(&head.headers, body).await;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod body;
+mod connections;
 mod counters;
 mod events;
 mod health;

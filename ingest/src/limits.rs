@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+/// Bodies up to this size may be read on every connection at once: 48 MiB on all of them.
+pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
+
 /// Bounds on what a request may take. Slack waits 3 s in all before it counts a delivery as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// So many events are worked on at once; further ones are shed with 503. Each may hold its body and the job made
-    /// of it.
+    /// So many whole requests are worked on at once; further ones are shed with 503. Each may hold its body and the job
+    /// made of it.
     pub in_flight: usize,
+    /// So many bodies larger than 64 KiB, or of unknown size, are read at once. Small ones need no place
+    /// to be read in: whoever sends slowly keeps nobody out.
+    pub large_bodies: usize,
     /// A body that is not complete by then is given up.
     pub body: Duration,
     /// How long the queue may take to make an event durable.
@@ -22,6 +28,8 @@ impl Default for Limits {
             // A group commit of this many events is as fast as it gets. More would only take memory: 256 MiB where
             // every one of them is a hostile body of the largest size.
             in_flight: 256,
+            // Slack's events are seldom larger than small: another 128 MiB at the very most.
+            large_bodies: 128,
             // Beyond this Slack no longer listens.
             body: Duration::from_secs(3),
             // Our 503 must leave before Slack hangs up, so that its retry says `http_error` and what we counted is

@@ -1,21 +1,22 @@
 //! Serves a router on a TCP listener: HTTP/1.1, bounded, and drained at the end.
 
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Beyond so many connections no further one is accepted. They wait in the kernel's backlog: one that is taken up
-/// within Slack's 3 s is a delivery that succeeded, where a closed one is a failure. Together with the database's files
-/// this stays below the 1,024 open files that most systems allow.
-const MAX_CONNECTIONS: usize = 768;
+use crate::connections::{Connections, MAX_CONNECTIONS, Waiting};
 
 /// A client must send a request's head within this time, also on a connection that is kept alive.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -32,9 +33,25 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait after the system refused a connection, mostly because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
+/// How often a full server looks for connections to close.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Anybody can fill a server, so the log hears of it seldom.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
 /// Serves until `shutdown` resolves; then accepts no more, finishes the requests that have begun, and cuts off what has
 /// not finished within a few seconds.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
+    serve_at_most(MAX_CONNECTIONS, listener, router, shutdown).await;
+}
+
+/// The same with another bound on connections: a test holds both ends of each.
+pub(crate) async fn serve_at_most(
+    most: usize,
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
@@ -42,27 +59,53 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         .max_buf_size(MAX_BUFFER_BYTES);
     let service = TowerToHyperService::new(router);
     let graceful = GracefulShutdown::new();
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::at_most(most);
+    let mut told_at: Option<Instant> = None;
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            Some(_) = connections.join_next() => {}
-            stream = accept(&listener), if connections.len() < MAX_CONNECTIONS => {
+            () = connections.ended() => {}
+            stream = accept(&listener), if !connections.is_full() => {
                 // Answers are small: each is sent at once. A socket that refuses this fails at its first use.
                 let _: io::Result<()> = stream.set_nodelay(true);
-                let connection = http.serve_connection(TokioIo::new(stream), service.clone());
-                connections.spawn(graceful.watch(connection));
+                connections.add(|waiting| {
+                    let service = told(service.clone(), waiting);
+                    graceful.watch(http.serve_connection(TokioIo::new(stream), service))
+                });
+            }
+            () = sleep(LOOK_AGAIN), if connections.is_full() => {
+                let closed = connections.close_the_waiting();
+                if closed > 0 && told_at.is_none_or(|told_at| told_at.elapsed() >= TELL_AGAIN) {
+                    told_at = Some(Instant::now());
+                    tracing::warn!(closed, "all places were taken: closed connections that kept them and sent nothing");
+                }
             }
         }
     }
     drop(listener);
     let drained = timeout(DRAIN_PATIENCE, graceful.shutdown()).await;
-    while connections.try_join_next().is_some() {}
+    let left = connections.left();
     if drained.is_err() {
-        tracing::warn!(connections = connections.len(), "cut off connections that did not finish in time");
+        tracing::warn!(connections = left, "cut off connections that did not finish in time");
     }
-    connections.shutdown().await;
+    connections.close().await;
+}
+
+/// The service of one connection, which says when its client is waited for. The endpoint says when no longer.
+fn told(
+    service: TowerToHyperService<Router>,
+    waiting: Waiting,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(waiting.clone());
+        let (answering, waiting) = (service.call(request), waiting.clone());
+        async move {
+            let answer = answering.await;
+            waiting.for_client();
+            answer
+        }
+    })
 }
 
 /// The next connection. One that went away while it waited is passed over; where the system has no room for another,

@@ -6,5 +6,6 @@ pub mod corpus;
 pub mod fake_files;
 pub mod fake_slack;
 pub mod faults;
+pub mod fuzzed;
 pub mod harness;
 pub mod memory;

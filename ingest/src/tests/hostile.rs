@@ -144,7 +144,7 @@ async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
 }
 
 /// An event of exactly this size.
-fn event_of(bytes: usize) -> String {
+pub(super) fn event_of(bytes: usize) -> String {
     let text_at = MESSAGE.find("hi").unwrap();
     format!("{}{}{}", &MESSAGE[..text_at], "x".repeat(bytes - MESSAGE.len()), &MESSAGE[text_at..])
 }

@@ -9,7 +9,9 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use tokio::time::Instant;
 
+use super::hostile::event_of;
 use super::*;
+use crate::limits::SMALL_BODY_BYTES;
 
 const TWO_QUEUES: &str = r#"{"type":"event_callback","team_id":"T1","event_id":"Ev1",
     "event":{"type":"channel_id_changed","old_channel_id":"G1","new_channel_id":"C1"}}"#;
@@ -84,6 +86,48 @@ async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
     }
     assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
     assert_eq!(bench.queue.kept().len(), 3);
+}
+
+/// A signed request that says how many bytes it has, and sends none of them.
+fn slow(bytes: usize) -> Request<Body> {
+    struct Promised(usize);
+    impl hyper::body::Body for Promised {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+
+        fn size_hint(&self) -> hyper::body::SizeHint {
+            hyper::body::SizeHint::with_exact(self.0 as u64)
+        }
+    }
+    let mut request = signed(MESSAGE);
+    *request.body_mut() = Body::new(Promised(bytes));
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_send_slowly_take_no_place_from_others() {
+    let limits = Limits { in_flight: 2, large_bodies: 2, ..Limits::default() };
+    let bench = Bench::with_limits(Behaviour::Keep, limits);
+    let large = SMALL_BODY_BYTES + 1;
+    let dripping: Vec<_> = [SMALL_BODY_BYTES, SMALL_BODY_BYTES, 10, large, large]
+        .map(|bytes| tokio::spawn(bench.router.clone().oneshot(slow(bytes))))
+        .into();
+    // The runtime has one thread: each has run until it waits for its body.
+    tokio::task::yield_now().await;
+    assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
+    // Only those who send much have to wait for those who send much and slowly.
+    assert_eq!(bench.send(slow(large)).await.verdict(), (503, false));
+    for request in dripping {
+        assert_eq!(request.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+    }
+    assert_eq!(bench.post(event_of(large)).await.verdict(), (200, false));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::serve;
+use crate::server::serve_at_most;
+
+/// So many connections are accepted: this process holds both ends of each.
+const CONNECTIONS: usize = 64;
 
 struct Served {
     bench: Bench,
@@ -25,7 +28,9 @@ async fn served(behaviour: Behaviour) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (shutdown, asked) = oneshot::channel();
-    let serving = tokio::spawn(serve(listener, bench.router.clone(), async move { asked.await.unwrap() }));
+    let serving = tokio::spawn(serve_at_most(CONNECTIONS, listener, bench.router.clone(), async move {
+        asked.await.unwrap()
+    }));
     Served { bench, address, shutdown, serving }
 }
 
@@ -118,6 +123,63 @@ async fn a_client_that_does_not_finish_its_head_is_cut() {
     let answer = rest(&mut slow).await;
     assert!(!answer.contains("200"), "{answer}");
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+/// Opens connections until there is a place for no more, and writes `sent` on each.
+async fn fill(served: &Served, sent: &[u8]) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        held.push(stream);
+    }
+    held
+}
+
+// On the machine's own clock: time that moves on by itself would not leave the server time to accept.
+#[tokio::test]
+async fn clients_that_hold_every_connection_half_open_stop_nobody() {
+    let served = served(Behaviour::Keep).await;
+    let half_a_head = b"POST /slack/events HTTP/1.1\r\nhost: x\r\nx-sl".to_vec();
+    let half_a_body = format!("{}content-length: 100\r\n\r\n{{", head(b"")).into_bytes();
+    for sent in [half_a_head, half_a_body, Vec::new()] {
+        let _held = fill(&served, &sent).await;
+        let mut honest = TcpStream::connect(served.address).await.unwrap();
+        let began = Instant::now();
+        honest.write_all(&whole(MESSAGE)).await.unwrap();
+        assert!(answer(&mut honest).await.starts_with("HTTP/1.1 200 "));
+        // Slack's patience; what is asserted is that nobody waits for the half-open ones to time out.
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+    assert_eq!(served.bench.queue.kept().len(), 3);
+}
+
+#[tokio::test]
+async fn a_request_within_a_request_is_refused_or_read_as_one() {
+    let inner = format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let signed_inner = head(inner.as_bytes());
+    let length = inner.len();
+    for framing in [
+        // Two ways to say where the body ends: RFC 9112, 6.3 calls for an error or for the chunks alone.
+        format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
+        format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"),
+        format!("content-length: {length}\r\ncontent-length: 0\r\n"),
+        format!("content-length: 0, {length}\r\n"),
+        format!("content-length: +{length}\r\n"),
+        "transfer-encoding: identity, chunked, identity\r\n".to_owned(),
+        "transfer-encoding: xchunked\r\n".to_owned(),
+        format!("content-length : {length}\r\n"),
+        format!("x: y\r\n content-length: {length}\r\n"),
+    ] {
+        let served = served(Behaviour::Keep).await;
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        let request = format!("{signed_inner}{framing}connection: close\r\n\r\n{inner}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let answers = rest(&mut stream).await;
+        assert!(!answers.contains("HTTP/1.1 200 "), "{framing}: {answers}");
+        assert!(answers.matches("HTTP/1.1").count() <= 1, "{framing}: {answers}");
+        assert!(served.bench.queue.kept().is_empty());
+    }
 }
 
 #[tokio::test]

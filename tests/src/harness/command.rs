@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::binaries::binaries;
 use super::place::Place;
+use super::secrets;
 
 /// No command that ends by itself takes longer, on a machine that is busy compiling. On AWS `status` alone takes a
 /// minute to see that nothing is left.
@@ -64,16 +65,16 @@ pub async fn annalist_at(place: &(impl Place + ?Sized), args: &[&str]) -> Outcom
 
 async fn finish(mut command: Command) -> Outcome {
     command.kill_on_drop(true);
-    let what = format!("{:?}", command.as_std());
+    let what = format!("{} {:?}", command.as_std().get_program().display(), command.as_std().get_args());
     let output = timeout(DEADLINE, command.output())
         .await
         .unwrap_or_else(|_| panic!("{what} does not end"))
         .expect("a program that was built can be started");
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    secrets::assert_none(&what, &stdout);
+    secrets::assert_none(&what, &stderr);
+    Outcome { code: output.status.code(), stdout, stderr }
 }
 
 /// Runs a command that must succeed and returns the JSON values it prints, one per line.

@@ -62,6 +62,12 @@ impl Load {
         self.server.send_replace(server);
     }
 
+    /// How many events are acked.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        *self.acked.borrow()
+    }
+
     /// Waits until so many more events are acked.
     ///
     /// # Panics

@@ -12,5 +12,6 @@ pub mod process;
 pub mod procfs;
 pub mod python;
 pub mod scrape;
+pub mod secrets;
 pub mod stack;
 pub mod verify;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::binaries::binaries;
 use super::place::Place;
 use super::procfs::{self, Usage};
+use super::secrets;
 
 /// The signing secret every started program knows.
 pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -47,10 +48,15 @@ pub struct Server {
 struct Log {
     lines: Arc<Mutex<VecDeque<String>>>,
     grown: Arc<Notify>,
+    /// The first line that shows a secret, and which.
+    leak: Arc<OnceLock<(&'static str, String)>>,
 }
 
 impl Log {
     fn push(&self, line: String) {
+        if let Some(secret) = secrets::shown_in(&line) {
+            self.leak.get_or_init(|| (secret, line.clone()));
+        }
         {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() == LOG_LINES {
@@ -157,9 +163,11 @@ impl Process {
         if !command.as_std().get_envs().any(|(name, _)| name == "SLACK_SIGNING_SECRET_ARN") {
             command.env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
         }
+        if !command.as_std().get_envs().any(|(name, _)| name == "ANNALIST_LOG") {
+            command.env("ANNALIST_LOG", "info");
+        }
         let mut child = command
             .env("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")
-            .env("ANNALIST_LOG", "info")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -303,6 +311,18 @@ impl Process {
         match timeout(deadline, self.child.wait()).await {
             Ok(status) => status.expect("a child can be waited for"),
             Err(_) => panic!("{} still runs after {deadline:?}:\n{}", self.name, self.log()),
+        }
+    }
+}
+
+/// Every line of every program was looked at.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let leaks = [self.log.leak.get(), self.output.leak.get()];
+        if let Some((secret, line)) = leaks.into_iter().flatten().next()
+            && !std::thread::panicking()
+        {
+            panic!("{} shows {secret}: {line}", self.name);
         }
     }
 }

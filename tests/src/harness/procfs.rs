@@ -25,6 +25,24 @@ pub fn usage(pid: u32) -> Option<Usage> {
     Some(Usage { cpu: cpu(&stat)?, rss_kib: kib(&status, "VmRSS:")?, peak_rss_kib: kib(&status, "VmHWM:")? })
 }
 
+/// The words a process was started with.
+#[must_use]
+pub fn command_line(pid: u32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&words).replace('\0', " ")
+}
+
+/// The processes that it started and that still run.
+#[must_use]
+pub fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let listed = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let ids = |listed: String| -> Vec<u32> {
+        listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    };
+    listed.flat_map(ids).collect()
+}
+
 /// The program's name stands in parentheses and may hold anything, so the fields are counted from the last one.
 fn cpu(stat: &str) -> Option<Duration> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -54,5 +72,14 @@ mod tests {
         let usage = usage(std::process::id()).unwrap();
         assert!(usage.rss_kib > 0 && usage.peak_rss_kib >= usage.rss_kib);
         assert_eq!(super::usage(u32::MAX), None);
+        assert!(!command_line(std::process::id()).is_empty());
+    }
+
+    #[test]
+    fn a_child_is_found() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(children(std::process::id()).contains(&child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -28,7 +28,11 @@ pub async fn aws_requests(process: &Process) -> BTreeMap<String, u64> {
     counts
 }
 
-async fn metrics(address: SocketAddr) -> String {
+/// Everything that is served as metrics there.
+///
+/// # Panics
+/// Where nothing is.
+pub async fn metrics(address: SocketAddr) -> String {
     let stream = TcpStream::connect(address).await.expect("metrics are served");
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("metrics are served");

@@ -1,0 +1,8 @@
+//! See `tests/src/fuzzed/events.rs`.
+
+#![no_main]
+
+#[path = "../../tests/src/fuzzed/events.rs"]
+mod events;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| events::check(data));

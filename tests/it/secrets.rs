@@ -1,0 +1,151 @@
+//! Runs in which everything goes wrong that can, whose whole output is searched for secrets.
+//!
+//! The harness looks at every line of every program in every test; here are the places that are no lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::corpus::{TEAM, channel_id, event};
+use tests::fake_files;
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
+use tests::harness::process::{self, SIGNING_SECRET};
+use tests::harness::secrets::{VERIFICATION_TOKEN, assert_none, shown_in};
+use tests::harness::{procfs, scrape};
+use tokio::process::Command;
+
+const TOKEN: &str = "xoxb-17-ofTheWorkspace";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Events that are stored, that bring files, that cannot be understood, and that name ids which are none.
+fn events(files: &str) -> Vec<String> {
+    let said = event::message("1700000000.000100", "U01", "hello");
+    let file = json!({ "id": "F01", "url_private": format!("{files}/files/F01"), "size": 300 });
+    let gone = json!({ "id": "F02", "url_private": format!("{files}/nowhere"), "size": 300 });
+    let away = json!({ "id": "F03", "url_private": "https://files.example.com/F03", "size": 300 });
+    let shared = event::with(
+        event::message("1700000000.000200", "U01", "look"),
+        [("files", json!([file, gone, away]))],
+    );
+    let person = json!({ "type": "user_change", "user": { "id": "U01", "name": "ann", "profile": {
+        "image_192": "https://avatars.slack-edge.com/x_192.png" } }, "event_ts": "1700000000.000300" });
+    let without_ts = json!({ "type": "message", "channel": "C01", "channel_type": "channel", "text": "?" });
+    let odd_ids = json!({ "type": "message", "channel": "../C01#", "channel_type": "channel", "text": "?" });
+    let of_a_channel = json!({ "type": "channel_rename", "channel": { "id": "../C01", "name": "x" } });
+    let revoked = json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0ANNALIST"] } });
+    [
+        event::posted(&channel_id(1), &said),
+        event::posted(&channel_id(1), &shared),
+        person,
+        without_ts,
+        odd_ids,
+    ]
+    .into_iter()
+    .chain([of_a_channel, revoked])
+    .enumerate()
+    .map(|(n, event)| event::envelope(TEAM, &format!("Ev{n}"), &event))
+    .collect()
+}
+
+/// Every file of a folder, with what is in it.
+fn files_in(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_in(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.push((path, content));
+        }
+    }
+    found
+}
+
+fn holds(content: &[u8], what: &str) -> bool {
+    content.windows(what.len()).any(|window| window == what.as_bytes())
+}
+
+/// Every value of every row of the database, but for messages on a queue: they are the bytes that Slack signed.
+fn items(data: &Path) -> Vec<String> {
+    let database = rusqlite::Connection::open(data.join("annalist.db")).unwrap();
+    let mut rows = database.prepare("SELECT item_id || ' ' || attributes FROM items").unwrap();
+    let rows = rows.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_shows_in_logs_items_quarantine_metrics_arguments_or_files() {
+    let data = tempfile::tempdir().unwrap();
+    let slack = fake_files::slack().await;
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    command.env("SLACK_API_URL", format!("{}/api/", slack.uri())).env("SLACK_BOT_TOKEN", TOKEN);
+    // As much as there is: also what the libraries say of each request.
+    command.env("ANNALIST_LOG", "trace");
+    let server = process::serve(&mut command).await;
+    let mut sender = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(20)));
+    for body in events(&slack.uri()) {
+        sender.deliver(&body).await.unwrap();
+    }
+    wait_until_idle(data.path(), DEADLINE).await;
+
+    let pid = server.process.pid();
+    assert_none("the command line", &procfs::command_line(pid));
+    assert_eq!(procfs::children(pid), [] as [u32; 0], "a child would inherit the environment");
+    assert_none("/metrics", &scrape::metrics(server.process.metrics_address().await).await);
+    let quarantined = json_lines(data.path(), &["quarantine", "list"]).await;
+    assert!(quarantined.len() >= 3, "nothing was put aside: {quarantined:?}");
+    for job in &quarantined {
+        let id = job["id"].as_str().unwrap();
+        // The harness searches what it prints.
+        assert_eq!(annalist_at(data.path(), &["quarantine", "show", id]).await.code, Some(0));
+    }
+    for command in [&["messages", "C01"][..], &["files"], &["users"], &["status"], &["doctor"]] {
+        annalist_at(data.path(), command).await;
+    }
+    assert!(server.process.sigterm(DEADLINE).await.success());
+
+    let items = items(data.path());
+    assert!(
+        items.iter().any(|item| item.contains("hello"))
+            && items.iter().any(|item| item.starts_with("quarantine#"))
+    );
+    for item in &items {
+        assert_none("an item", item);
+    }
+    for (path, content) in files_in(data.path()) {
+        for secret in [SIGNING_SECRET, TOKEN] {
+            assert!(!holds(&content, secret), "{} holds a secret", path.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_that_cannot_be_used_is_named_and_not_shown() {
+    let data = tempfile::tempdir().unwrap();
+    for (name, value) in [
+        ("SLACK_BOT_TOKEN", "xoxb-17-with a blank"),
+        ("SLACK_BOT_TOKENS_FILE", "/nowhere/xoxb-17-file"),
+        ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5,b,c"),
+    ] {
+        let mut command = Command::new(&binaries().annalist);
+        command.args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        command.env_clear().env("SLACK_SIGNING_SECRET", SIGNING_SECRET).env(name, value);
+        let output = command.output().await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(name), "{said}");
+        // A path may show: it is where a secret is, and none itself.
+        assert!(name == "SLACK_BOT_TOKENS_FILE" || shown_in(&said).is_none(), "{said}");
+    }
+}
+
+#[test]
+fn the_made_up_envelopes_hold_the_token_that_is_searched_for() {
+    let body: Value = serde_json::from_str(&event::envelope(TEAM, "Ev1", &json!({}))).unwrap();
+    assert_eq!(body["token"], VERIFICATION_TOKEN);
+}

@@ -1,0 +1,79 @@
+//! Kills real processes under load and counts what the archive lacks. Its report is a table for `RELIABILITY.md`.
+
+mod fleet;
+mod kills;
+mod ledger;
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use ledger::Row;
+
+/// Kills real processes under load, and holds the archive against what was acknowledged
+#[derive(Debug, Parser)]
+#[command(name = "reliability")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Decides the events, the moments and whom a kill hits
+    #[arg(long, global = true, default_value_t = 20_261_121)]
+    seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// On one folder: half of the kills hit `annalist up`, the others hit parts of a fleet
+    Embedded {
+        /// How often SIGKILL is sent
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..=100_000))]
+        kills: u64,
+        /// How many events are acknowledged in all, at the least
+        #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=5_000_000))]
+        events: u64,
+    },
+    /// On an emulator of AWS: kills hit ingest and message-writers
+    Aws {
+        /// How often SIGKILL is sent
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        kills: u64,
+        /// How many events are acknowledged in all, at the least
+        #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=5_000_000))]
+        events: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    progress("building the binaries");
+    tests::harness::binaries::binaries();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let rows = runtime.block_on(run(&args))?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", ledger::HEADER)?;
+    for row in &rows {
+        writeln!(out, "{row}")?;
+    }
+    anyhow::ensure!(rows.iter().all(Row::is_clean), "something was lost, doubled or out of order: see above");
+    Ok(())
+}
+
+async fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
+    match args.what {
+        What::Embedded { kills, events } => {
+            let (first, second) = (kills / 2, kills - kills / 2);
+            Ok(vec![
+                kills::of_up(first, events / 2, args.seed).await?,
+                kills::of_a_fleet(second, events - events / 2, args.seed.wrapping_add(1)).await?,
+            ])
+        }
+        What::Aws { kills, events } => Ok(vec![kills::on_aws(kills, events, args.seed).await?]),
+    }
+}
+
+/// Says on standard error what is going on; the table alone goes to standard output.
+fn progress(what: &str) {
+    // Nobody may be listening.
+    drop(writeln!(std::io::stderr(), "reliability: {what}"));
+}

@@ -1,0 +1,32 @@
+//! A signed body: what `ingest` makes of it.
+
+use shared::queue::job::Job;
+use shared::queue::route::{Route, route};
+use shared::slack::envelope::Envelope;
+
+/// Where events go whose ids are no ids.
+const INVALID_GROUP: &str = "invalid";
+
+/// A body is refused, or goes to queues as it came, in a group made of ids only, and the same way each time.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn check(body: &[u8]) {
+    let Ok(envelope) = Envelope::peek(body) else { return };
+    let text = str::from_utf8(body).expect("what is peeked at is UTF-8");
+    let Route::Queues(messages) = route(&envelope, text) else { return };
+    assert!(!messages.is_empty(), "an event that goes nowhere would be lost");
+    for message in &messages {
+        let job = Job::decode(&message.body).expect("ingest makes jobs that workers can read");
+        let event = job.event.expect("an event");
+        assert_eq!(event.get(), text.trim_ascii(), "the event travels as it came");
+        let group = message.group.as_str();
+        let is_id = |part: &str| {
+            (2..=30).contains(&part.len())
+                && part.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        };
+        assert!(group == INVALID_GROUP || group.split('#').all(is_id), "{group:?}");
+    }
+    let Route::Queues(again) = route(&envelope, text) else { panic!("not routed the second time") };
+    assert!(messages.iter().map(|message| message.dedup).eq(again.iter().map(|message| message.dedup)));
+}

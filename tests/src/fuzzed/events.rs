@@ -1,0 +1,88 @@
+//! The inner event: what the workers make of it.
+
+use serde_json::value::RawValue;
+use shared::archive::{Attributes, ItemKey, Update};
+use shared::queue::job::Job;
+use shared::rules::channel::ChannelEvent;
+use shared::rules::file::{self, FileJob};
+use shared::rules::{Change, Event, gap};
+use shared::slack::envelope::Envelope;
+
+/// Slack's verification token, which stands in every envelope and must end in no row.
+const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
+
+/// An event is refused, or becomes rows under well-formed keys, the same ones each time, without the envelope's token.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn check(event: &[u8]) {
+    let Ok(event) = str::from_utf8(event) else { return };
+    if event.contains(TOKEN) {
+        return;
+    }
+    let body = format!(
+        r#"{{"token":"{TOKEN}","team_id":"T024BE7LD","type":"event_callback","event_id":"Ev1","event_time":1700000000,"event":{event}}}"#
+    );
+    let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return };
+    let whole: &RawValue = serde_json::from_str(&body).expect("what is peeked at is JSON");
+    if let Ok(gap) = gap::rate_limited(&event_team(), whole) {
+        well_formed(&gap);
+    }
+    let Ok(event) = Event::read(&envelope) else { return };
+    if let Ok(Some(gap)) = gap::opened_by(&event) {
+        well_formed(&gap);
+    }
+    if let Ok(Some(told)) = ChannelEvent::read(&event) {
+        told.inserts().iter().for_each(well_formed);
+    }
+    let Ok(changes) = event.changes() else { return };
+    for change in &changes {
+        match change {
+            Change::Register(update) => {
+                well_formed(update);
+                file::image::job(update).iter().for_each(|job| is_a_job(&job.body));
+            }
+            Change::Content(content) => {
+                well_formed(content.if_newer());
+                for job in file::jobs(content).sends {
+                    is_a_job(&job.body);
+                    let job = Job::decode(&job.body).expect("a job");
+                    drop(FileJob::decode(job.file.expect("a file's job")).expect("a downloader can read it"));
+                }
+            }
+        }
+    }
+    let again = Event::read(&envelope).and_then(|event| event.changes()).expect("as the first time");
+    assert_eq!(changes, again);
+}
+
+fn event_team() -> shared::slack::ids::TeamId {
+    shared::slack::ids::TeamId::parse("T024BE7LD").expect("a team's id")
+}
+
+fn is_a_job(body: &str) {
+    Job::decode(body).expect("a worker can read it");
+    assert!(!body.contains(TOKEN));
+}
+
+fn well_formed(update: &Update) {
+    let ItemKey { item_id, timestamp } = &update.key;
+    assert!(item_id.split('#').all(|part| !part.is_empty()), "{item_id:?}");
+    assert!(!item_id.contains(['/', '\\', '\0']) && !item_id.contains(".."), "{item_id:?}");
+    assert!(!timestamp.is_empty() && !timestamp.contains(char::is_control), "{timestamp:?}");
+    // DynamoDB's limits for the two halves of a key.
+    assert!(item_id.len() <= 2048 && timestamp.len() <= 1024, "{item_id:?} {timestamp:?}");
+    for attributes in [&update.set, &update.set_if_absent] {
+        attributes.iter().for_each(|(name, value)| {
+            assert!(!name.is_empty() && !name.contains(char::is_control), "{name:?}");
+            assert!(!value.to_string().contains(TOKEN), "{name}");
+            assert!(*value != serde_json::Value::Bool(false), "{name}: absent means false");
+        });
+    }
+    // The update is a guard's and its own: applying it twice is applying it once.
+    let once: Option<Attributes> = update.apply(None);
+    if let Some(once) = once {
+        let twice = update.apply(Some(&once)).unwrap_or_else(|| once.clone());
+        assert_eq!(once, twice);
+    }
+}

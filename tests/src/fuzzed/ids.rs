@@ -1,0 +1,52 @@
+//! Ids and timestamps: what becomes part of keys and paths.
+
+use shared::files::FileKey;
+use shared::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+
+/// A text is an id exactly where it has Slack's shape; ids become paths of their own and nothing else; timestamps are in
+/// the order of their numbers.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn check(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let (first, second) = text.split_once('\n').unwrap_or((text, ""));
+    for text in [text, first, second] {
+        let is_id = matches!(text.len(), 2..=30) && text.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9'));
+        let parsed = [
+            TeamId::parse(text).map(|id| id.to_string()).ok(),
+            ChannelId::parse(text).map(|id| id.to_string()).ok(),
+            UserId::parse(text).map(|id| id.to_string()).ok(),
+            FileId::parse(text).map(|id| id.to_string()).ok(),
+        ];
+        for id in parsed {
+            assert_eq!(id.as_deref(), is_id.then_some(text));
+        }
+        assert_eq!(Ts::parse(text).is_ok(), is_timestamp(text), "{text:?}");
+    }
+    if let (Ok(first), Ok(second)) = (Ts::parse(first), Ts::parse(second)) {
+        let as_numbers = first.micros().cmp(&second.micros());
+        assert_eq!(first.padded().cmp(&second.padded()), as_numbers);
+        // Two spellings of one time are two keys.
+        assert_eq!(first.cmp(&second), as_numbers.then_with(|| first.as_str().cmp(second.as_str())));
+    }
+    if let (Ok(team), Ok(ts)) = (TeamId::parse(first), Ts::parse(second)) {
+        let channel = ChannelId::parse(first).expect("every id has the same shape");
+        let file = FileId::parse(first).expect("every id has the same shape");
+        let key = FileKey::shared(&team, &channel, &ts, &file);
+        let parts: Vec<&str> = key.as_str().split('/').collect();
+        assert_eq!(parts, ["slack", first, first, second, first]);
+    }
+    if let Ok(team) = TeamId::parse(first) {
+        let key = FileKey::image(&team, second);
+        let hash = key.as_str().rsplit('/').next().expect("a last part");
+        assert!(hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
+    }
+}
+
+fn is_timestamp(text: &str) -> bool {
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let parts: Vec<&str> = text.split('.').collect();
+    let [seconds, micros] = parts[..] else { return false };
+    matches!(seconds.len(), 1..=12) && micros.len() == 6 && digits(seconds) && digits(micros)
+}
