@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ingest::Ingest;
 use shared::clock::SharedClock;
 use shared::config::backend::Backend;
+use shared::config::existence::ExistenceArgs;
 use shared::slack::signature::SigningSecrets;
 use shared::slack::web::WebApi;
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::directory::{DirectorySync, Joiner};
 use workers::runtime::{self, Ports, Settings};
-use workers::{Equipment, file_downloader};
+use workers::{Equipment, file_downloader, process};
 
 /// What is asked of Slack.
 pub(crate) struct SlackSide {
@@ -22,6 +23,8 @@ pub(crate) struct SlackSide {
     pub(crate) api: Arc<WebApi>,
     /// Whether public channels are joined.
     pub(crate) join: bool,
+    /// Whether it is asked about what events claim.
+    pub(crate) existence: ExistenceArgs,
     /// How files are fetched.
     pub(crate) downloads: file_downloader::Settings,
 }
@@ -58,11 +61,13 @@ impl Composition {
         let (working, no_more_jobs) = watch::channel(false);
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let (joiner, asked) = if slack.join { Some(Joiner::new()) } else { None }.unzip();
+        let check = process::check(backend, Arc::clone(&slack.api), slack.existence);
         let mut workers = JoinSet::new();
         let equipment = Equipment {
             ports: ports.clone(),
             files: backend.files(),
             web: Arc::clone(&slack.api),
+            existence: check.clone(),
             joiner,
             downloads: slack.downloads,
         };
@@ -71,7 +76,8 @@ impl Composition {
         for worker in workers::registry(equipment) {
             workers.spawn(runtime::run(worker, ports.clone(), settings.clone(), no_more_jobs.clone()));
         }
-        let directory = DirectorySync::new(slack.api, backend.archive(), backend.queue());
+        let directory =
+            DirectorySync::new(slack.api, backend.archive(), backend.queue()).telling(check.known());
         workers.spawn(directory.run(asked, no_more_jobs));
         Ok(Self { address, accepting, ingest, working, workers })
     }

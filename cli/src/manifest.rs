@@ -33,7 +33,7 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("groups:history", "the messages of channels that were public once"),
     ("groups:read", "what happens to channels that were public once"),
     ("reactions:read", "reactions"),
-    ("team:read", "the name of the workspace"),
+    ("team:read", "the name of the workspace, and whether an event is of it"),
     ("users:read", "the names and pictures of people"),
 ];
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs};
+use shared::config::existence::ExistenceArgs;
 use shared::config::slack::{JoinArgs, SlackArgs};
 use shared::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
 use shared::slack::signature::SigningSecrets;
@@ -36,6 +37,8 @@ pub(crate) struct UpArgs {
     files: FileArgs,
     #[command(flatten)]
     join: JoinArgs,
+    #[command(flatten)]
+    existence: ExistenceArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -45,8 +48,10 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let slack = SlackSide {
             api: config::slack::web_api(&args.slack).await?,
             join: !args.join.no_join,
+            existence: args.existence,
             downloads: (&args.files).into(),
         };
+        args.existence.needs(slack.api.has_tokens())?;
         telemetry::init_log(&config::log_filter());
         serve(args, secrets, slack, out).await
     })

@@ -4,6 +4,7 @@
 //! * [`rules`]: pure functions from events to archive updates, and from items to what readers see.
 //! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
 //! * [`files`]: the third port, for bytes.
+//! * [`existence`]: a small one, for what Slack confirmed to exist.
 //! * [`directory`]: which channel has which name, for readers.
 //! * [`embedded`]: the ports on one SQLite file; [`aws`]: the ports on SQS, DynamoDB and S3.
 //! * [`probe`]: an installation's own addresses, asked as Slack and a load balancer ask them.
@@ -17,6 +18,7 @@ pub mod config;
 pub mod directory;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+pub mod existence;
 pub mod files;
 #[cfg(feature = "web")]
 pub mod probe;

@@ -9,6 +9,7 @@ use shared::embedded::Database;
 use shared::queue::Queue;
 use tests::conformance::Pace;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use tests::conformance::existence::{self, ExistenceFixture};
 use tests::conformance::files::{self, FilesFixture};
 use tests::conformance::queue::{self, Advance, DedupScope, QueueFixture, QueueTraits};
 use tests::conformance::two_handles::{Turns, TwoArchives, TwoFiles, TwoQueues};
@@ -16,6 +17,7 @@ use tests::faults::{
     CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyFiles, FaultyQueue, Plan,
 };
 use tests::memory::archive::MemoryArchive;
+use tests::memory::existence::MemoryExistence;
 use tests::memory::files::MemoryFiles;
 use tests::memory::queue::MemoryQueue;
 
@@ -156,6 +158,27 @@ async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
         let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
         ArchiveFixture { archive, keep: Box::new(folder) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_existence_cache_conforms() {
+    let clock = ManualClock::starting_at(START);
+    existence::suite(|| {
+        let (existence, clock) = (Arc::new(MemoryExistence::new()), Arc::clone(&clock) as SharedClock);
+        ready(ExistenceFixture { existence, clock, keep: Box::new(()) })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_existence_cache_conforms() {
+    existence::suite(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START) as SharedClock;
+        let database = Database::open(folder.path(), Arc::clone(&clock)).unwrap();
+        ready(ExistenceFixture { existence: database.existence(), clock, keep: Box::new((database, folder)) })
     })
     .await;
 }

@@ -15,6 +15,7 @@ mod deploy;
 mod directory;
 mod docs;
 mod doctor;
+mod existence;
 mod file_downloader;
 mod fuzzed;
 mod lambda;

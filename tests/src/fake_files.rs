@@ -1,7 +1,7 @@
-//! A Slack that knows every token and hands out every file: the id, again and again.
+//! A Slack that knows every token, person and channel, and hands out every file: the id, again and again.
 
 use serde_json::{Value, json};
-use wiremock::matchers::{method, path_regex};
+use wiremock::matchers::{method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use crate::corpus::{TEAM, event};
@@ -17,6 +17,19 @@ pub async fn slack() -> MockServer {
         ResponseTemplate::new(200).set_body_raw(content(id), "application/octet-stream")
     };
     Mock::given(method("GET")).and(path_regex("^/files/")).respond_with(file).mount(&server).await;
+    // Whoever is asked about exists.
+    for (method, parameter) in
+        [("users.info", "user"), ("bots.info", "bot"), ("conversations.info", "channel")]
+    {
+        let exists = move |request: &Request| {
+            let form = String::from_utf8_lossy(&request.body).into_owned();
+            let id = form.strip_prefix(parameter).and_then(|rest| rest.strip_prefix('=')).unwrap_or_default();
+            ResponseTemplate::new(200).set_body_json(json!({ "ok": true, parameter: { "id": id } }))
+        };
+        Mock::given(path(format!("/api/{method}"))).respond_with(exists).mount(&server).await;
+    }
+    let team = ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "team": { "id": TEAM } }));
+    Mock::given(path("/api/team.info")).respond_with(team).mount(&server).await;
     // Whose token it is, and nothing to list.
     let workspace = json!({ "ok": true, "team_id": TEAM, "channels": [], "members": [], "emoji": {} });
     let workspace = ResponseTemplate::new(200).set_body_json(workspace);

@@ -27,6 +27,8 @@ pub struct Workspace {
     pub channels: Vec<Value>,
     /// What `users.list` lists.
     pub members: Vec<Value>,
+    /// Bots that `bots.info` knows, by their ids.
+    pub bots: BTreeSet<String>,
     /// What `emoji.list` lists.
     pub emoji: Value,
     /// Channels that were joined.
@@ -53,6 +55,7 @@ struct State {
     workspaces: BTreeMap<String, Workspace>,
     answers: BTreeMap<String, VecDeque<ResponseTemplate>>,
     refusals: BTreeMap<String, Value>,
+    away: bool,
     calls: Vec<Call>,
 }
 
@@ -64,6 +67,7 @@ impl Workspace {
             team: team.to_owned(),
             channels: Vec::new(),
             members: Vec::new(),
+            bots: BTreeSet::new(),
             emoji: json!({}),
             joined: BTreeSet::new(),
             scopes: Vec::new(),
@@ -174,6 +178,11 @@ impl FakeSlack {
         self.state().refusals.insert(method.to_owned(), answer);
     }
 
+    /// From now on it answers nothing but 503, or answers again.
+    pub fn away(&self, away: bool) {
+        self.state().away = away;
+    }
+
     /// Every call so far.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
@@ -231,6 +240,9 @@ impl Respond for Player {
         state.calls.push(call.clone());
         let date = jiff::Timestamp::from_second(state.now_s).unwrap_or_default();
         let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if state.away {
+            return ResponseTemplate::new(503);
+        }
         let planned = state.answers.get_mut(&call.method).and_then(VecDeque::pop_front);
         let answer = planned.unwrap_or_else(|| ResponseTemplate::new(200).set_body_json(state.answer(&call)));
         let answer = answer.insert_header("date", date.as_str());
@@ -273,6 +285,15 @@ impl State {
                 "is_enterprise_install": false,
             }),
             "conversations.list" => page("channels", &workspace.channels, self.page, parameter("cursor")),
+            "team.info" => json!({
+                "ok": true, "team": { "id": workspace.team, "name": format!("Workspace {}", workspace.team) },
+            }),
+            "users.info" => one("user", &workspace.members, parameter("user")),
+            "bots.info" if workspace.bots.contains(parameter("bot")) => {
+                json!({ "ok": true, "bot": { "id": parameter("bot"), "name": "a bot", "deleted": false } })
+            }
+            "bots.info" => json!({ "ok": false, "error": "bot_not_found" }),
+            "conversations.info" => one("channel", &workspace.channels, parameter("channel")),
             "users.list" => page("members", &workspace.members, self.page, parameter("cursor")),
             "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
             "conversations.join" => {
@@ -291,6 +312,14 @@ impl State {
             }
             _ => json!({ "ok": false, "error": "unknown_method" }),
         }
+    }
+}
+
+/// What `users.info` and `conversations.info` answer.
+fn one(kind: &str, all: &[Value], id: &str) -> Value {
+    match all.iter().find(|listed| listed["id"] == id) {
+        Some(found) => json!({ "ok": true, kind: found }),
+        None => json!({ "ok": false, "error": format!("{kind}_not_found") }),
     }
 }
 

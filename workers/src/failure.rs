@@ -1,11 +1,14 @@
 //! Why a job is not done: whether trying again can help is all the runtime needs to know.
 
+use std::time::Duration;
+
 use shared::archive::ArchiveError;
 use shared::queue::QueueError;
 use shared::queue::job::JobError;
 use shared::rules::Malformed;
 
-use crate::runtime::Outcome;
+use crate::existence::Verdict;
+use crate::runtime::{Outcome, Retry};
 
 /// Why a job is not done.
 #[derive(Debug, Clone)]
@@ -14,6 +17,8 @@ pub(crate) enum Failure {
     Permanent(String),
     /// Something outside the job was in the way.
     Transient(String),
+    /// The same, and it is known when to try again.
+    Postponed(String, Duration),
 }
 
 impl Failure {
@@ -22,6 +27,17 @@ impl Failure {
         match self {
             Self::Permanent(reason) => Outcome::Quarantine(reason),
             Self::Transient(reason) => Outcome::retry(reason),
+            Self::Postponed(reason, after) => Outcome::Retry(Retry { reason, after: Some(after) }),
+        }
+    }
+}
+
+impl From<Verdict> for Result<(), Failure> {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Exists => Ok(()),
+            Verdict::Unknown(reason) => Err(Failure::Permanent(reason)),
+            Verdict::Wait { after, reason } => Err(Failure::Postponed(reason, after)),
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod channel_indexer;
 pub mod directory;
 mod event_job;
+pub mod existence;
 mod failure;
 pub mod file_downloader;
 #[cfg(feature = "aws")]
@@ -31,6 +32,8 @@ pub struct Equipment {
     pub files: Arc<dyn Files>,
     /// Slack.
     pub web: Arc<WebApi>,
+    /// Asks Slack whether what events claim exists.
+    pub existence: existence::Check,
     /// Joins new channels; none where joining is refused.
     pub joiner: Option<Joiner>,
     /// The downloader's limits.
@@ -40,10 +43,13 @@ pub struct Equipment {
 /// Every worker of the fleet, in the order of the flow. `annalist up` runs them all; each also has a binary.
 #[must_use]
 pub fn registry(equipment: Equipment) -> Vec<Arc<dyn Worker>> {
-    let Equipment { ports: Ports { queue, archive, .. }, files, web, joiner, downloads } = equipment;
+    let Equipment { ports: Ports { queue, archive, .. }, files, web, existence, joiner, downloads } =
+        equipment;
     vec![
-        Arc::new(message_writer::MessageWriter::new(Arc::clone(&archive), queue)),
-        Arc::new(channel_indexer::ChannelIndexer::new(Arc::clone(&archive), joiner)),
+        Arc::new(
+            message_writer::MessageWriter::new(Arc::clone(&archive), queue).checked_by(existence.clone()),
+        ),
+        Arc::new(channel_indexer::ChannelIndexer::new(Arc::clone(&archive), joiner).checked_by(existence)),
         Arc::new(file_downloader::FileDownloader::new(archive, files, web, downloads)),
     ]
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs, BackendError};
+use shared::config::existence::ExistenceArgs;
 use shared::config::{ConfigError, MetricsArgs};
+use shared::slack::web::WebApi;
 use shared::telemetry::{self, listener};
 
 use crate::directory::{Asked, DirectorySync};
+use crate::existence::{self, Check};
 use crate::runtime::{self, Ports, Settings, Worker};
 
 /// The flags of a worker's binary.
@@ -75,6 +78,18 @@ pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyho
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
     backend.close().await;
     Ok(())
+}
+
+/// The existence check of a worker on this backend.
+#[must_use]
+pub fn check(backend: &Backend, api: Arc<WebApi>, args: ExistenceArgs) -> Check {
+    Check::new(existence::Parts {
+        api,
+        table: backend.existence(),
+        archive: backend.archive(),
+        clock: SystemClock::shared(),
+        mode: args.existence_check,
+    })
 }
 
 /// What a binary ends with: 0, or one line on standard error and 1, or 2 where a setting has to be corrected.

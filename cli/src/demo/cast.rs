@@ -10,6 +10,26 @@ pub(super) struct Channel {
     pub(super) lines: &'static [&'static str],
 }
 
+impl Channel {
+    /// The id it has at first, and those it goes on under.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'static str> {
+        let later = self.turns.iter().filter_map(|(_, turn)| match turn {
+            Turn::GoesOnAs(id) => Some(*id),
+            Turn::Created(_)
+            | Turn::Renamed(_)
+            | Turn::RenamedUnseen(_)
+            | Turn::Topic(_)
+            | Turn::Purpose(_)
+            | Turn::Archived
+            | Turn::WasArchived
+            | Turn::Unarchived
+            | Turn::MadePrivate
+            | Turn::Deleted => None,
+        });
+        std::iter::once(self.id).chain(later)
+    }
+}
+
 /// Something that happens to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {

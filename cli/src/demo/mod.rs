@@ -27,6 +27,7 @@ use secrecy::SecretString;
 use shared::archive::{ItemKey, Query, key};
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs};
+use shared::config::existence::ExistenceArgs;
 use shared::embedded::DATABASE_FILE;
 use shared::slack::ids::TeamId;
 use shared::slack::signature::SigningSecrets;
@@ -99,7 +100,8 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         files_per_minute: FILES_PER_MINUTE,
         ..file_downloader::Settings::default()
     };
-    let slack = SlackSide { api: Arc::clone(&api), join: true, downloads };
+    let existence = ExistenceArgs::default();
+    let slack = SlackSide { api: Arc::clone(&api), join: true, existence, downloads };
     let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, slack)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cast::{EMOJI, File, PEOPLE, SHARES};
+use super::lines::CHANNELS;
 use super::slack;
 use super::workspace::Directory;
 
@@ -91,13 +92,13 @@ impl Server {
                 json!({ "ok": true, "emoji": emoji })
             }
             "conversations.join" => self.join(parameter("channel")),
-            "conversations.info" => {
-                let channel = self.channels().into_iter().find(|listed| listed["id"] == parameter("channel"));
-                channel.map_or_else(
-                    || refusal("channel_not_found"),
-                    |found| json!({ "ok": true, "channel": found }),
-                )
-            }
+            "team.info" => json!({ "ok": true, "team": { "id": slack::TEAM, "name": "Demo" } }),
+            "users.info" => self.person(parameter("user")),
+            "bots.info" => refusal("bot_not_found"),
+            "conversations.info" => match self.channel(parameter("channel")) {
+                Some(found) => json!({ "ok": true, "channel": found }),
+                None => refusal("channel_not_found"),
+            },
             "files.info" => match shared_file(parameter("file")) {
                 Some(file) => json!({ "ok": true, "file": slack::whole_file(file, &self.origin) }),
                 None => refusal("file_not_found"),
@@ -113,6 +114,25 @@ impl Server {
             channel["is_member"] = channel["id"].as_str().is_some_and(|id| joined.contains(id)).into();
         }
         channels
+    }
+
+    /// Whoever is, or will be: what becomes of the week is known to this Slack from the start.
+    fn person(&self, user: &str) -> Value {
+        let all = self.directory().people.iter().chain(&self.after.people);
+        match all.into_iter().find(|listed| listed["id"] == user) {
+            Some(person) => json!({ "ok": true, "user": person }),
+            None => refusal("user_not_found"),
+        }
+    }
+
+    /// A channel by any id it has during the week: private ones too, which are in no list.
+    fn channel(&self, channel: &str) -> Option<Value> {
+        let listed = self.channels().into_iter().chain(self.after.channels.iter().cloned());
+        let mut listed = listed.filter(|listed| listed["id"] == channel);
+        listed.next().or_else(|| {
+            let made = CHANNELS.iter().find(|known| known.ids().any(|id| id == channel))?;
+            Some(json!({ "id": channel, "name": made.before.unwrap_or_default(), "is_member": true }))
+        })
     }
 
     /// A channel that is created during the week can be joined at once.

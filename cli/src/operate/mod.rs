@@ -5,6 +5,7 @@
 pub(crate) mod backup;
 pub(crate) mod doctor;
 pub(crate) mod files;
+mod held;
 mod packing;
 pub(crate) mod quarantine;
 pub(crate) mod restore;

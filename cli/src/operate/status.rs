@@ -13,6 +13,7 @@ use shared::queue::{Queue, QueueRef};
 use shared::slack::ids::{TeamId, Ts};
 use workers::quarantine;
 
+use super::held::{self, Held};
 use crate::plain;
 
 /// `annalist status`.
@@ -34,6 +35,9 @@ pub(crate) struct Status {
     pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
     pub(crate) idle: bool,
+    /// Workspaces whose events wait because Slack cannot be asked about them; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) existence_check: Vec<Held>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -131,6 +135,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         quarantined: quarantine::count(archive).await?,
         gaps: count_gaps(archive).await?,
         idle,
+        existence_check: held::read(archive).await?,
     })
 }
 
@@ -183,6 +188,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
+    held::print(&status.existence_check, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
     }
@@ -324,9 +330,19 @@ mod tests {
             dead: 2,
             worker: Some("message-writer"),
         };
-        let status = Status { queues: vec![dead], quarantined: 3, gaps: 0, idle: false };
+        let held = Held {
+            team_id: "T1".into(),
+            method: None,
+            since: "2026-01-01T00:00:00Z".into(),
+            until: "2026-01-01T00:01:00Z".into(),
+            reason: "Slack cannot be reached for users.info: HTTP 503".into(),
+        };
+        let status =
+            Status { queues: vec![dead], quarantined: 3, gaps: 0, idle: false, existence_check: vec![held] };
         let text = text(&status);
-        for expected in ["3 jobs could not be stored", "annalist quarantine list", "Dead letters", "3 min"] {
+        for expected in
+            ["3 jobs could not be stored", "annalist quarantine list", "Dead letters", "3 min", "HTTP 503"]
+        {
             assert!(text.contains(expected), "{text}");
         }
     }

@@ -60,6 +60,12 @@ impl ItemKey {
         Self::new(files(team), file.as_str())
     }
 
+    /// That the existence check waits for Slack; `what` is a workspace, or a workspace and a method.
+    #[must_use]
+    pub fn existence_breaker(what: &str) -> Self {
+        Self::new(EXISTENCE_BREAKERS, what)
+    }
+
     /// What the last sync of a workspace's directory found.
     #[must_use]
     pub fn directory_sync(team: &TeamId) -> Self {
@@ -75,6 +81,9 @@ impl ItemKey {
 
 /// The partition that lists the workspaces.
 pub const TEAMS: &str = "meta#teams";
+
+/// The partition of what the existence check waits for.
+pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
 /// The partition of a channel's messages.
 #[must_use]

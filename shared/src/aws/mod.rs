@@ -1,6 +1,6 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
-//! * [`queue`], [`archive`], [`files`]: one adapter each, constructed alone.
+//! * [`queue`], [`archive`], [`files`], [`existence`]: one adapter each, constructed alone.
 //! * [`provision`]: makes what they need, from the topology; [`template`] prints the same, and every part as a function.
 //! * [`permissions`]: what each part asks of AWS.
 //! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
@@ -10,6 +10,7 @@
 
 mod archive;
 mod counted;
+mod existence;
 mod fault;
 mod files;
 pub mod names;
@@ -95,6 +96,12 @@ impl Aws {
     #[must_use]
     pub fn files(&self) -> Arc<dyn crate::files::Files> {
         Arc::new(files::S3Files::new(self))
+    }
+
+    /// The existence port on DynamoDB.
+    #[must_use]
+    pub fn existence(&self) -> Arc<dyn crate::existence::Existence> {
+        Arc::new(existence::DynamoExistence::new(self))
     }
 
     /// What everything is called.

@@ -33,6 +33,8 @@ pub const ROWS: Actions = &[
     "dynamodb:DeleteItem",
     "dynamodb:Query",
 ];
+/// To keep what Slack confirmed to exist.
+pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
 /// To find the messages of a thread. No worker does.
 pub const INDEX: Actions = &["dynamodb:Query"];
 /// To keep what is too large for a row.
@@ -88,6 +90,8 @@ pub enum Target {
     Table,
     /// The index of the archive's table.
     Index,
+    /// The table of the existence check.
+    ExistenceTable,
     /// The bucket itself.
     Bucket,
     /// Objects in the bucket: keys with a `*`.
@@ -207,16 +211,19 @@ impl Part {
                 grant(BUCKET, vec![Target::Bucket]);
             }
         }
+        if matches!(self, Self::MessageWriter | Self::ChannelIndexer | Self::Annalist) {
+            grant(EXISTENCE, vec![Target::ExistenceTable]);
+        }
         if matches!(self, Self::FileDownloader | Self::Annalist) {
             grant(FILES, vec![Target::Objects(FILE_KEYS)]);
         }
         match self {
             Self::Ingest => grant(SECRET, vec![Target::SigningSecret]),
-            Self::ChannelIndexer | Self::Directory | Self::FileDownloader => {
+            Self::MessageWriter | Self::ChannelIndexer | Self::Directory | Self::FileDownloader => {
                 grant(SECRET, vec![Target::BotToken]);
             }
             Self::Annalist => grant(SECRET, vec![Target::SigningSecret, Target::BotToken]),
-            Self::MessageWriter | Self::Provision => {}
+            Self::Provision => {}
         }
         grants
     }
@@ -266,6 +273,7 @@ impl Target {
             Self::Queue(queue) => format!("`{queue}`"),
             Self::Table => "the archive's table".to_owned(),
             Self::Index => "its index".to_owned(),
+            Self::ExistenceTable => "the existence check's table".to_owned(),
             Self::Bucket => "the bucket".to_owned(),
             Self::Objects(keys) => format!("`{keys}`"),
             Self::SigningSecret => "the signing secret".to_owned(),

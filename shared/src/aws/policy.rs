@@ -69,6 +69,10 @@ pub(super) const ROWS: Policy = Policy {
     first_backoff: ms(25),
 };
 
+/// The cache of the existence check. What it does not say at once Slack is asked, which takes a fraction of a second too.
+pub(super) const CACHE: Policy =
+    Policy { connect: ms(500), attempt: ms(500), operation: ms(900), attempts: 2, first_backoff: ms(25) };
+
 /// One part of a file, up to 8 MiB: at 1 Mbit/s that takes a minute.
 pub(super) const BYTES: Policy = Policy {
     connect: ms(1_000),

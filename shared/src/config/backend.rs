@@ -15,6 +15,7 @@ use crate::aws::{Aws, ConnectError};
 use crate::clock::SharedClock;
 #[cfg(feature = "embedded")]
 use crate::embedded::{Database, OpenError};
+use crate::existence::Existence;
 use crate::files::Files;
 use crate::queue::Queue;
 
@@ -182,6 +183,19 @@ impl Backend {
             Chosen::Embedded(database) => database.files(),
             #[cfg(feature = "aws")]
             Chosen::Aws(on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// What Slack confirmed to exist.
+    #[must_use]
+    pub fn existence(&self) -> Arc<dyn Existence> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.existence(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => on.aws.existence(),
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),
         }

@@ -3,6 +3,7 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+pub mod existence;
 pub mod lambda;
 mod secrets;
 #[cfg(feature = "web")]
@@ -124,6 +125,12 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// The existence check is asked for, and there is nothing to ask Slack with.
+    #[error(
+        "--existence-check {0} (ANNALIST_EXISTENCE_CHECK) asks Slack, and there is no token for it: set SLACK_BOT_TOKEN, \
+         or leave the setting out"
+    )]
+    NothingToCheckWith(existence::ExistenceMode),
     /// The chosen backend is not part of this build.
     #[error(
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"

@@ -14,7 +14,11 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(10);
 /// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 
-const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("schema/01.sql")), M::up(include_str!("schema/02.sql"))];
+const MIGRATIONS: &[M<'_>] = &[
+    M::up(include_str!("schema/01.sql")),
+    M::up(include_str!("schema/02.sql")),
+    M::up(include_str!("schema/03.sql")),
+];
 
 /// The schema of this version.
 pub(super) const SCHEMA: usize = MIGRATIONS.len();

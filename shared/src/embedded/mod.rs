@@ -9,6 +9,7 @@ pub mod backup;
 mod checkpoint;
 pub mod condition;
 mod connection;
+mod existence;
 mod files;
 mod presence;
 mod queue;
@@ -20,10 +21,12 @@ use std::sync::Arc;
 
 use crate::archive::Archive;
 use crate::clock::SharedClock;
+use crate::existence::Existence;
 use crate::files::Files;
 use crate::queue::Queue;
 
 use archive::EmbeddedArchive;
+use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
 use presence::{JoinError, Presence};
 use queue::EmbeddedQueue;
@@ -154,6 +157,12 @@ impl Database {
     #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         Arc::clone(&self.files) as Arc<dyn Files>
+    }
+
+    /// What Slack confirmed to exist, in this folder.
+    #[must_use]
+    pub fn existence(&self) -> Arc<dyn Existence> {
+        Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
     /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.

@@ -22,6 +22,9 @@ pub struct Envelope<'a> {
     /// Seconds since the Unix epoch at which Slack dispatched the event.
     #[serde(borrow, default)]
     pub event_time: Option<&'a RawValue>,
+    /// Whether the event's channel is shared with another workspace.
+    #[serde(borrow, default)]
+    pub is_ext_shared_channel: Option<&'a RawValue>,
     /// What to echo for `url_verification`.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub challenge: Option<Cow<'a, str>>,
@@ -44,6 +47,12 @@ impl<'a> Envelope<'a> {
             return Err(serde::de::Error::custom("the body is not a JSON object"));
         }
         serde_json::from_str(text)
+    }
+
+    /// Whether the event says that its channel is shared with another workspace.
+    #[must_use]
+    pub fn says_shared(&self) -> bool {
+        self.is_ext_shared_channel.is_some_and(|flag| flag.get() == "true")
     }
 
     /// `event_time`, where it is a plain number of seconds.

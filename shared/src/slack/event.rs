@@ -31,6 +31,21 @@ pub struct EventHeader<'a> {
     user: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     user_id: Option<Cow<'a, str>>,
+    /// The bot that wrote a message.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub bot_id: Option<Cow<'a, str>>,
+    /// The workspace of the person, on channels shared between workspaces.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub user_team: Option<Cow<'a, str>>,
+    /// The workspace the message was written in, on channels shared between workspaces.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub source_team: Option<Cow<'a, str>>,
+    /// The message as it is now.
+    #[serde(borrow, default)]
+    pub message: Option<&'a RawValue>,
+    /// The message as it was.
+    #[serde(borrow, default)]
+    pub previous_message: Option<&'a RawValue>,
     /// What a reaction is on.
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
@@ -83,6 +98,12 @@ impl<'a> EventHeader<'a> {
     #[must_use]
     pub fn user(&self) -> Option<Cow<'a, str>> {
         self.user.and_then(text_or_id).or_else(|| self.user_id.clone())
+    }
+
+    /// The channel object, where the event carries one instead of an id.
+    #[must_use]
+    pub fn channel_object(&self) -> Option<&'a RawValue> {
+        self.channel.filter(|raw| raw.get().starts_with('{'))
     }
 
     /// The user object, where the event carries one instead of an id.

@@ -80,6 +80,12 @@ metrics_table! {
         "Listed channels, people and emoji that were passed over because something in them is missing or odd.";
     DIRECTORY_JOINS = "annalist_directory_joins_total", Counter, "outcome",
         "Public channels to be joined by outcome: joined, failed.";
+    EXISTENCE_CHECKS = "annalist_existence_checks_total", Counter, "mode, outcome",
+        "Events judged by the existence check by outcome: exists, unknown, waits. Mode observe stores them all the same.";
+    EXISTENCE_LOOKUPS = "annalist_existence_lookups_total", Counter, "layer",
+        "Events whose existence check was answered by: process, table, slack. And table_failed: the cache gave no answer.";
+    EXISTENCE_BREAKERS = "annalist_existence_breakers_open", Gauge, "",
+        "Workspaces, or methods of one, for which the existence check waits because Slack does not answer.";
     FILES = "annalist_files_total", Counter, "outcome",
         "File jobs by outcome: stored, already_held, retry, failed, or the verdict that says why nothing is fetched.";
     FILE_BYTES = "annalist_file_bytes_total", Counter, "",

@@ -57,7 +57,13 @@ pub(super) const RULES: &[Rule] = &[
         example: "async fn fold() { tokio::spawn(async {}); }",
     },
     Rule {
-        rooms: &["shared/src/archive/", "shared/src/files/", "shared/src/queue/", "shared/src/slack/"],
+        rooms: &[
+            "shared/src/archive/",
+            "shared/src/existence/",
+            "shared/src/files/",
+            "shared/src/queue/",
+            "shared/src/slack/",
+        ],
         except: &[],
         forbidden: &["rusqlite", "embedded", "aws", "aws_*", "tokio::fs", "std::fs"],
         tests_too: true,
@@ -104,6 +110,23 @@ pub(super) const RULES: &[Rule] = &[
         tests_too: true,
         why: "a worker gets its ports handed in: the same worker runs on one machine and in a fleet",
         example: "let database = shared::embedded::Database::open(folder, clock)?;",
+    },
+    Rule {
+        rooms: &["workers/src/existence/"],
+        except: &[],
+        forbidden: &[
+            "Queue",
+            "Worker",
+            "Outcome",
+            "Delivery",
+            "changes()",
+            "message_writer",
+            "channel_indexer",
+        ],
+        tests_too: true,
+        why: "the check says whether something exists, whoever asks: what is stored, and what becomes of a job, is the \
+              worker's",
+        example: "fn judge(job: &Delivery) -> Outcome {}",
     },
     Rule {
         rooms: EVERYWHERE,

@@ -7,6 +7,7 @@ mod convergence;
 mod counts;
 mod crash;
 mod doctor;
+mod existence;
 mod faults;
 mod files;
 mod fleet;

@@ -116,10 +116,6 @@ async fn up_joins_nothing_where_that_is_refused() {
     slack.set(TOKEN, half_joined());
     let folder = tempfile::tempdir().unwrap();
     let server = up(&slack, folder.path(), &["--no-join"]).await;
-    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
-        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
-    let mut events = Slack::to(server.address, RetryDelays::none());
-    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
     let synced = async {
         let text = ["status", "--data", folder.path().to_str().unwrap()];
         while !annalist_with(&text, &[]).await.stdout.contains("6 channels, 0 people") {
@@ -127,6 +123,11 @@ async fn up_joins_nothing_where_that_is_refused() {
         }
     };
     timeout(DEADLINE, synced).await.unwrap();
+    slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
+    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
+        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
+    let mut events = Slack::to(server.address, RetryDelays::none());
+    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
     wait_until_idle(folder.path(), DEADLINE).await;
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
     assert_eq!(slack.called("conversations.join"), 0);

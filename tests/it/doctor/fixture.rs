@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::clock::{Clock, SystemClock};
 use tempfile::TempDir;
 use tests::corpus::{TEAM, event};
-use tests::fake_slack::{FakeSlack, Workspace};
+use tests::fake_slack::{FakeSlack, Workspace, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{Outcome, annalist, annalist_with, wait_until_idle};
@@ -41,7 +41,8 @@ impl Installation {
         let manifest: Value = serde_json::from_str(&annalist(&["manifest"]).await.stdout).unwrap();
         let scopes = manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().iter();
         let scopes = scopes.map(|scope| scope.as_str().unwrap().to_owned()).collect();
-        slack.set(TOKEN, Workspace { scopes, ..Workspace::of(TEAM, 3, 0) });
+        let members = vec![person("U1", "ada")];
+        slack.set(TOKEN, Workspace { scopes, members, ..Workspace::of(TEAM, 3, 0) });
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("archive");
         let up = up(&data, &slack).await;

@@ -186,6 +186,11 @@ async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before
     assert_eq!(names.iter().map(|channel| channel["name"].clone()).collect::<Vec<_>>(), ["general"]);
     assert!(slack.joined(TOKEN) == ["C0001"], "the sync joins what it found");
 
+    // Made a moment ago.
+    slack.change(TOKEN, |workspace| {
+        workspace.channels.push(fake_slack::channel("C0002", "new"));
+        workspace.members.push(fake_slack::person("U0001", "ada"));
+    });
     let ingest = Function::start(&binaries().ingest, &installation).await;
     let created = json!({
         "type": "channel_created", "event_ts": "1700000000.000001",

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use shared::config::existence::ExistenceArgs;
 use shared::config::slack::{self, JoinArgs, SlackArgs};
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::{DirectorySync, Joiner};
@@ -19,6 +20,8 @@ struct Command {
     slack: SlackArgs,
     #[command(flatten)]
     join: JoinArgs,
+    #[command(flatten)]
+    existence: ExistenceArgs,
 }
 
 #[tokio::main]
@@ -30,12 +33,14 @@ async fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack).await?;
+    command.existence.needs(web.has_tokens())?;
     let (joiner, asked) = if command.join.no_join { None } else { Some(Joiner::new()) }.unzip();
     process::run(command.worker, |backend| {
         let archive = || backend.archive();
-        let sync = DirectorySync::new(web, archive(), backend.queue());
+        let check = process::check(backend, Arc::clone(&web), command.existence);
+        let sync = DirectorySync::new(web, archive(), backend.queue()).telling(check.known());
         Role {
-            worker: Arc::new(ChannelIndexer::new(archive(), joiner)),
+            worker: Arc::new(ChannelIndexer::new(archive(), joiner).checked_by(check)),
             directory: Some(Directory { sync, asked }),
         }
     })

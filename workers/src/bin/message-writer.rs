@@ -1,9 +1,11 @@
-//! message-writer as a process of its own, for a fleet.
+//! message-writer as a process of its own, for a fleet. With a token it stores only what Slack confirms to exist.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use shared::config::existence::ExistenceArgs;
+use shared::config::slack::{self, SlackArgs};
 use workers::message_writer::MessageWriter;
 use workers::process::{self, Role, WorkerArgs};
 
@@ -13,16 +15,26 @@ use workers::process::{self, Role, WorkerArgs};
 struct Command {
     #[command(flatten)]
     worker: WorkerArgs,
+    #[command(flatten)]
+    slack: SlackArgs,
+    #[command(flatten)]
+    existence: ExistenceArgs,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Command::parse();
     shared::telemetry::init_log(&shared::config::log_filter());
-    let ended = process::run(command.worker, |ports| {
-        let writer = MessageWriter::new(ports.archive(), ports.queue());
+    process::exit_code(run(command).await)
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    let api = slack::web_api(&command.slack).await?;
+    command.existence.needs(api.has_tokens())?;
+    process::run(command.worker, |ports| {
+        let check = process::check(ports, api, command.existence);
+        let writer = MessageWriter::new(ports.archive(), ports.queue()).checked_by(check);
         Role { worker: Arc::new(writer), directory: None }
     })
-    .await;
-    process::exit_code(ended)
+    .await
 }

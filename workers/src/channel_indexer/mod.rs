@@ -6,12 +6,14 @@
 mod admission;
 mod store;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, ItemKey, Update};
-use shared::queue::{Delivery, QueueName};
+use shared::config::existence::ExistenceMode;
+use shared::queue::{Delivery, GroupId, QueueName};
 use shared::rules::channel::{ChannelEvent, index};
 use shared::rules::{Event, Malformed, gap};
 use shared::slack::ids::TeamId;
@@ -19,6 +21,7 @@ use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
 use crate::directory::Joiner;
 use crate::event_job;
+use crate::existence::{Check, Subject};
 use crate::failure::Failure;
 use crate::marks::Marks;
 use crate::runtime::{Outcome, Worker};
@@ -39,6 +42,7 @@ pub struct ChannelIndexer {
     joiner: Option<Joiner>,
     shard_bytes: usize,
     marks: Marks,
+    check: Option<Check>,
 }
 
 impl ChannelIndexer {
@@ -46,7 +50,13 @@ impl ChannelIndexer {
     /// messages only from channels the app is in.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, joiner: Option<Joiner>) -> Self {
-        Self { archive, joiner, shard_bytes: index::SHARD_BYTES, marks: Marks::default() }
+        Self { archive, joiner, shard_bytes: index::SHARD_BYTES, marks: Marks::default(), check: None }
+    }
+
+    /// The same, and nothing is written before this check has said that what it tells of exists.
+    #[must_use]
+    pub fn checked_by(self, check: Check) -> Self {
+        Self { check: Some(check), ..self }
     }
 
     /// With shards of another size: tests have small ones.
@@ -63,24 +73,21 @@ impl ChannelIndexer {
             let team = envelope.team_id.as_deref().ok_or(missing)?;
             let team = TeamId::parse(team).map_err(Malformed::from)?;
             let gap = gap::rate_limited(&team, raw)?;
-            return Ok(Brought { team: Some(team), gap: Some(gap), event: None });
+            return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
         }
         if envelope.event.is_none() {
-            counter!(EVENTS_UNKNOWN).increment(1);
-            return Ok(Brought::default());
+            return Ok(Brought::passed_over(PassedOver::Unknown));
         }
         let event = Event::read(&envelope)?;
         let mut brought = Brought { team: Some(event.team.clone()), ..Brought::default() };
         let told = ChannelEvent::read(&event)?;
         let opened = gap::opened_by(&event)?;
         if told.is_none() && opened.is_none() {
-            counter!(EVENTS_UNKNOWN).increment(1);
-            return Ok(Brought::default());
+            return Ok(Brought::passed_over(PassedOver::Unknown));
         }
         if let Some(told) = told {
             if !admission.admits(&*self.archive, &self.marks, &event, &told).await? {
-                counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
-                return Ok(Brought::default());
+                return Ok(Brought::passed_over(PassedOver::Private));
             }
             brought.event = Some(told);
         }
@@ -89,12 +96,44 @@ impl ChannelIndexer {
     }
 }
 
+/// What a job claims to exist.
+fn subject(job: &Delivery, team: &TeamId) -> Result<Subject, Failure> {
+    let (_, envelope) = event_job::read(job)?;
+    if envelope.event.is_none() {
+        return Ok(Subject::team(team, job.sent_at));
+    }
+    Ok(Subject::of(&Event::read(&envelope)?, &envelope, job.sent_at)?)
+}
+
 /// What one job writes.
 #[derive(Default)]
 struct Brought {
     team: Option<TeamId>,
     gap: Option<Update>,
     event: Option<ChannelEvent>,
+    passed_over: Option<PassedOver>,
+}
+
+/// Why a job writes nothing.
+enum PassedOver {
+    Unknown,
+    Private,
+}
+
+impl Brought {
+    fn passed_over(why: PassedOver) -> Self {
+        Self { passed_over: Some(why), ..Self::default() }
+    }
+
+    fn count(&self) {
+        match self.passed_over {
+            Some(PassedOver::Unknown) => counter!(EVENTS_UNKNOWN).increment(1),
+            Some(PassedOver::Private) => {
+                counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
+            }
+            None => {}
+        }
+    }
 }
 
 #[async_trait]
@@ -113,17 +152,31 @@ impl Worker for ChannelIndexer {
 
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::Done; jobs.len()];
+        let cleared = self.clear(jobs).await;
         let mut admission = Admission::default();
+        let mut waiting: HashSet<&GroupId> = HashSet::new();
         let mut events = Vec::new();
         let mut places = Vec::new();
-        for (place, job) in jobs.iter().enumerate() {
-            let brought = match self.admit(job, &mut admission).await {
+        for ((place, job), cleared) in jobs.iter().enumerate().zip(cleared) {
+            if waiting.contains(&job.group) {
+                outcomes[place] = Outcome::retry("what is in front of it waits to be checked");
+                continue;
+            }
+            let brought = match cleared {
+                Ok(()) => self.admit(job, &mut admission).await,
+                Err(failure) => Err(failure),
+            };
+            let brought = match brought {
                 Ok(brought) => brought,
                 Err(failure) => {
+                    if matches!(failure, Failure::Postponed(..)) {
+                        waiting.insert(&job.group);
+                    }
                     outcomes[place] = failure.outcome();
                     continue;
                 }
             };
+            brought.count();
             let written = self.write_beside(&brought).await;
             match (written, brought.event) {
                 (Err(error), _) => outcomes[place] = Failure::from(error).outcome(),
@@ -146,6 +199,39 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
+    /// What the existence check says of each job that would write something. What lets in private channels is judged
+    /// twice, here and where it counts: a job that is put aside lets in nothing.
+    async fn clear(&self, jobs: &[Delivery]) -> Vec<Result<(), Failure>> {
+        let mut cleared = vec![Ok(()); jobs.len()];
+        let Some((check, mode)) = self.check.as_ref().map(|check| (check, check.mode())) else {
+            return cleared;
+        };
+        if mode == ExistenceMode::Off {
+            return cleared;
+        }
+        let mut admission = Admission::default();
+        let (mut places, mut subjects) = (Vec::new(), Vec::new());
+        for (place, job) in jobs.iter().enumerate() {
+            // What fails here fails again where it counts.
+            let Ok(brought) = self.admit(job, &mut admission).await else { continue };
+            let Some(team) = &brought.team else { continue };
+            match subject(job, team) {
+                Ok(subject) => {
+                    places.push(place);
+                    subjects.push(subject);
+                }
+                Err(failure) => cleared[place] = Err(failure),
+            }
+        }
+        for (place, verdict) in places.into_iter().zip(check.judge(mode, subjects).await) {
+            cleared[place] = verdict.into();
+        }
+        if mode == ExistenceMode::Observe {
+            cleared.fill(Ok(()));
+        }
+        cleared
+    }
+
     /// Rows that no channel is folded from.
     async fn write_beside(&self, brought: &Brought) -> Result<(), ArchiveError> {
         if let Some(gap) = &brought.gap {

@@ -15,6 +15,7 @@ use super::listing::{Listing, Page};
 use super::sync::write;
 use super::{DirectorySync, Report, SyncError};
 use crate::channel_indexer;
+use crate::existence::is_shared;
 
 /// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
@@ -80,6 +81,9 @@ impl DirectorySync {
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
                 Ok(_) if standing.is_private() => report.channels.skipped += 1,
                 Ok(event) => {
+                    if let Some(known) = &self.known {
+                        known.found_channel(&report.team, event.channel(), is_shared(raw));
+                    }
                     if standing.could_be_joined() {
                         report.to_join.push(event.channel().clone());
                     }

@@ -27,7 +27,7 @@ const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A list that is being read.
-pub(super) struct Listing<'a> {
+pub(crate) struct Listing<'a> {
     api: &'a WebApi,
     team: &'a TeamId,
     method: Method,
@@ -40,14 +40,14 @@ pub(super) struct Listing<'a> {
 }
 
 /// A page, and Slack's clock when it had not been asked for yet: whatever happens later is newer than the page.
-pub(super) struct Page {
-    pub(super) reply: Reply,
-    pub(super) asked: Ts,
+pub(crate) struct Page {
+    pub(crate) reply: Reply,
+    pub(crate) asked: Ts,
 }
 
 impl<'a> Listing<'a> {
     /// A list of which nothing is read; `clock` is Slack's at its last answer.
-    pub(super) fn new(
+    pub(crate) fn new(
         api: &'a WebApi,
         team: &'a TeamId,
         method: Method,
@@ -58,7 +58,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The next page; `None` after the last one.
-    pub(super) async fn next(&mut self) -> Result<Option<Page>, SyncError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Page>, SyncError> {
         let cursor = match &self.cursor {
             None if self.pages > 0 => return Ok(None),
             cursor => cursor.clone(),

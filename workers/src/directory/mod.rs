@@ -27,6 +27,9 @@ use shared::slack::web::WebApi;
 pub use joiner::{Asked, Joiner};
 pub use report::{Report, SyncError};
 
+pub(crate) use listing::Listing;
+
+use crate::existence::Known;
 use crate::marks::Marks;
 
 /// Brings the directory of workspaces into the archive.
@@ -37,6 +40,7 @@ pub struct DirectorySync {
     shard_bytes: usize,
     marks: Marks,
     pictures: pictures::Pictures,
+    known: Option<Arc<Known>>,
 }
 
 impl DirectorySync {
@@ -50,7 +54,14 @@ impl DirectorySync {
             shard_bytes: index::SHARD_BYTES,
             marks: Marks::default(),
             pictures: pictures::Pictures::default(),
+            known: None,
         }
+    }
+
+    /// Whatever Slack lists exists: the existence check need not ask about it.
+    #[must_use]
+    pub fn telling(self, known: Arc<Known>) -> Self {
+        Self { known: Some(known), ..self }
     }
 
     /// With shards of another size: tests have small ones.

@@ -36,7 +36,12 @@ impl DirectorySync {
         for raw in listed.members {
             report.people.listed += 1;
             match listed_user(raw) {
-                Ok(user) => people.push((user, raw)),
+                Ok(user) => {
+                    if let Some(known) = &self.known {
+                        known.found_user(&team, &user);
+                    }
+                    people.push((user, raw));
+                }
                 Err(malformed) => {
                     report.people.skipped += 1;
                     report.first_skipped.get_or_insert(malformed);

@@ -41,6 +41,9 @@ impl DirectorySync {
         let identity: Identity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         self.list_team(&team).await?;
+        if let Some(known) = &self.known {
+            known.found_team(&team);
+        }
 
         let channels = self.public_channels(&mut clock, report).await;
         let mut failure = excuse(channels, "channels:read", report)?;

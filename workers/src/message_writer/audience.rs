@@ -3,7 +3,10 @@
 //! The mark `meta#{team}#public` / `{channel}` is set by any public event and by a conversion to private. It is never
 //! unset, so its presence may be remembered; its absence is asked for every time.
 
+use std::collections::HashSet;
+
 use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use shared::queue::GroupId;
 use shared::queue::route::Audience;
 use shared::rules::Event;
 use shared::slack::ids::{ChannelId, TeamId};
@@ -26,19 +29,40 @@ pub(super) struct Audiences {
 }
 
 impl Audiences {
+    /// Whether an event might be stored, as far as can be said before those in front of it are: `opened` holds the groups,
+    /// each a channel's, that they show to be public. What is stored for certain, [`Audiences::judge`] says.
+    pub(super) async fn foresees<'j>(
+        &self,
+        archive: &dyn Archive,
+        event: &Event<'_>,
+        group: &'j GroupId,
+        opened: &mut HashSet<&'j GroupId>,
+    ) -> Result<bool, Failure> {
+        if says_public(event) {
+            opened.insert(group);
+            return Ok(true);
+        }
+        let audience = Audience::of(&event.header);
+        if audience == Audience::Direct || opened.contains(group) {
+            return Ok(audience != Audience::Direct);
+        }
+        let channel = event.channel()?;
+        let marked = self.marks.is_set(archive, &ItemKey::public_mark(&event.team, &channel)).await?;
+        let unmarked_and_untyped = !marked && audience == Audience::Untyped;
+        Ok(marked || (unmarked_and_untyped && is_shown_as_public(archive, &event.team, &channel).await?))
+    }
+
     /// Whether a message or reaction is stored. Jobs of a channel are judged in their order: a public event lets the
     /// private ones after it in.
     pub(super) async fn judge(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<Verdict, Failure> {
         let channel = event.channel()?;
         let mark = ItemKey::public_mark(&event.team, &channel);
-        // The conversion arrives as a private event, and proves that the channel was public.
-        let converted = event.header.subtype.as_deref() == Some("channel_convert_to_private");
+        if says_public(event) {
+            return Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?);
+        }
         match Audience::of(&event.header) {
             Audience::Direct => Ok(Verdict::Drop("direct_message")),
-            Audience::Public => Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?),
-            Audience::Private if converted => {
-                Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?)
-            }
+            Audience::Public => Ok(Verdict::Store),
             Audience::Private => Ok(self.if_marked(archive, mark, "private_channel").await?),
             Audience::Untyped => self.judge_untyped(archive, &event.team, &channel, mark).await,
         }
@@ -55,9 +79,7 @@ impl Audiences {
         if self.marks.is_set(archive, &mark).await? {
             return Ok(Verdict::Store);
         }
-        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
-        let rows = archive.query(&newest).await?.items;
-        if rows.iter().any(|row| row.text("visibility") == Some("public")) {
+        if is_shown_as_public(archive, team, channel).await? {
             self.marks.ensure(archive, mark).await?;
             return Ok(Verdict::Store);
         }
@@ -86,4 +108,25 @@ impl Audiences {
     ) -> Result<Verdict, ArchiveError> {
         Ok(if self.marks.is_set(archive, &mark).await? { Verdict::Store } else { Verdict::Drop(reason) })
     }
+}
+
+/// Whether the event itself shows that its channel is public, or was until now: such an event sets the mark.
+pub(super) fn says_public(event: &Event<'_>) -> bool {
+    // The conversion arrives as a private event, and proves that the channel was public.
+    let converted = event.header.subtype.as_deref() == Some("channel_convert_to_private");
+    match Audience::of(&event.header) {
+        Audience::Public => true,
+        Audience::Private => converted,
+        Audience::Direct | Audience::Untyped => false,
+    }
+}
+
+async fn is_shown_as_public(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+) -> Result<bool, ArchiveError> {
+    let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
+    let rows = archive.query(&newest).await?.items;
+    Ok(rows.iter().any(|row| row.text("visibility") == Some("public")))
 }

@@ -1,10 +1,12 @@
 //! message-writer: from Slack's events to messages, revisions, people and emoji.
 //!
 //! * [`audience`] decides, in the order of the channel, which events are stored at all.
+//! * [`clearance`] asks whether what they claim exists, before anything is written.
 //! * [`content`] writes versions of messages, so that any order gives the same rows.
 //! * [`follow_up`] is what other workers do next.
 
 mod audience;
+mod clearance;
 mod content;
 mod follow_up;
 
@@ -14,17 +16,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
+use serde_json::value::RawValue;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
 use shared::rules::{Change, Event, Kind};
+use shared::slack::envelope::Envelope;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
 use crate::event_job;
+use crate::existence::Check;
 use crate::failure::Failure;
 use crate::runtime::{Outcome, Worker};
 
-use audience::{Audiences, Verdict};
+use audience::{Audiences, Verdict, says_public};
+use clearance::{Cleared, clear};
 use content::Standing;
 
 /// The worker's name in the topology.
@@ -38,7 +44,27 @@ pub struct MessageWriter {
     archive: Arc<dyn Archive>,
     queue: Arc<dyn Queue>,
     audiences: Audiences,
+    check: Option<Check>,
 }
+
+/// A job as it was read: once, for all that looks at it.
+struct Told<'j> {
+    raw: &'j RawValue,
+    envelope: Envelope<'j>,
+    /// The event, where the request brings one.
+    event: Option<Event<'j>>,
+}
+
+impl<'j> Told<'j> {
+    fn read(job: &'j Delivery) -> Result<Self, Failure> {
+        let (raw, envelope) = event_job::read(job)?;
+        let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
+        Ok(Self { raw, envelope, event })
+    }
+}
+
+/// A job on its way through its group: its place in the batch, what it says, and whether all of it exists.
+type Candidate<'j> = (usize, Result<Told<'j>, Failure>, Cleared);
 
 /// What an event brings: what it writes, and what other workers do next.
 #[derive(Default)]
@@ -51,44 +77,64 @@ impl MessageWriter {
     /// A writer to this archive, whose follow-ups go to this queue.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
-        Self { archive, queue, audiences: Audiences::default() }
+        Self { archive, queue, audiences: Audiences::default(), check: None }
+    }
+
+    /// The same, and nothing is written before this check has said that what it tells of exists.
+    #[must_use]
+    pub fn checked_by(self, check: Check) -> Self {
+        Self { check: Some(check), ..self }
     }
 
     /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
-    /// order; what they write does not.
-    async fn admit_group(&self, jobs: Vec<(usize, &Delivery)>) -> Vec<(usize, Result<Admitted, Failure>)> {
+    /// order; what they write does not. Where one waits to be checked, those behind it wait with it.
+    async fn admit_group(&self, jobs: Vec<Candidate<'_>>) -> Vec<(usize, Result<Admitted, Failure>)> {
         let mut admitted = Vec::with_capacity(jobs.len());
-        for (place, job) in jobs {
-            admitted.push((place, self.admit(job).await.map(Option::unwrap_or_default)));
+        for (place, told, cleared) in jobs {
+            let admission = match told {
+                Ok(told) => self.admit(told, cleared).await,
+                Err(failure) => Err(failure),
+            };
+            let waits = matches!(&admission, Err(Failure::Postponed(..)));
+            admitted.push((place, admission.map(Option::unwrap_or_default)));
+            if waits {
+                break;
+            }
         }
         admitted
     }
 
     /// What a job brings, or `None` where nothing of it is stored.
-    async fn admit(&self, job: &Delivery) -> Result<Option<Admitted>, Failure> {
-        let (raw, envelope) = event_job::read(job)?;
-        if envelope.event.is_none() {
+    async fn admit(&self, told: Told<'_>, cleared: Cleared) -> Result<Option<Admitted>, Failure> {
+        let Told { raw, envelope, event } = told;
+        let Some(event) = event else {
             counter!(EVENTS_UNKNOWN).increment(1);
             return Ok(None);
-        }
-        let event = Event::read(&envelope)?;
+        };
         match event.kind() {
             Kind::Channel | Kind::Unknown => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(None);
             }
             Kind::ChannelIdChanged => {
+                cleared?;
                 self.audiences.carry_over(&*self.archive, &event).await?;
                 return Ok(None);
             }
-            Kind::Message | Kind::Reaction => match self.audiences.judge(&*self.archive, &event).await? {
-                Verdict::Store => {}
-                Verdict::Drop(reason) => {
-                    counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
-                    return Ok(None);
+            Kind::Message | Kind::Reaction => {
+                // It sets the public mark: nothing of what does not exist may. Any other may be dropped as it is.
+                if says_public(&event) {
+                    cleared.clone()?;
                 }
-            },
-            Kind::User | Kind::Emoji | Kind::FileDeleted => {}
+                match self.audiences.judge(&*self.archive, &event).await? {
+                    Verdict::Store => cleared?,
+                    Verdict::Drop(reason) => {
+                        counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
+                        return Ok(None);
+                    }
+                }
+            }
+            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared?,
         }
         let changes = event.changes()?;
         self.audiences.note_team(&*self.archive, &event.team).await?;
@@ -182,9 +228,11 @@ impl Worker for MessageWriter {
     }
 
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        let mut groups: HashMap<&GroupId, Vec<(usize, &Delivery)>> = HashMap::new();
-        for (place, job) in jobs.iter().enumerate() {
-            groups.entry(&job.group).or_default().push((place, job));
+        let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
+        let cleared = clear(self.check.as_ref(), &*self.archive, &self.audiences, jobs, &told).await;
+        let mut groups: HashMap<&GroupId, Vec<Candidate<'_>>> = HashMap::new();
+        for (place, ((job, told), cleared)) in jobs.iter().zip(told).zip(cleared).enumerate() {
+            groups.entry(&job.group).or_default().push((place, told, cleared));
         }
         let mut outcomes = vec![Outcome::retry("not reached"); jobs.len()];
         let admitted = join_all(groups.into_values().map(|group| self.admit_group(group))).await;

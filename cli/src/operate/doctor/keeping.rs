@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn status(queues: Vec<QueueStatus>) -> Status {
-        Status { queues, quarantined: 0, gaps: 0, idle: false }
+        Status { queues, quarantined: 0, gaps: 0, idle: false, existence_check: Vec::new() }
     }
 
     fn kept(queues: Vec<QueueStatus>, later: Option<Vec<QueueStatus>>, in_use: Option<bool>) -> Kept {

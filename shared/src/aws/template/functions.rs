@@ -226,7 +226,10 @@ mod tests {
             told.map(Function::id).collect()
         };
         assert_eq!(told("SLACK_SIGNING_SECRET_ARN"), ["Ingest"]);
-        assert_eq!(told("SLACK_BOT_TOKEN_ARN"), ["ChannelIndexer", "FileDownloader", "Directory"]);
+        assert_eq!(
+            told("SLACK_BOT_TOKEN_ARN"),
+            ["MessageWriter", "ChannelIndexer", "FileDownloader", "Directory"]
+        );
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }
 }

@@ -49,6 +49,7 @@ fn arn(target: Target, function: &Function) -> Value {
     match target {
         Target::Queue(queue) => get(&queues::id(queue), "Arn"),
         Target::Table => get(tables::id(TableRole::Archive), "Arn"),
+        Target::ExistenceTable => get(tables::id(TableRole::Existence), "Arn"),
         Target::Index => {
             let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
             json!({ "Fn::Sub": format!("${{{}.Arn}}/index/{index}", tables::id(TableRole::Archive)) })

@@ -92,6 +92,10 @@ fn change(
     connection.execute_batch("BEGIN IMMEDIATE")?;
     // Whoever held a job is not here.
     connection.execute("UPDATE leases SET visible_at_ms = 0", [])?;
+    // What somebody else's machine held for confirmed is asked for again. Earlier schemas have no such table.
+    if objects(connection)?.contains_key("existence_check_cache") {
+        connection.execute("DELETE FROM existence_check_cache", [])?;
+    }
     let mut moved_rows = 0;
     let mut last = i64::MIN;
     loop {

@@ -17,6 +17,14 @@ pub enum Method {
     EmojiList,
     /// One file.
     FilesInfo,
+    /// The workspace itself.
+    TeamInfo,
+    /// One person.
+    UsersInfo,
+    /// One bot.
+    BotsInfo,
+    /// One channel.
+    ConversationsInfo,
 }
 
 impl Method {
@@ -30,6 +38,10 @@ impl Method {
             Self::UsersList => "users.list",
             Self::EmojiList => "emoji.list",
             Self::FilesInfo => "files.info",
+            Self::TeamInfo => "team.info",
+            Self::UsersInfo => "users.info",
+            Self::BotsInfo => "bots.info",
+            Self::ConversationsInfo => "conversations.info",
         }
     }
 
@@ -42,8 +54,8 @@ impl Method {
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
         match self {
             Self::ConversationsList | Self::UsersList | Self::EmojiList => TIER_2,
-            Self::ConversationsJoin => TIER_3,
-            Self::FilesInfo | Self::AuthTest => TIER_4,
+            Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => TIER_3,
+            Self::FilesInfo | Self::AuthTest | Self::UsersInfo => TIER_4,
         }
     }
 }

@@ -40,6 +40,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Slack asks for up to a minute. A longer pause is the caller's to plan.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A call about one thing, which Slack answers within a fraction of a second.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How many pauses in a row are waited out.
 const PAUSES: u32 = 3;
 
@@ -110,6 +113,29 @@ impl WebApi {
         self.ask(Some(team), &token, method, parameters).await
     }
 
+    /// Calls a method that answers quickly. Only this program's own pace is waited for: a pause that Slack asks for is
+    /// the answer, so that whoever asked can wait elsewhere.
+    ///
+    /// # Errors
+    /// [`ApiError`]; [`ApiError::RateLimited`] also without a call, as long as the pause lasts.
+    pub async fn call_without_pauses(
+        &self,
+        team: &TeamId,
+        method: Method,
+        parameters: &[(&str, &str)],
+    ) -> Result<Reply, ApiError> {
+        let token = match tokio::time::timeout(SHORT_TIMEOUT, self.token(team)).await {
+            Ok(token) => token?,
+            Err(_) => {
+                let why = "no answer in time".to_owned();
+                return Err(ApiError::Unreachable { method: Method::AuthTest, why });
+            }
+        };
+        let permit = self.limits.permit(Some(team), method, Duration::ZERO).await;
+        permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
+        self.counted_attempt(Some(team), &token, method, parameters, SHORT_TIMEOUT).await
+    }
+
     /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
     /// not mix up two workspaces.
     async fn token(&self, team: &TeamId) -> Result<Token, ApiError> {
@@ -151,12 +177,9 @@ impl WebApi {
         loop {
             let permit = self.limits.permit(team, method, PATIENCE).await;
             permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
-            let answer = self.attempt(token, method, parameters).await;
-            let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
-            counter!(WEB_API_CALLS, "method" => method.name(), "outcome" => outcome).increment(1);
+            let answer = self.counted_attempt(team, token, method, parameters, CALL_TIMEOUT).await;
             match answer {
                 Err(ApiError::RateLimited { retry_after, .. }) => {
-                    self.limits.hold(team, method, retry_after);
                     if pauses == PAUSES || retry_after > PATIENCE {
                         return Err(ApiError::RateLimited { method, retry_after });
                     }
@@ -174,14 +197,25 @@ impl WebApi {
         }
     }
 
-    async fn attempt(
+    /// One call, counted; a pause that Slack asks for is kept by all who call this method for this workspace.
+    async fn counted_attempt(
         &self,
+        team: Option<&TeamId>,
         token: &Token,
         method: Method,
         parameters: &[(&str, &str)],
+        patience: Duration,
     ) -> Result<Reply, ApiError> {
-        let response = self.send(Some(token), method, parameters, CALL_TIMEOUT).await?;
-        Reply::receive(method, response).await
+        let answer = match self.send(Some(token), method, parameters, patience).await {
+            Ok(response) => Reply::receive(method, response).await,
+            Err(error) => Err(error),
+        };
+        let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
+        counter!(WEB_API_CALLS, "method" => method.name(), "outcome" => outcome).increment(1);
+        if let Err(ApiError::RateLimited { retry_after, .. }) = &answer {
+            self.limits.hold(team, method, *retry_after);
+        }
+        answer
     }
 
     async fn send(

@@ -9,7 +9,7 @@ use shared::aws::permissions::{Part, Target};
 use shared::queue::topology::TableRole;
 use tests::corpus::{TEAM, event};
 use tests::fake_files;
-use tests::fake_slack::{FakeSlack, Workspace};
+use tests::fake_slack::{self, FakeSlack, Workspace};
 use tests::faults::proxy::{Passed, Proxy};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
@@ -96,6 +96,7 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
     match target {
         Target::Queue(queue) => on == names.queue(queue),
         Target::Table => on == table,
+        Target::ExistenceTable => on == names.table(TableRole::Existence),
         Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),
         Target::Bucket => on == names.bucket(),
         Target::Objects(keys) => {
@@ -163,7 +164,10 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
     let installation = Installation::new().await;
     let names = installation.aws.names();
     let (files, slack) = (fake_files::slack().await, FakeSlack::start().await);
-    slack.set(TOKEN, Workspace::of(TEAM, 3, 3));
+    let mut workspace = Workspace::of(TEAM, 3, 3);
+    workspace.channels.push(fake_slack::channel(CHANNEL, "general"));
+    workspace.members.push(fake_slack::person("U0FIRST", "first"));
+    slack.set(TOKEN, workspace);
 
     let ingest = Watched::new(&[Part::Ingest]).await;
     let writer = Watched::new(&[Part::MessageWriter]).await;
@@ -192,7 +196,16 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
     // That each was seen at its work, or nothing was shown.
     for (watched, works) in [
         (&ingest, &["sqs:GetQueueUrl", "sqs:SendMessage"][..]),
-        (&writer, &["sqs:DeleteMessage", "sqs:SendMessage", "dynamodb:UpdateItem", "s3:PutObject"]),
+        (
+            &writer,
+            &[
+                "sqs:DeleteMessage",
+                "sqs:SendMessage",
+                "dynamodb:UpdateItem",
+                "dynamodb:BatchWriteItem",
+                "s3:PutObject",
+            ],
+        ),
         (&indexer, &["sqs:DeleteMessage", "dynamodb:Query", "dynamodb:UpdateItem"]),
         (&downloader, &["sqs:DeleteMessage", "dynamodb:UpdateItem", "s3:PutObject", "s3:ListBucket"]),
     ] {
@@ -214,6 +227,9 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         (Part::MessageWriter, "sqs:DeleteMessage", "annalist-files.fifo", false),
         (Part::MessageWriter, "dynamodb:Query", "SlackArchive", true),
         (Part::MessageWriter, "dynamodb:Query", "SlackArchive/index/parent-index", false),
+        (Part::MessageWriter, "dynamodb:BatchWriteItem", "slack-existence-check-cache", true),
+        (Part::MessageWriter, "dynamodb:PutItem", "slack-existence-check-cache", false),
+        (Part::FileDownloader, "dynamodb:BatchGetItem", "slack-existence-check-cache", false),
         (Part::MessageWriter, "s3:PutObject", "bucket/bulk/1/2", true),
         (Part::MessageWriter, "s3:PutObject", "bucket/slack/T1/C1", false),
         (Part::FileDownloader, "s3:PutObject", "bucket/slack/T1/C1", true),

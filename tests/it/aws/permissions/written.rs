@@ -13,11 +13,12 @@ use crate::architecture::source::{SourceFile, source_files, workspace};
 const ROOM: &str = "shared/src/aws/";
 
 /// What is granted together, and the files that need it.
-const GRANTED: [(Actions, &[&str]); 9] = [
+const GRANTED: [(Actions, &[&str]); 10] = [
     (may::FIND_QUEUE, &["queue/places.rs"]),
     (may::SEND, &["queue/places.rs", "queue/send.rs"]),
     (may::CONSUME, &["queue/mod.rs", "queue/places.rs", "queue/receive.rs", "queue/settle.rs"]),
     (may::ROWS, &["archive/read.rs", "archive/write.rs"]),
+    (may::EXISTENCE, &["existence.rs"]),
     (may::BULK, &["archive/bulk.rs"]),
     (may::FILES, &["files/reader.rs", "files/writer.rs"]),
     (may::BUCKET, &["files/mod.rs"]),

@@ -9,6 +9,7 @@ mod connection;
 mod directory;
 mod drain;
 mod driver;
+mod existence;
 mod files;
 mod flat;
 mod lambda;
@@ -72,6 +73,8 @@ enum What {
     Sustained,
     /// Whether an event costs the same in a large archive
     Flat,
+    /// What the existence check costs
+    Existence,
     /// How fast channel events are folded
     Channels,
     /// Whether channels and files slow messages down
@@ -122,6 +125,7 @@ fn main() -> anyhow::Result<()> {
         | What::Drain
         | What::Sustained
         | What::Flat
+        | What::Existence
         | What::Channels
         | What::Beside
         | What::Directory
@@ -158,6 +162,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Flat) {
         report.add(flat::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Existence) {
+        report.add(existence::measure(settings).await?);
     }
     if all || matches!(args.what, What::Channels) {
         report.add(channels::measure(settings).await?);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tests::corpus::TEAM;
+use tests::corpus::{Shape, TEAM, channel_id, user_id};
 use tokio::net::TcpListener;
 
 /// The token it knows.
@@ -39,6 +39,22 @@ struct Paging {
 
 /// Starts it and answers the base of its Web API.
 pub(crate) async fn start(size: Size) -> anyhow::Result<String> {
+    serve(size, channel, user).await
+}
+
+/// One whose channels and people are those of a workload; whoever else is asked about exists as well.
+pub(crate) async fn start_for(shape: &Shape) -> anyhow::Result<String> {
+    let of_channel = |n| with_id(channel(n), channel_id(n + 1));
+    let of_user = |n| with_id(user(n), user_id(n));
+    serve(Size { channels: shape.channels, users: shape.users }, of_channel, of_user).await
+}
+
+fn with_id(mut object: Value, id: String) -> Value {
+    object["id"] = id.into();
+    object
+}
+
+async fn serve(size: Size, channel: fn(usize) -> Value, user: fn(usize) -> Value) -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("http://{}/api/", listener.local_addr()?);
     let listed = move |of: fn(usize) -> Value, total: usize, name: &'static str| {
@@ -49,11 +65,29 @@ pub(crate) async fn start(size: Size) -> anyhow::Result<String> {
         .route("/api/auth.test", post(dated))
         .route("/api/conversations.list", listed(channel, size.channels, "channels"))
         .route("/api/users.list", listed(user, size.users, "members"))
+        .route(
+            "/api/team.info",
+            post(|| async { json_answer(&json!({ "ok": true, "team": { "id": TEAM } })) }),
+        )
+        .route("/api/{method}", post(exists))
         .route("/api/emoji.list", post(|| async { json_answer(&json!({ "ok": true, "emoji": {} })) }))
         .route("/files/{bytes}/{id}", get(file))
         .with_state(Arc::new(Bytes::from(vec![0x5a; CHUNK_BYTES])));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)
+}
+
+/// Whatever is asked about, by whichever parameter.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    user: Option<String>,
+    bot: Option<String>,
+    channel: Option<String>,
+}
+
+async fn exists(Form(Asked { user, bot, channel }): Form<Asked>) -> Response {
+    let object = |id: Option<String>| json!({ "id": id });
+    json_answer(&json!({ "ok": true, "user": object(user), "bot": object(bot), "channel": object(channel) }))
 }
 
 fn json_answer(body: &Value) -> Response {

@@ -1,0 +1,45 @@
+//! What `annalist status` says of the existence check, where it waits for Slack.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use shared::archive::{Archive, ArchiveError};
+use shared::clock::{Clock, SystemClock};
+use workers::existence::{Waiting, waiting};
+
+use crate::plain;
+
+/// A workspace whose events stay on the queue until Slack answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Held {
+    pub(crate) team_id: String,
+    /// The only method that waits, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) method: Option<String>,
+    pub(crate) since: String,
+    pub(crate) until: String,
+    pub(crate) reason: String,
+}
+
+/// What waits now, as the processes that wait have said.
+pub(crate) async fn read(archive: &dyn Archive) -> Result<Vec<Held>, ArchiveError> {
+    let held = waiting(archive, SystemClock.now()).await?.into_iter().map(|waiting| {
+        let Waiting { team, method, since_s, until_s, reason } = waiting;
+        Held { team_id: team, method, since: at(since_s), until: at(until_s), reason }
+    });
+    Ok(held.collect())
+}
+
+fn at(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(|_| "?".to_owned(), |at| at.to_string())
+}
+
+/// A line for each.
+pub(crate) fn print(held: &[Held], out: &mut dyn Write) -> io::Result<()> {
+    for Held { team_id, since, reason, .. } in held {
+        let line = format!("{team_id}: events wait to be checked since {since}: {reason}");
+        writeln!(out, "existence    {}", plain::line(&line))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The cache of the existence check on DynamoDB: the port's contract, and the row of seed 001.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::clock::{Clock, SystemClock};
+use shared::existence::{CacheKey, Verified};
+use shared::queue::topology::TableRole;
+use shared::slack::ids::{ChannelId, TeamId, UserId};
+use tests::conformance::existence::{ExistenceFixture, suite};
+use tests::harness::stack::Stack;
+
+/// An account with empty tables.
+async fn with_tables() -> Aws {
+    let aws = Stack::shared().aws().await;
+    let tables = Parts { queues: &[], tables: true, bucket: false };
+    provision(&aws, tables, false, &mut |_| {}).await.unwrap();
+    aws
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dynamodb_existence_cache_conforms() {
+    suite(|| async {
+        // DynamoDB removes rows by its own clock.
+        let existence = with_tables().await.existence();
+        ExistenceFixture { existence, clock: SystemClock::shared(), keep: Box::new(()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_row_is_stored_as_the_seed_has_it() {
+    let aws = with_tables().await;
+    let key = CacheKey::new(
+        &TeamId::parse("T01234567").unwrap(),
+        &UserId::parse("U01234567").unwrap(),
+        &ChannelId::parse("C01234567").unwrap(),
+    );
+    let row = Verified::at(SystemClock.now());
+    aws.existence().remember(&[(key, row)]).await.unwrap();
+    let stack = Stack::shared();
+    let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
+    let id = AttributeValue::S("T01234567#U01234567#C01234567".into());
+    let found =
+        client.get_item().table_name(aws.names().table(TableRole::Existence)).key("cache_key", id.clone());
+    let found = found.send().await.unwrap().item.unwrap();
+    let number = |number: i64| AttributeValue::N(number.to_string());
+    let verified_at_s = row.verified_at_s.unwrap();
+    let expected =
+        [("cache_key", id), ("ttl", number(verified_at_s + 300)), ("verified_at", number(verified_at_s))];
+    assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)).into());
+}
+
+#[tokio::test]
+async fn without_a_table_nothing_works_and_provision_is_named() {
+    let aws = Stack::shared().aws().await;
+    let existence = aws.existence();
+    let line = existence.ready().await.unwrap_err().to_string();
+    assert!(line.contains("`annalist provision`") && line.contains("ANNALIST_EXISTENCE_TABLE"), "{line}");
+    assert!(!line.contains('\n'));
+}

@@ -1,0 +1,140 @@
+//! How seldom Slack is asked: by process, by cache, by list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use shared::archive::Archive;
+use shared::clock::Clock;
+use shared::existence::{CacheKey, Existence, Verified};
+use shared::queue::Queue;
+use shared::slack::ids::{ChannelId, TeamId, UserId};
+use tests::corpus::TEAM;
+use tests::fake_slack::{channel, person};
+use workers::directory::DirectorySync;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message};
+
+fn triple(user: &str, channel: &str) -> CacheKey {
+    CacheKey::new(
+        &TeamId::parse(TEAM).unwrap(),
+        &UserId::parse(user).unwrap(),
+        &ChannelId::parse(channel).unwrap(),
+    )
+}
+
+fn ts(n: usize) -> String {
+    format!("1700000000.{n:06}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_do_not_know_somebody_ask_once() {
+    let fixture = Fixture::new().await;
+    let batches = (0..40).map(|n| {
+        let jobs = jobs(&[message(CHANNEL, USER, &ts(n)), message("C0RANDOM", USER, &ts(n))]);
+        let writer = &fixture.writer;
+        async move { writer.handle(&jobs).await }
+    });
+    for outcomes in join_all(batches).await {
+        assert_eq!(outcomes, [Outcome::Done, Outcome::Done]);
+    }
+    let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
+    assert_eq!(called, [1, 1, 2]);
+}
+
+#[tokio::test]
+async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
+    let fixture = Fixture::new().await;
+    // Twenty-five minutes, an event of each person in each channel every ten seconds.
+    for n in 0..150 {
+        let events: Vec<Value> =
+            [(CHANNEL, USER), (CHANNEL, "U0BOB"), ("C0RANDOM", USER), ("C0RANDOM", "U0BOB")]
+                .iter()
+                .map(|(channel, user)| message(channel, user, &ts(n)))
+                .collect();
+        assert_eq!(fixture.write(&events).await, vec![Outcome::Done; 4], "round {n}");
+        fixture.clock.advance(Duration::from_secs(10));
+    }
+    let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
+    assert_eq!(called, [5, 10, 10], "5 windows, of 1 workspace, 2 people, 2 channels");
+}
+
+#[tokio::test]
+async fn another_process_takes_the_triple_from_the_cache_as_seed_001_has_it() {
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    let now_s = fixture.clock.now().seconds();
+    let row = Verified { ttl_s: now_s + 300, verified_at_s: Some(now_s) };
+    assert_eq!(fixture.table.rows().into_iter().collect::<Vec<_>>(), [(triple(USER, CHANNEL), row)]);
+    let asked = fixture.asked();
+    fixture.clock.advance(Duration::from_secs(299));
+    let outcomes = fixture.another().handle(&jobs(&[message(CHANNEL, USER, "1700000001.000100")])).await;
+    assert_eq!((outcomes, fixture.asked()), (vec![Outcome::Done], asked));
+}
+
+#[tokio::test]
+async fn an_expired_row_does_not_count_although_it_is_still_there() {
+    let fixture = Fixture::new().await;
+    // Nobody Slack knows, confirmed five minutes ago; and the same a second later.
+    let at = |age_s: i64| Verified::at(shared::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
+    fixture.table.remember(&[(triple("U0GONE", CHANNEL), at(300))]).await.unwrap();
+    let outcomes = fixture.write(&[message(CHANNEL, "U0GONE", TS)]).await;
+    assert!(matches!(&outcomes[0], Outcome::Quarantine(why) if why.contains("U0GONE")), "{outcomes:?}");
+    assert_eq!(fixture.table.rows().len(), 1, "it is still there");
+
+    fixture.table.remember(&[(triple("U0LATER", CHANNEL), at(299))]).await.unwrap();
+    assert_eq!(fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await, [Outcome::Done]);
+    // What it confirmed ends with it, in this process as well.
+    fixture.clock.advance(Duration::from_secs(1));
+    let outcomes = fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await;
+    assert!(matches!(&outcomes[0], Outcome::Quarantine(_)), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn a_cache_that_fails_is_a_miss_and_no_reason_to_wait() {
+    let fixture = Fixture::new().await;
+    fixture.table.fail(true);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
+    // What this process knows it needs no cache for.
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, "1700000001.000100")]).await, [Outcome::Done]);
+    assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
+}
+
+#[tokio::test]
+async fn many_unknown_people_and_channels_are_one_page_each() {
+    let fixture = Fixture::new().await;
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "somebody")));
+        workspace.channels.extend((0..60).map(|n| channel(&format!("C1{n:03}"), "somewhere")));
+    });
+    let mut events: Vec<Value> =
+        (0..60).map(|n| message(&format!("C1{n:03}"), &format!("U1{n:03}"), TS)).collect();
+    events.push(message("C1000", "U0NOBODY", "1700000001.000100"));
+    let outcomes = fixture.write(&events).await;
+    let done = outcomes.iter().filter(|outcome| **outcome == Outcome::Done).count();
+    assert_eq!(done, 60, "{outcomes:?}");
+    assert!(matches!(&outcomes[60], Outcome::Quarantine(why) if why.contains("U0NOBODY")), "{outcomes:?}");
+    let called = ["users.list", "conversations.list", "users.info", "conversations.info"];
+    assert_eq!(called.map(|method| fixture.slack.called(method)), [1, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn what_the_directory_lists_needs_no_question() {
+    let fixture = Fixture::new().await;
+    let sync = DirectorySync::new(
+        Arc::clone(&fixture.api),
+        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+        Arc::clone(&fixture.queue) as Arc<dyn Queue>,
+    )
+    .telling(fixture.check.known());
+    let report = sync.sync(&TeamId::parse(TEAM).unwrap()).await;
+    assert!(report.failure.is_none(), "{report:?}");
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!((fixture.asked(), fixture.table.looked_up()), (0, 0));
+    fixture.clock.advance(Duration::from_secs(300));
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.asked(), 3);
+}

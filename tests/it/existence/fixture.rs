@@ -1,0 +1,145 @@
+//! Workers that check what they write with a Slack that is played.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, Item};
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
+use shared::config::existence::ExistenceMode;
+use shared::existence::Existence;
+use shared::queue::{Delivery, Queue};
+use shared::slack::web::{Tokens, WebApi};
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token, person};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::existence::MemoryExistence;
+use tests::memory::queue::MemoryQueue;
+use workers::channel_indexer::ChannelIndexer;
+use workers::existence::{Check, Parts};
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+pub(super) const TOKEN: &str = "xoxb-1";
+pub(super) const CHANNEL: &str = "C0GENERAL";
+pub(super) const USER: &str = "U0ADA";
+pub(super) const TS: &str = "1700000000.000100";
+
+pub(super) struct Fixture {
+    pub(super) slack: FakeSlack,
+    pub(super) api: Arc<WebApi>,
+    pub(super) archive: Arc<MemoryArchive>,
+    pub(super) table: Arc<MemoryExistence>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) check: Check,
+    pub(super) writer: MessageWriter,
+    pub(super) indexer: ChannelIndexer,
+}
+
+/// A workspace with two channels, two people and a bot.
+pub(super) fn workspace() -> Workspace {
+    let mut workspace = Workspace::new(TEAM);
+    workspace.channels = vec![channel(CHANNEL, "general"), channel("C0RANDOM", "random")];
+    workspace.members = vec![person(USER, "ada"), person("U0BOB", "bob")];
+    workspace.bots.insert("B0DEPLOY".into());
+    workspace
+}
+
+impl Fixture {
+    pub(super) async fn new() -> Self {
+        Self::with(None, one_token(TOKEN)).await
+    }
+
+    pub(super) async fn with(mode: Option<ExistenceMode>, tokens: Tokens) -> Self {
+        let slack = FakeSlack::start().await;
+        slack.set(TOKEN, workspace());
+        let api = slack.client(tokens);
+        let clock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
+        let archive = Arc::new(MemoryArchive::new());
+        let table = Arc::new(MemoryExistence::new());
+        let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock));
+        let check = Check::new(Parts {
+            api: Arc::clone(&api),
+            table: Arc::clone(&table) as Arc<dyn Existence>,
+            archive: Arc::clone(&archive) as Arc<dyn Archive>,
+            clock: Arc::clone(&clock) as SharedClock,
+            mode,
+        });
+        let rows = || Arc::clone(&archive) as Arc<dyn Archive>;
+        let writer =
+            MessageWriter::new(rows(), Arc::clone(&queue) as Arc<dyn Queue>).checked_by(check.clone());
+        let indexer = ChannelIndexer::new(rows(), None).checked_by(check.clone());
+        Self { slack, api, archive, table, clock, queue, check, writer, indexer }
+    }
+
+    /// Another process on the same archive and the same cache.
+    pub(super) fn another(&self) -> MessageWriter {
+        let check = Check::new(Parts {
+            api: Arc::clone(&self.api),
+            table: Arc::clone(&self.table) as Arc<dyn Existence>,
+            archive: Arc::clone(&self.archive) as Arc<dyn Archive>,
+            clock: Arc::clone(&self.clock) as SharedClock,
+            mode: None,
+        });
+        let queue = Arc::clone(&self.queue) as Arc<dyn Queue>;
+        MessageWriter::new(Arc::clone(&self.archive) as Arc<dyn Archive>, queue).checked_by(check)
+    }
+
+    pub(super) async fn write(&self, events: &[Value]) -> Vec<Outcome> {
+        self.writer.handle(&jobs(events)).await
+    }
+
+    pub(super) async fn index(&self, events: &[Value]) -> Vec<Outcome> {
+        self.indexer.handle(&jobs(events)).await
+    }
+
+    /// Rows of the archive, but for what the check itself says there.
+    pub(super) fn rows(&self) -> Vec<Item> {
+        let mut rows = self.archive.items();
+        rows.retain(|row| row.key.item_id != "meta#existence");
+        rows
+    }
+
+    /// Calls that ask about one thing.
+    pub(super) fn asked(&self) -> usize {
+        ["team.info", "users.info", "bots.info", "conversations.info"]
+            .iter()
+            .map(|method| self.slack.called(method))
+            .sum()
+    }
+}
+
+pub(super) fn jobs(events: &[Value]) -> Vec<Delivery> {
+    let bodies = events.iter().enumerate();
+    bodies.map(|(n, told)| delivery(&event::envelope(TEAM, &format!("Ev{n}"), told))).collect()
+}
+
+/// A message in a public channel.
+pub(super) fn message(channel: &str, user: &str, ts: &str) -> Value {
+    event::posted(channel, &event::message(ts, user, "hello"))
+}
+
+/// Something that happened to a channel.
+pub(super) fn happened(kind: &str, channel: &str) -> Value {
+    json!({ "type": kind, "channel": channel, "user": USER, "event_ts": TS })
+}
+
+/// A channel that was made.
+pub(super) fn created(channel: &str) -> Value {
+    json!({ "type": "channel_created", "event_ts": TS,
+        "channel": { "id": channel, "name": "new", "creator": USER, "is_private": false } })
+}
+
+/// Why an event was put aside.
+pub(super) fn reason(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Quarantine(reason) => reason,
+        Outcome::Done | Outcome::Retry(_) => panic!("{outcome:?} is no quarantine"),
+    }
+}
+
+pub(super) fn waits(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Retry(_))
+}

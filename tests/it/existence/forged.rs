@@ -1,0 +1,152 @@
+//! Events as whoever has the signing secret could sign them: nothing they invent gets a row.
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::slack::web::{Token, Tokens};
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::{self, Workspace, tokens};
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, message, reason, waits};
+use crate::deliveries::delivery;
+
+/// Events for the message-writer, each with something that Slack does not know.
+fn invented() -> Vec<(Value, &'static str)> {
+    let real = event::message(TS, USER, "real");
+    let edit = event::edited(&real, "1700000009.000000", "edited");
+    let by_nobody = event::with(edit.clone(), [("user", "U0NOBODY".into())]);
+    let later = "1700000009.000000";
+    vec![
+        (message(CHANNEL, "U0NOBODY", TS), "user U0NOBODY"),
+        (message("C0NOWHERE", USER, TS), "channel C0NOWHERE"),
+        (event::changed(CHANNEL, &real, &by_nobody, later), "user U0NOBODY"),
+        (event::changed(CHANNEL, &by_nobody, &edit, later), "user U0NOBODY"),
+        (event::deleted(CHANNEL, &by_nobody, later), "user U0NOBODY"),
+        (event::replied(CHANNEL, &by_nobody, later, later), "user U0NOBODY"),
+        (event::posted(CHANNEL, &event::bot_message(TS, "B0NOBODY", "bot", "hi")), "bot B0NOBODY"),
+        (event::user_change("U0NOBODY", "nobody", TS), "user U0NOBODY"),
+        (event::team_join("U0NOBODY", "nobody", TS), "user U0NOBODY"),
+        // What a real subtype says does not make it real.
+        (
+            event::with(
+                message("C0NOWHERE", USER, TS),
+                [("subtype", "channel_convert_to_private".into()), ("channel_type", "group".into())],
+            ),
+            "channel C0NOWHERE",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn an_event_of_an_invented_person_bot_or_channel_is_put_aside_and_writes_no_row() {
+    for (forged, expected) in invented() {
+        let fixture = Fixture::new().await;
+        let outcomes = fixture.write(from_ref(&forged)).await;
+        let why = reason(&outcomes[0]);
+        assert!(why.contains(expected) && why.contains("not_found"), "{forged}: {why}");
+        assert!(!why.contains('\n') && why.contains("replay"), "{why}");
+        assert_eq!(fixture.rows(), [], "{forged}");
+        assert!(fixture.table.rows().is_empty(), "{forged}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_an_invented_workspace_is_put_aside_and_says_how_to_add_it() {
+    for tokens in [fake_slack::one_token(TOKEN), tokens(&[(TEAM, TOKEN)])] {
+        let fixture = Fixture::with(None, tokens).await;
+        let body = event::envelope("T0NOWHERE", "Ev1", &message(CHANNEL, USER, TS));
+        let outcomes = fixture.writer.handle(&[delivery(&body)]).await;
+        let why = reason(&outcomes[0]);
+        assert!(why.contains("T0NOWHERE") && why.contains("SLACK_BOT_TOKENS_FILE"), "{why}");
+        let minute = json!({ "type": "app_rate_limited", "team_id": "T0NOWHERE",
+            "minute_rate_limited": 1_700_000_040, "api_app_id": "A1" });
+        let outcomes = fixture.indexer.handle(&[delivery(&minute.to_string())]).await;
+        assert!(reason(&outcomes[0]).contains("T0NOWHERE"));
+        assert_eq!(fixture.rows(), []);
+    }
+}
+
+#[tokio::test]
+async fn an_invented_channel_gets_no_row_by_whatever_happens_to_it() {
+    for forged in [
+        happened("channel_deleted", "C0NOWHERE"),
+        happened("channel_archive", "C0NOWHERE"),
+        json!({ "type": "channel_rename", "channel": { "id": "C0NOWHERE", "name": "x" }, "event_ts": TS }),
+        json!({ "type": "channel_id_changed", "old_channel_id": CHANNEL, "new_channel_id": "C0NOWHERE",
+            "event_ts": TS }),
+    ] {
+        let fixture = Fixture::new().await;
+        // The real one is known, which lets an invented one in by no door.
+        assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+        let before = fixture.rows();
+        let outcomes = fixture.index(from_ref(&forged)).await;
+        assert!(reason(&outcomes[0]).contains("channel C0NOWHERE"), "{forged}");
+        assert_eq!(fixture.rows(), before, "{forged}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_channel_may_be_unknown_for_a_minute_and_no_longer() {
+    let fixture = Fixture::new().await;
+    let outcomes = fixture.index(&[created("C0NEW")]).await;
+    assert!(waits(&outcomes[0]), "{outcomes:?}");
+    fixture.clock.advance(Duration::from_secs(61));
+    let outcomes = fixture.index(&[created("C0NEW")]).await;
+    assert!(reason(&outcomes[0]).contains("channel C0NEW"));
+    assert_eq!(fixture.rows(), []);
+}
+
+#[tokio::test]
+async fn an_id_that_slack_could_not_have_made_is_asked_about_nowhere() {
+    let fixture = Fixture::new().await;
+    for hostile in ["u0ada", "U0ADA#C1", "U/../X"] {
+        let outcomes = fixture.write(&[message(CHANNEL, hostile, TS)]).await;
+        assert!(reason(&outcomes[0]).contains("shape"), "{outcomes:?}");
+    }
+    assert_eq!((fixture.asked(), fixture.rows().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
+    let fixture = Fixture::new().await;
+    let private =
+        event::with(message("C0SECRET", USER, "1700000002.000100"), [("channel_type", "group".into())]);
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.channels.push(fake_slack::channel("C0SECRET", "secret"));
+    });
+    // It claims that a private channel is public, in the name of nobody.
+    let outcomes = fixture.write(&[message("C0SECRET", "U0NOBODY", TS), private]).await;
+    assert!(reason(&outcomes[0]).contains("U0NOBODY"));
+    assert_eq!(outcomes[1], Outcome::Done, "dropped");
+    assert_eq!(fixture.rows(), []);
+}
+
+#[tokio::test]
+async fn what_is_real_is_stored_beside_what_is_not() {
+    let fixture = Fixture::new().await;
+    let outcomes = fixture
+        .write(&[
+            message(CHANNEL, USER, TS),
+            message(CHANNEL, "U0NOBODY", "1700000001.000100"),
+            message(CHANNEL, "U0BOB", "1700000002.000100"),
+            event::reaction_added(CHANNEL, TS, "U0BOB", "eyes", "1700000003.000000"),
+        ])
+        .await;
+    reason(&outcomes[1]);
+    assert_eq!([&outcomes[0], &outcomes[2], &outcomes[3]], [&Outcome::Done; 3]);
+    let rows = fixture.rows();
+    let messages = rows.iter().filter(|row| row.key.item_id.starts_with("message#")).count();
+    assert_eq!(messages, 2, "{rows:?}");
+}
+
+#[tokio::test]
+async fn a_token_of_another_workspace_confirms_nothing() {
+    let tokens = Tokens::one(Token::parse("xoxb-2").unwrap());
+    let fixture = Fixture::with(None, tokens).await;
+    fixture.slack.set("xoxb-2", Workspace::new("T2"));
+    let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
+    assert!(reason(&outcomes[0]).contains(TEAM));
+    assert_eq!(fixture.rows(), []);
+}

@@ -1,0 +1,80 @@
+//! The check in the real program, beside a Slack that goes away and comes back.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::FakeSlack;
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
+use tests::harness::process::{self, Server};
+use tokio::process::Command;
+
+use super::fixture::{CHANNEL, TOKEN, USER, message, workspace};
+
+/// The longest wait of the breaker, and what a busy machine adds.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+async fn up(slack: &FakeSlack, data: &Path) -> Server {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url()]);
+    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
+    process::serve(&mut command).await
+}
+
+async fn deliver(server: &Server, events: &[Value]) {
+    let mut sender = Slack::to(server.address, RetryDelays::none());
+    for (n, told) in events.iter().enumerate() {
+        assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), told)).await, Ok(1));
+    }
+}
+
+fn messages(count: usize) -> Vec<Value> {
+    (0..count).map(|n| message(CHANNEL, USER, &format!("1700000000.{:06}", n + 1))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_slack_is_away_events_wait_and_status_says_so_and_then_all_are_stored() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, workspace());
+    slack.away(true);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = up(&slack, &data).await;
+    deliver(&server, &messages(20)).await;
+    server.process.says("the existence check waits", DEADLINE).await;
+
+    let said = status(data.as_path()).await;
+    assert_eq!(said["existence_check"][0]["team_id"], TEAM, "{said}");
+    assert_eq!((&said["idle"], &said["quarantined"]), (&false.into(), &0.into()), "{said}");
+    let text = annalist_at(data.as_path(), &["status"]).await.stdout;
+    assert!(text.contains("events wait to be checked since") && text.contains("503"), "{text}");
+
+    slack.away(false);
+    let said = wait_until_idle(data.as_path(), DEADLINE).await;
+    assert_eq!((said.get("existence_check"), &said["quarantined"]), (None, &0.into()), "{said}");
+    assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 20);
+    assert!(server.process.log().contains("answers the existence check again"));
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_stored() {
+    let slack = FakeSlack::start().await;
+    slack.set(TOKEN, workspace());
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = up(&slack, &data).await;
+    let mut events = messages(3);
+    events.push(message(CHANNEL, "U0NOBODY", "1700000009.000100"));
+    deliver(&server, &events).await;
+    let said = wait_until_idle(data.as_path(), DEADLINE).await;
+    assert_eq!(said["quarantined"], 1, "{said}");
+    let listed = annalist_at(data.as_path(), &["quarantine", "list"]).await.stdout;
+    assert!(listed.contains("Slack does not know user U0NOBODY"), "{listed}");
+    assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 3);
+    assert!(!server.process.log().contains(TOKEN));
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}

@@ -1,0 +1,66 @@
+//! `--existence-check`.
+
+use std::time::Duration;
+
+use shared::config::existence::ExistenceMode;
+use shared::slack::web::Tokens;
+use tests::fake_slack::one_token;
+use tests::harness::binaries::binaries;
+use tests::harness::command::{annalist_with, run};
+use wiremock::ResponseTemplate;
+use workers::runtime::Outcome;
+
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, message};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observing_stores_everything_at_once_and_asks_all_the_same() {
+    let fixture = Fixture::with(Some(ExistenceMode::Observe), one_token(TOKEN)).await;
+    fixture.slack.next("users.info", [ResponseTemplate::new(503).set_delay(Duration::from_secs(2))]);
+    let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
+    let outcomes = fixture.write(&events).await;
+    assert_eq!(outcomes, [Outcome::Done, Outcome::Done]);
+    let messages = fixture.rows().iter().filter(|row| row.key.item_id.starts_with("message#")).count();
+    assert_eq!(messages, 2);
+    let asked = async {
+        while fixture.slack.called("users.info") == 0 || fixture.slack.called("conversations.info") == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("nobody is asked about");
+}
+
+#[tokio::test]
+async fn switched_off_nobody_is_asked() {
+    let off = Fixture::with(Some(ExistenceMode::Off), one_token(TOKEN)).await;
+    let without_token = Fixture::with(None, Tokens::none()).await;
+    for fixture in [off, without_token] {
+        let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
+        assert_eq!(fixture.write(&events).await, [Outcome::Done, Outcome::Done]);
+        assert_eq!((fixture.slack.calls().len(), fixture.table.looked_up()), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_nobody_can_be_asked_to_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let secret = ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5");
+    for mode in ["enforce", "observe"] {
+        let args = ["up", "--data", data, "--listen", "127.0.0.1:0", "--existence-check", mode];
+        let up = annalist_with(&args, &[secret]).await;
+        let parts = [&binaries().message_writer, &binaries().channel_indexer];
+        let mut outcomes = vec![up];
+        for part in parts {
+            outcomes.push(run(part, &["--data", data, "--existence-check", mode], &[]).await);
+        }
+        for outcome in outcomes {
+            assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+            assert!(
+                outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.contains(mode),
+                "{outcome:?}"
+            );
+        }
+    }
+    assert!(!std::path::Path::new(data).exists(), "it left something behind");
+}

@@ -1,0 +1,68 @@
+//! The existence port on one map. It removes nothing: readers must not count on that.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use shared::existence::{CacheKey, Existence, ExistenceError, Verified};
+
+/// A cache that lives as long as the process.
+#[derive(Debug, Default)]
+pub struct MemoryExistence {
+    rows: Mutex<BTreeMap<CacheKey, Verified>>,
+    looked_up: AtomicUsize,
+    fails: AtomicBool,
+}
+
+impl MemoryExistence {
+    /// An empty cache.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Everything in it.
+    #[must_use]
+    pub fn rows(&self) -> BTreeMap<CacheKey, Verified> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often it was asked.
+    #[must_use]
+    pub fn looked_up(&self) -> usize {
+        self.looked_up.load(Ordering::SeqCst)
+    }
+
+    /// From now on it answers nothing, or answers again.
+    pub fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    fn answer(&self) -> Result<(), ExistenceError> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(ExistenceError::Unavailable("it was told to fail".into()));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Existence for MemoryExistence {
+    async fn look_up(&self, keys: &[CacheKey]) -> Result<Vec<Option<Verified>>, ExistenceError> {
+        self.looked_up.fetch_add(1, Ordering::SeqCst);
+        self.answer()?;
+        let rows = self.rows();
+        Ok(keys.iter().map(|key| rows.get(key).copied()).collect())
+    }
+
+    async fn remember(&self, rows: &[(CacheKey, Verified)]) -> Result<(), ExistenceError> {
+        self.answer()?;
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).extend(rows.iter().cloned());
+        Ok(())
+    }
+
+    async fn ready(&self) -> Result<(), ExistenceError> {
+        self.answer()
+    }
+}

@@ -1,0 +1,183 @@
+//! Asking Slack whether something exists: one call, one answer.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::slack::envelope::{self, text_or_none};
+use shared::slack::web::{ApiError, Reply, WebApi};
+
+use super::entity::Entity;
+
+/// What Slack says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It exists. Of a channel: whether it is shared with another workspace.
+    Found { shared: Option<bool> },
+    /// It does not, by this code.
+    Missing(String),
+    /// Slack wants a pause.
+    Paused(Duration, String),
+    /// The app lacks what it needs to ask: a person has to add it.
+    NotAllowed(String),
+    /// Slack cannot be asked, or does not accept the token.
+    Failed(String),
+}
+
+/// There is no token for the workspace, while others have one.
+pub(super) const NO_TOKEN: &str = "no_token";
+
+/// The answer is about something else.
+const ANOTHER: &str = "answered with another id";
+
+/// The channel is private, and the app may not see it.
+const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
+
+/// Slack's word for a call that needs a scope the app lacks.
+const MISSING_SCOPE: &str = "missing_scope";
+
+/// Asks.
+pub(super) async fn ask(api: &WebApi, entity: &Entity) -> Answer {
+    let parameters: &[(&str, &str)] = match entity {
+        Entity::Team(_) => &[],
+        Entity::User(_, user) => &[("user", user.as_str())],
+        Entity::Bot(_, bot) => &[("bot", bot.as_str())],
+        Entity::Channel(_, channel) => &[("channel", channel.as_str())],
+    };
+    match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
+        Ok(reply) => read(&reply, entity),
+        Err(error) => refused(&error),
+    }
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow, default)]
+    team: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    user: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    bot: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    channel: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Object<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+}
+
+fn read(reply: &Reply, entity: &Entity) -> Answer {
+    let garbled = |error: ApiError| Answer::Failed(error.to_string());
+    let body: Body<'_> = match reply.read() {
+        Ok(body) => body,
+        Err(error) => return garbled(error),
+    };
+    let (object, id) = match entity {
+        Entity::Team(team) => (body.team, team.as_str()),
+        Entity::User(_, user) => (body.user, user.as_str()),
+        Entity::Bot(_, bot) => (body.bot, bot.as_str()),
+        Entity::Channel(_, channel) => (body.channel, channel.as_str()),
+    };
+    let answered = object.map(envelope::object::<Object<'_>>).and_then(|object| object.id);
+    match answered {
+        Some(answered) if answered == id => {
+            let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
+            Answer::Found { shared: channel.map(is_shared) }
+        }
+        Some(_) => Answer::Missing(ANOTHER.to_owned()),
+        None => garbled(ApiError::Garbled { method: entity.method(), why: "it is about nothing" }),
+    }
+}
+
+/// What says whether people of other workspaces write in a channel. Each flag for itself: one that is odd takes no other
+/// with it. <https://docs.slack.dev/reference/objects/conversation-object>
+#[derive(Default, Deserialize)]
+struct Sharing<'a> {
+    #[serde(borrow, default)]
+    is_ext_shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_org_shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_shared: Option<&'a RawValue>,
+}
+
+/// Whether a channel, as Slack shows it, is shared with another workspace.
+pub(crate) fn is_shared(channel: &RawValue) -> bool {
+    let sharing: Sharing<'_> = envelope::object(channel);
+    let flags = [sharing.is_ext_shared, sharing.is_org_shared, sharing.is_shared];
+    flags.into_iter().flatten().any(|flag| flag.get() == "true")
+}
+
+fn refused(error: &ApiError) -> Answer {
+    match error {
+        ApiError::NoToken(_) => Answer::Missing(NO_TOKEN.to_owned()),
+        ApiError::RateLimited { retry_after, .. } => Answer::Paused(*retry_after, error.to_string()),
+        ApiError::Refused { error: code, needed, .. } => match code.as_str() {
+            "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
+                Answer::Missing(code.clone())
+            }
+            // Whom the app must not see exists all the same.
+            "user_not_visible" => Answer::Found { shared: None },
+            MISSING_SCOPE if needs_only_private(needed.as_deref()) => Answer::Missing(NO_GROUPS.to_owned()),
+            MISSING_SCOPE => Answer::NotAllowed(format!(
+                "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
+            )),
+            _ => Answer::Failed(error.to_string()),
+        },
+        // A token of another workspace is a mistake in the settings, and nobody's invention.
+        ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
+            Answer::Failed(error.to_string())
+        }
+    }
+}
+
+/// Whether a channel is private, and the app sees only public ones: the scope it would need says so.
+fn needs_only_private(needed: Option<&str>) -> bool {
+    let scopes = || needed.into_iter().flat_map(|needed| needed.split(','));
+    scopes().any(|scope| scope.trim() == "groups:read")
+        && scopes().all(|scope| scope.trim() != "channels:read")
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::slack::web::Method;
+
+    use super::*;
+
+    #[test]
+    fn a_scope_that_is_missing_is_a_mistake_unless_it_only_hides_a_private_channel() {
+        let refused = |needed: Option<&str>| {
+            refused(&ApiError::Refused {
+                method: Method::ConversationsInfo,
+                error: MISSING_SCOPE.into(),
+                needed: needed.map(str::to_owned),
+            })
+        };
+        assert_eq!(refused(Some("groups:read")), Answer::Missing(NO_GROUPS.into()));
+        for needed in [None, Some("channels:read"), Some("channels:read,groups:read,mpim:read,im:read")] {
+            assert!(
+                matches!(refused(needed), Answer::NotAllowed(why) if why.contains("OAuth")),
+                "{needed:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_channel_is_shared_where_any_flag_says_so() {
+        for (json, shared) in [
+            (r#"{"is_ext_shared":true}"#, true),
+            (r#"{"is_org_shared":true,"is_ext_shared":false}"#, true),
+            (r#"{"is_shared":true,"is_ext_shared":7}"#, true),
+            (r#"{"is_ext_shared":false,"is_shared":false}"#, false),
+            (r#"{"is_ext_shared":"true"}"#, false),
+            ("{}", false),
+            ("[]", false),
+        ] {
+            let raw = RawValue::from_string(json.to_owned()).unwrap();
+            assert_eq!(is_shared(&raw), shared, "{json}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Questions on their way: whoever asks what is being asked already waits for the same answer.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// One question on its way.
+#[derive(Clone)]
+pub(super) struct Flight<A> {
+    began: Instant,
+    answer: watch::Receiver<Option<A>>,
+}
+
+impl<A: Clone> Flight<A> {
+    /// When it was asked: whoever comes later need not wait as long.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Its answer; `None` where whoever asked has crashed.
+    pub(super) async fn landed(mut self) -> Option<A> {
+        let answer = self.answer.wait_for(Option::is_some).await.ok()?;
+        answer.clone()
+    }
+}
+
+/// All questions of one kind that are on their way.
+pub(super) struct Flights<K, A>(Arc<Mutex<HashMap<K, Flight<A>>>>);
+
+impl<K, A> Flights<K, A>
+where
+    K: Eq + Hash + Clone + Send + 'static,
+    A: Clone + Send + Sync + 'static,
+{
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// The flight of this key, if there is one.
+    pub(super) fn on_its_way(&self, key: &K) -> Option<Flight<A>> {
+        lock(&self.0).get(key).cloned()
+    }
+
+    /// The flight of this key: the one on its way, or else a new one. It goes on in a task of its own, whoever waits.
+    pub(super) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> Flight<A>
+    where
+        F: Future<Output = A> + Send + 'static,
+    {
+        let mut flights = lock(&self.0);
+        if let Some(flight) = flights.get(&key) {
+            return flight.clone();
+        }
+        let (landed, answer) = watch::channel(None);
+        let flight = Flight { began: Instant::now(), answer };
+        flights.insert(key.clone(), flight.clone());
+        let asking = ask();
+        // Removed also where the task panics: the next one asks again.
+        let takeoff = Takeoff { flights: Arc::clone(&self.0), key };
+        tokio::spawn(async move {
+            let answer = asking.await;
+            drop(takeoff);
+            landed.send_replace(Some(answer));
+        });
+        flight
+    }
+}
+
+struct Takeoff<K: Eq + Hash, A> {
+    flights: Arc<Mutex<HashMap<K, Flight<A>>>>,
+    key: K,
+}
+
+impl<K: Eq + Hash, A> Drop for Takeoff<K, A> {
+    fn drop(&mut self) {
+        lock(&self.flights).remove(&self.key);
+    }
+}
+
+fn lock<K, A>(flights: &Mutex<HashMap<K, Flight<A>>>) -> MutexGuard<'_, HashMap<K, Flight<A>>> {
+    // Each change is one insert or one removal.
+    flights.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_asks_meanwhile_hears_the_same_answer_and_whoever_asks_later_asks_again() {
+        let flights: Flights<&str, usize> = Flights::new();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            async move { asked.fetch_add(1, Ordering::SeqCst) + 1 }
+        };
+        let together: Vec<_> = (0..10).map(|_| flights.join("a", ask)).collect();
+        for flight in together {
+            assert_eq!(flight.landed().await, Some(1));
+        }
+        assert_eq!(flights.join("a", ask).landed().await, Some(2));
+        assert_eq!(flights.join("b", ask).landed().await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_crashes_is_asked_again() {
+        let flights: Flights<&str, usize> = Flights::new();
+        assert_eq!(flights.join("a", || async { panic!("as planned") }).landed().await, None);
+        assert_eq!(flights.join("a", || async { 1 }).landed().await, Some(1));
+    }
+}

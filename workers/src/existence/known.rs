@@ -1,0 +1,176 @@
+//! What is known to exist, in this process: a cache per entity, so that the triples of a busy workspace, which are many,
+//! cost no more questions than it has people and channels.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shared::clock::{SharedClock, TimestampMs};
+use shared::existence::TTL;
+use shared::slack::ids::{ChannelId, TeamId, UserId};
+
+use super::entity::Entity;
+
+/// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
+const MAX_REMEMBERED: usize = 100_000;
+
+/// How long it is remembered that Slack does not know something: long enough for the jobs of one batch, and so short that
+/// what is only just being made is not taken for invented.
+const MISSING_FOR: Duration = Duration::from_secs(5);
+
+/// What is known of one entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    /// Slack confirmed it at that time. Of a channel it may be known whether it is shared with another workspace.
+    Found { verified_at: TimestampMs, shared: Option<bool> },
+    /// Slack does not know it, by this code.
+    Missing(String),
+}
+
+/// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
+pub struct Known {
+    clock: SharedClock,
+    entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
+}
+
+impl Known {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(clock: SharedClock) -> Self {
+        Self { clock, entities: Mutex::default() }
+    }
+
+    /// Slack said which workspace a token is for.
+    pub fn found_team(&self, team: &TeamId) {
+        self.found(Entity::Team(team.clone()), None);
+    }
+
+    /// Slack listed a person.
+    pub fn found_user(&self, team: &TeamId, user: &UserId) {
+        self.found(Entity::User(team.clone(), user.clone()), None);
+    }
+
+    /// Slack listed a channel.
+    pub fn found_channel(&self, team: &TeamId, channel: &ChannelId, shared: bool) {
+        self.found(Entity::Channel(team.clone(), channel.clone()), Some(shared));
+    }
+
+    pub(super) fn found(&self, entity: Entity, shared: Option<bool>) {
+        let now = self.clock.now();
+        self.keep(entity, now, Knowledge::Found { verified_at: now, shared });
+    }
+
+    /// What a row of the cache says: the oldest of its three confirmations may be all of them. What is known better stays.
+    pub(super) fn found_at(&self, entity: Entity, verified_at: TimestampMs) {
+        if self.get(&entity).is_none() {
+            self.keep(entity, verified_at, Knowledge::Found { verified_at, shared: None });
+        }
+    }
+
+    pub(super) fn missing(&self, entity: Entity, code: &str) {
+        let now = self.clock.now();
+        self.keep(entity, now, Knowledge::Missing(code.to_owned()));
+    }
+
+    /// What is known now.
+    pub(super) fn get(&self, entity: &Entity) -> Option<Knowledge> {
+        let now = self.clock.now();
+        self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
+    }
+
+    /// Whether all of these are known to exist: the common case, under one lock.
+    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>) -> bool {
+        let now = self.clock.now();
+        let known = self.entities();
+        entities.all(|entity| {
+            known
+                .get(entity)
+                .is_some_and(|entry| counts(entry, now) && matches!(entry.1, Knowledge::Found { .. }))
+        })
+    }
+
+    /// Whether a channel is known to be shared with another workspace.
+    pub(super) fn is_shared(&self, channel: &Entity) -> bool {
+        matches!(self.get(channel), Some(Knowledge::Found { shared: Some(true), .. }))
+    }
+
+    fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
+        let now = self.clock.now();
+        let mut entities = self.entities();
+        if entities.len() >= MAX_REMEMBERED {
+            entities.retain(|_, entry| counts(entry, now));
+            if entities.len() >= MAX_REMEMBERED {
+                entities.clear();
+            }
+        }
+        entities.insert(entity, (at, knowledge));
+    }
+
+    fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
+        // Each change is one insert, so a panic elsewhere leaves a whole map.
+        self.entities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Knowledge from a time that has not come yet is of a clock that was put back: how old it is, nobody knows.
+fn counts((at, knowledge): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
+    let lasts = match knowledge {
+        Knowledge::Found { .. } => TTL,
+        Knowledge::Missing(_) => MISSING_FOR,
+    };
+    *at <= now && now < at.plus(lasts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shared::clock::ManualClock;
+
+    use super::*;
+
+    fn team() -> Entity {
+        Entity::Team(TeamId::parse("T1").unwrap())
+    }
+
+    fn known() -> (Arc<ManualClock>, Known) {
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        (Arc::clone(&clock), Known::new(clock))
+    }
+
+    #[test]
+    fn what_exists_is_known_for_five_minutes_and_what_does_not_for_seconds() {
+        let (clock, known) = known();
+        known.found(team(), None);
+        clock.advance(Duration::from_millis(299_999));
+        assert!(known.has_all([team()].iter()));
+        clock.advance(Duration::from_millis(1));
+        assert!(!known.has_all([team()].iter()) && known.get(&team()).is_none());
+
+        known.missing(team(), "team_not_found");
+        assert_eq!(known.get(&team()), Some(Knowledge::Missing("team_not_found".into())));
+        assert!(!known.has_all([team()].iter()));
+        clock.advance(MISSING_FOR);
+        assert_eq!(known.get(&team()), None);
+    }
+
+    #[test]
+    fn a_row_adds_no_time_to_what_it_confirms() {
+        let (clock, known) = known();
+        let start = TimestampMs(1_700_000_000_000);
+        clock.advance(Duration::from_secs(200));
+        known.found_at(team(), start);
+        clock.advance(Duration::from_secs(100));
+        assert_eq!(known.get(&team()), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (_, known) = known();
+        let team = TeamId::parse("T1").unwrap();
+        for n in 0..=MAX_REMEMBERED {
+            known.found_user(&team, &UserId::parse(&format!("U{n}X")).unwrap());
+        }
+        assert_eq!(known.entities().len(), 1);
+    }
+}

@@ -1,0 +1,82 @@
+//! Where many people or channels of one workspace are unknown at once, its lists say more with one call than a call about
+//! each: 999 people a page, against a hundred calls a minute.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::rules::version;
+use shared::slack::envelope::{self, text_or_none};
+use shared::slack::ids::{ChannelId, TeamId, UserId};
+use shared::slack::web::{Method, WebApi};
+
+use super::ask::is_shared;
+use super::known::Known;
+use crate::directory::{Listing, SyncError};
+
+/// So many unknown ones of a workspace make its list worth reading.
+pub(super) const LIST_FROM: usize = 20;
+
+/// Pages read: ten thousand people, which are more than write within five minutes. Whoever is not among them is asked
+/// about alone.
+const MAX_PAGES: usize = 10;
+
+/// A list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum List {
+    People,
+    Channels,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow, default)]
+    members: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    channels: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+}
+
+/// Reads a list into what is known.
+pub(super) async fn read(api: &WebApi, known: &Known, team: &TeamId, list: List) {
+    if let Err(error) = pages(api, known, team, list).await {
+        // Nothing is lost: each is asked about alone.
+        tracing::debug!(%team, ?list, %error, "a list was not read to its end");
+    }
+}
+
+async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result<(), SyncError> {
+    let (method, parameters): (Method, &[(&str, &str)]) = match list {
+        List::People => (Method::UsersList, &[]),
+        // Private ones need a scope more, and are few: each is asked about alone.
+        List::Channels => {
+            (Method::ConversationsList, &[("types", "public_channel"), ("exclude_archived", "false")])
+        }
+    };
+    let mut listing = Listing::new(api, team, method, parameters, version::zero());
+    for _ in 0..MAX_PAGES {
+        let Some(page) = listing.next().await? else { return Ok(()) };
+        let page: Page<'_> = page.reply.read()?;
+        for raw in page.members.iter().chain(&page.channels) {
+            let Some(id) = envelope::object::<Listed<'_>>(raw).id else { continue };
+            match list {
+                List::People => {
+                    if let Ok(user) = UserId::parse(&id) {
+                        known.found_user(team, &user);
+                    }
+                }
+                List::Channels => {
+                    if let Ok(channel) = ChannelId::parse(&id) {
+                        known.found_channel(team, &channel, is_shared(raw));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

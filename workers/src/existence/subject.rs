@@ -1,0 +1,230 @@
+//! What an event claims to exist: its workspace, its channel, and the people whose doings its rows tell of.
+//!
+//! Only what an event names is checked. Of a message that is the author of each version it brings (`message`,
+//! `previous_message`), of a reaction who reacted, of a channel who made it or did something to it, of a person
+//! themselves. Whoever is mentioned, invited or thanked becomes part of no key and of no row of their own, and is not
+//! asked about. A message without any author is judged by its workspace and channel.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use shared::clock::TimestampMs;
+use shared::existence::CacheKey;
+use shared::rules::{Event, Kind, Malformed};
+use shared::slack::envelope::{self, Envelope, text_or_none};
+use shared::slack::ids::{ChannelId, TeamId, UserId};
+
+use super::entity::Entity;
+
+/// Slack's own voice, in every workspace and in no directory.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// Somebody an event tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Person {
+    pub(super) who: Entity,
+    /// The event says that they may be of another workspace, whose people this one's token need not see.
+    pub(super) foreign: bool,
+}
+
+/// Where Slack may rightly not know any more, or not yet, what an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Story {
+    Plain,
+    /// A channel has only just been made.
+    ChannelCreated,
+    /// A person as they are now, or were when they left.
+    Person,
+    /// The app or its token is gone: Slack answers no question of it any more.
+    Departure,
+}
+
+/// What one event claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(super) team: Entity,
+    pub(super) channels: Vec<Entity>,
+    pub(super) people: Vec<Person>,
+    pub(super) story: Story,
+    /// When it came here. What the event itself says of the time is as invented as the rest may be.
+    pub(super) sent_at: TimestampMs,
+}
+
+impl Subject {
+    /// Of a request that is about a workspace and nothing else.
+    pub(crate) fn team(team: &TeamId, sent_at: TimestampMs) -> Self {
+        Self {
+            team: Entity::Team(team.clone()),
+            channels: Vec::new(),
+            people: Vec::new(),
+            story: Story::Plain,
+            sent_at,
+        }
+    }
+
+    /// Of an event.
+    ///
+    /// # Errors
+    /// [`Malformed`] where an id does not have Slack's shape, and so cannot exist.
+    pub(crate) fn of(
+        event: &Event<'_>,
+        envelope: &Envelope<'_>,
+        sent_at: TimestampMs,
+    ) -> Result<Self, Malformed> {
+        let header = &event.header;
+        let mut subject = Self::team(&event.team, sent_at);
+        let mut reader = Reader { team: &event.team, shared: envelope.says_shared(), people: Vec::new() };
+        match event.kind() {
+            Kind::Message => {
+                subject.channels.push(channel(event, &event.channel()?));
+                reader.author(
+                    header.user(),
+                    header.bot_id.as_deref(),
+                    [&header.user_team, &header.source_team],
+                )?;
+                for inner in [header.message, header.previous_message].into_iter().flatten() {
+                    let Author { user, bot_id, user_team, source_team } = envelope::object(inner);
+                    reader.author(user, bot_id.as_deref(), [&user_team, &source_team])?;
+                }
+            }
+            Kind::Reaction => {
+                subject.channels.push(channel(event, &event.channel()?));
+                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+            }
+            Kind::User => {
+                subject.story = Story::Person;
+                reader.own(header.user())?;
+            }
+            Kind::Channel => {
+                subject.channels.push(channel(event, &event.channel()?));
+                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                if header.kind.as_deref() == Some("channel_created") {
+                    subject.story = Story::ChannelCreated;
+                    let created: Created<'_> =
+                        header.channel_object().map(envelope::object).unwrap_or_default();
+                    reader.person(created.creator, [&None, &None])?;
+                }
+            }
+            Kind::ChannelIdChanged => {
+                let (old, new) = event.changed_ids()?;
+                subject.channels.extend([channel(event, &old), channel(event, &new)]);
+            }
+            Kind::FileDeleted => reader.person(header.user(), [&header.user_team, &header.source_team])?,
+            Kind::Emoji => {}
+            Kind::Unknown => {
+                if matches!(header.kind.as_deref(), Some("tokens_revoked" | "app_uninstalled")) {
+                    subject.story = Story::Departure;
+                }
+            }
+        }
+        subject.people = reader.people;
+        Ok(subject)
+    }
+
+    /// Everything that is asked about, unless an exception takes it out.
+    pub(super) fn entities(&self) -> impl Iterator<Item = &Entity> {
+        std::iter::once(&self.team).chain(&self.channels).chain(self.people.iter().map(|person| &person.who))
+    }
+
+    /// Whether it tells of people who may be of another workspace, in a channel.
+    pub(super) fn has_foreigners(&self) -> bool {
+        !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
+    }
+
+    /// All but the people who may be of another workspace.
+    pub(super) fn own_entities(&self) -> impl Iterator<Item = &Entity> {
+        let own = self.people.iter().filter(|person| !person.foreign).map(|person| &person.who);
+        std::iter::once(&self.team).chain(&self.channels).chain(own)
+    }
+
+    /// The rows of the cache that would confirm it: one per person and channel.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (CacheKey, [&Entity; 3])> {
+        self.channels.iter().flat_map(move |channel| {
+            self.people.iter().filter_map(move |person| {
+                let (Entity::User(team, user), Entity::Channel(_, id)) = (&person.who, channel) else {
+                    return None;
+                };
+                Some((CacheKey::new(team, user, id), [&self.team, &person.who, channel]))
+            })
+        })
+    }
+}
+
+fn channel(event: &Event<'_>, id: &ChannelId) -> Entity {
+    Entity::Channel(event.team.clone(), id.clone())
+}
+
+/// Who wrote a message that stands inside an event.
+#[derive(Default, Deserialize)]
+struct Author<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    bot_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user_team: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    source_team: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Created<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    creator: Option<Cow<'a, str>>,
+}
+
+/// What events say of somebody's workspace.
+type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 2];
+
+struct Reader<'t> {
+    team: &'t TeamId,
+    shared: bool,
+    people: Vec<Person>,
+}
+
+impl Reader<'_> {
+    /// A message of a bot has the user the bot is, or else only the bot.
+    fn author(
+        &mut self,
+        user: Option<Cow<'_, str>>,
+        bot: Option<&str>,
+        teams: Teams<'_, '_>,
+    ) -> Result<(), Malformed> {
+        if user.as_deref().is_some_and(|user| !user.is_empty()) {
+            return self.person(user, teams);
+        }
+        let Some(bot) = bot.filter(|bot| !bot.is_empty()) else { return Ok(()) };
+        let who = Entity::Bot(self.team.clone(), UserId::parse(bot)?);
+        self.add(who, self.is_foreign(teams));
+        Ok(())
+    }
+
+    fn person(&mut self, user: Option<Cow<'_, str>>, teams: Teams<'_, '_>) -> Result<(), Malformed> {
+        let foreign = self.is_foreign(teams);
+        let Some(user) = user.filter(|user| !user.is_empty() && user != SLACKBOT) else { return Ok(()) };
+        let who = Entity::User(self.team.clone(), UserId::parse(&user)?);
+        self.add(who, foreign);
+        Ok(())
+    }
+
+    /// Somebody of the workspace itself.
+    fn own(&mut self, user: Option<Cow<'_, str>>) -> Result<(), Malformed> {
+        self.shared = false;
+        self.person(user, [&None, &None])
+    }
+
+    fn add(&mut self, who: Entity, foreign: bool) {
+        if !self.people.iter().any(|known| known.who == who) {
+            self.people.push(Person { who, foreign });
+        }
+    }
+
+    /// Another workspace is named, or none on a channel that is shared with another.
+    fn is_foreign(&self, teams: Teams<'_, '_>) -> bool {
+        let mut named = teams.into_iter().flatten();
+        match named.next() {
+            Some(first) => first != self.team.as_str() || named.any(|other| other != self.team.as_str()),
+            None => self.shared,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What becomes of an event, given what is known of all that it claims.
+//!
+//! Slack's word counts, with these exceptions, in which it may rightly not know (any more) what is real:
+//! * A channel that the archive knows already, by its public mark or a row of its own, was confirmed when it was first
+//!   written. It may have been deleted, got another id, or become private where the app cannot see it: `channel_deleted`,
+//!   `channel_id_changed` and late messages are such. An invented channel has neither mark nor row.
+//! * A channel that has just been made may be missing for a moment: `channel_created` waits that long.
+//! * A person whose own event says that they left, where the archive has a row of them.
+//! * People of other workspaces, where the event says that they are and Slack says that the channel is shared: the event
+//!   is judged by its workspace and channel. Where the archive alone vouches for the channel, the event's word is enough.
+//! * The app's own end (`tokens_revoked`, `app_uninstalled`), after which Slack answers nothing, of a workspace that the
+//!   archive knows.
+//!
+//! A scope that the app lacks is nobody's invention: events wait until it is added, except in channels that the archive
+//! knows. A private channel that only `groups:read` would show counts as one that Slack does not know.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use shared::clock::TimestampMs;
+
+use super::ask::NO_TOKEN;
+use super::entity::Entity;
+use super::known::{Knowledge, Known};
+use super::subject::{Person, Story, Subject};
+use super::{SOON, Verdict};
+
+/// How long Slack may not know a channel that it announced.
+const NEWBORN: Duration = Duration::from_secs(60);
+
+/// How long until a new channel is asked about again: longer than its absence is remembered.
+const NEWBORN_AGAIN: Duration = Duration::from_secs(6);
+
+/// What came of asking about something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fact {
+    Found {
+        shared: Option<bool>,
+    },
+    Missing(String),
+    /// It is not known yet.
+    Later {
+        after: Duration,
+        why: String,
+        not_allowed: bool,
+    },
+}
+
+/// What is known while a batch is judged.
+pub(super) struct Scales<'a> {
+    pub(super) archive: &'a dyn Archive,
+    pub(super) known: &'a Known,
+    pub(super) now: TimestampMs,
+    /// What was asked for this batch.
+    pub(super) facts: HashMap<Entity, Fact>,
+}
+
+/// The longest of the waits.
+#[derive(Default)]
+struct Wait(Option<(Duration, String)>);
+
+impl Wait {
+    fn add(&mut self, after: Duration, why: &str) {
+        if self.0.as_ref().is_none_or(|(longest, _)| *longest < after) {
+            self.0 = Some((after, why.to_owned()));
+        }
+    }
+}
+
+impl Scales<'_> {
+    /// What becomes of an event, or what has to be asked first.
+    pub(super) async fn weigh(&self, subject: &Subject) -> Result<Verdict, Vec<Entity>> {
+        self.balance(subject)
+            .await
+            .unwrap_or_else(|error| Ok(Verdict::Wait { after: SOON, reason: error.to_string() }))
+    }
+
+    async fn balance(&self, subject: &Subject) -> Result<Result<Verdict, Vec<Entity>>, ArchiveError> {
+        if subject.story == Story::Departure && self.knows_team(&subject.team).await? {
+            return Ok(Ok(Verdict::Exists));
+        }
+        let mut unknown = Vec::new();
+        let mut wait = Wait::default();
+        match self.fact(&subject.team) {
+            None => unknown.push(subject.team.clone()),
+            Some(Fact::Found { .. }) => {}
+            Some(Fact::Missing(code)) => return Ok(Ok(missing(&subject.team, &code))),
+            Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
+        }
+        // Whether people of other workspaces may write in all of them; nobody knows while one is not known.
+        let mut shared = (!subject.channels.is_empty()).then_some(true);
+        for channel in &subject.channels {
+            match self.fact(channel) {
+                None => {
+                    unknown.push(channel.clone());
+                    shared = None;
+                }
+                Some(Fact::Found { shared: Some(of_this) }) => shared = shared.map(|all| all && of_this),
+                Some(Fact::Found { shared: None }) if !subject.has_foreigners() => {}
+                // A row of the cache does not say it.
+                Some(Fact::Found { shared: None }) if !self.facts.contains_key(channel) => {
+                    unknown.push(channel.clone());
+                    shared = None;
+                }
+                Some(Fact::Found { shared: None }) => shared = shared.map(|_| false),
+                Some(Fact::Missing(code)) => {
+                    if !self.knows_channel(channel).await? {
+                        if self.is_newborn(subject) {
+                            wait.add(NEWBORN_AGAIN, "Slack does not show the new channel yet");
+                        } else {
+                            return Ok(Ok(missing(channel, &code)));
+                        }
+                    }
+                }
+                Some(Fact::Later { not_allowed: true, .. }) if self.knows_channel(channel).await? => {}
+                Some(Fact::Later { after, why, .. }) => {
+                    wait.add(after, &why);
+                    shared = None;
+                }
+            }
+        }
+        for person in &subject.people {
+            if person.foreign && !subject.channels.is_empty() && shared != Some(false) {
+                // Either Slack says that the channel is shared, or it is asked first.
+                continue;
+            }
+            match self.fact(&person.who) {
+                None => unknown.push(person.who.clone()),
+                Some(Fact::Found { .. }) => {}
+                Some(Fact::Missing(code)) => {
+                    if !(subject.story == Story::Person && self.knows_person(person).await?) {
+                        return Ok(Ok(missing(&person.who, &code)));
+                    }
+                }
+                Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
+            }
+        }
+        if !unknown.is_empty() {
+            return Ok(Err(unknown));
+        }
+        Ok(Ok(match wait.0 {
+            Some((after, reason)) => Verdict::Wait { after, reason },
+            None => Verdict::Exists,
+        }))
+    }
+
+    fn fact(&self, entity: &Entity) -> Option<Fact> {
+        if let Some(fact) = self.facts.get(entity) {
+            return Some(fact.clone());
+        }
+        self.known.get(entity).map(|known| match known {
+            Knowledge::Found { shared, .. } => Fact::Found { shared },
+            Knowledge::Missing(code) => Fact::Missing(code),
+        })
+    }
+
+    fn is_newborn(&self, subject: &Subject) -> bool {
+        subject.story == Story::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
+    }
+
+    async fn knows_team(&self, team: &Entity) -> Result<bool, ArchiveError> {
+        Ok(self.archive.get(&ItemKey::team(team.team())).await?.is_some())
+    }
+
+    /// By its mark, or by a row: both are written only of channels that were confirmed, or before anybody checked.
+    async fn knows_channel(&self, channel: &Entity) -> Result<bool, ArchiveError> {
+        let Entity::Channel(team, channel) = channel else { return Ok(false) };
+        if self.archive.get(&ItemKey::public_mark(team, channel)).await?.is_some() {
+            return Ok(true);
+        }
+        let any = Query { limit: 1, ..Query::partition(key::channels(team, channel)) };
+        Ok(!self.archive.query(&any).await?.items.is_empty())
+    }
+
+    async fn knows_person(&self, person: &Person) -> Result<bool, ArchiveError> {
+        let Entity::User(team, user) = &person.who else { return Ok(false) };
+        Ok(self.archive.get(&ItemKey::user(team, user)).await?.is_some())
+    }
+}
+
+/// What a person reads in quarantine.
+fn missing(entity: &Entity, code: &str) -> Verdict {
+    Verdict::Unknown(if code == NO_TOKEN {
+        format!(
+            "nobody can say whether {entity} exists: there is no token for it. If it is yours, add its token to \
+             SLACK_BOT_TOKENS_FILE and replay this job; else drop it"
+        )
+    } else {
+        format!(
+            "Slack does not know {entity} ({}: {code}). The event may be forged: if it is not, replay this job once Slack \
+             shows it to the app; else drop it and change the signing secret",
+            entity.method().name()
+        )
+    })
+}
