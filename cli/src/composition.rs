@@ -8,11 +8,13 @@ use ingest::Ingest;
 use shared::clock::SharedClock;
 use shared::config::backend::Backend;
 use shared::config::existence::ExistenceArgs;
+use shared::config::instance;
 use shared::slack::signature::SigningSecrets;
 use shared::slack::web::WebApi;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
+use workers::claims::Claimant;
 use workers::directory::{DirectorySync, Joiner};
 use workers::runtime::{self, Ports, Settings};
 use workers::{Equipment, file_downloader, process};
@@ -69,6 +71,12 @@ impl Composition {
             web: Arc::clone(&slack.api),
             existence: check.clone(),
             joiner,
+            claimant: Claimant::new(
+                backend.claims(),
+                Arc::clone(clock),
+                instance(),
+                slack.downloads.claims.clone(),
+            ),
             downloads: slack.downloads,
         };
         // Shared settings are also how the workers know of each other's pressure.

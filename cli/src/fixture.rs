@@ -14,6 +14,7 @@ use shared::rules::file::{FileJob, FileObject};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use shared::slack::web::{ApiUrl, Tokens, WebApi};
 use workers::channel_indexer::ChannelIndexer;
+use workers::claims::Claimant;
 use workers::file_downloader::{FileDownloader, Settings};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Ports, Worker};
@@ -60,7 +61,10 @@ impl Fixture {
         let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let (archive, files) = (self.backend.archive(), self.backend.files());
-        let downloader = FileDownloader::new(archive, files, web, Settings::default());
+        let settings = Settings::default();
+        let claims = settings.claims.clone();
+        let claimant = Claimant::new(self.backend.claims(), self.clock.clone(), "fixture", claims);
+        let downloader = FileDownloader::new(archive, files, web, claimant, settings);
         assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
     }
 

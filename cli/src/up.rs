@@ -76,6 +76,7 @@ async fn serve(
     backend.queue().ready().await?;
     backend.archive().ready().await?;
     backend.files().ready().await?;
+    backend.claims().ready().await?;
     let channels = channels_step(&slack);
     let mut composition = Composition::start(&backend, listener, secrets, &clock, slack)?;
     let address = composition.address;

@@ -3,8 +3,8 @@
 //! * [`slack`]: what Slack sends: ids, the signature, the envelope, the events.
 //! * [`rules`]: pure functions from events to archive updates, and from items to what readers see.
 //! * [`archive`], [`queue`]: the ports. Their contract is on each method and in the conformance suites of `tests`.
-//! * [`files`]: the third port, for bytes.
-//! * [`existence`]: a small one, for what Slack confirmed to exist.
+//! * [`files`]: the third port, for bytes. Two small ones: [`existence`], for what Slack confirmed to exist, and [`claims`],
+//!   for who works on what.
 //! * [`directory`]: which channel has which name, for readers.
 //! * [`embedded`]: the ports on one SQLite file; [`aws`]: the ports on SQS, DynamoDB and S3.
 //! * [`probe`]: an installation's own addresses, asked as Slack and a load balancer ask them.
@@ -13,6 +13,7 @@
 pub mod archive;
 #[cfg(feature = "aws")]
 pub mod aws;
+pub mod claims;
 pub mod clock;
 pub mod config;
 pub mod directory;

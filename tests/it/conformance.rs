@@ -4,19 +4,22 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::claims::Claims;
 use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use shared::embedded::Database;
 use shared::queue::Queue;
 use tests::conformance::Pace;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use tests::conformance::claims::{self, ClaimsFixture};
 use tests::conformance::existence::{self, ExistenceFixture};
 use tests::conformance::files::{self, FilesFixture};
 use tests::conformance::queue::{self, Advance, DedupScope, QueueFixture, QueueTraits};
-use tests::conformance::two_handles::{Turns, TwoArchives, TwoFiles, TwoQueues};
+use tests::conformance::two_handles::{Turns, TwoArchives, TwoClaims, TwoFiles, TwoQueues};
 use tests::faults::{
-    CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyFiles, FaultyQueue, Plan,
+    CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan,
 };
 use tests::memory::archive::MemoryArchive;
+use tests::memory::claims::MemoryClaims;
 use tests::memory::existence::MemoryExistence;
 use tests::memory::files::MemoryFiles;
 use tests::memory::queue::MemoryQueue;
@@ -224,6 +227,53 @@ async fn embedded_files_conform_when_two_handles_take_turns() {
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
         let files = Arc::new(TwoFiles::new(databases[0].files(), databases[1].files()));
         FilesFixture { files, keep: Box::new((databases, folder)) }
+    })
+    .await;
+}
+
+fn memory_claims(wrap: impl Fn(Arc<dyn Claims>) -> Arc<dyn Claims>) -> ClaimsFixture {
+    let clock = ManualClock::starting_at(START);
+    let claims = wrap(Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock)));
+    ClaimsFixture { claims, clock, keep: Box::new(()) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_claims_conform() {
+    claims::suite(|| ready(memory_claims(|claims| claims))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_without_faults_conform() {
+    let wrap = |claims| Arc::new(FaultyClaims::new(claims, Plan::none())) as Arc<dyn Claims>;
+    claims::suite(|| ready(memory_claims(wrap))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_never_crash_conform() {
+    let wrap = |claims| Arc::new(FaultyClaims::until(claims, CrashPoint::never())) as Arc<dyn Claims>;
+    claims::suite(|| ready(memory_claims(wrap))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_claims_conform() {
+    claims::suite(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        ready(ClaimsFixture { claims: database.claims(), clock, keep: Box::new((database, folder)) })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_claims_conform_when_two_handles_take_turns() {
+    claims::suite(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let databases =
+            [(); 2].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
+        let claims = Arc::new(TwoClaims::new(databases[0].claims(), databases[1].claims()));
+        ready(ClaimsFixture { claims, clock, keep: Box::new((databases, folder)) })
     })
     .await;
 }

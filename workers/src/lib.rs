@@ -4,6 +4,7 @@
 //! leases, order, backoff, poison, quarantine, draining.
 
 pub mod channel_indexer;
+pub mod claims;
 pub mod directory;
 mod event_job;
 pub mod existence;
@@ -19,6 +20,7 @@ pub mod runtime;
 
 use std::sync::Arc;
 
+use claims::Claimant;
 use directory::Joiner;
 use runtime::{Ports, Worker};
 use shared::files::Files;
@@ -36,6 +38,8 @@ pub struct Equipment {
     pub existence: existence::Check,
     /// Joins new channels; none where joining is refused.
     pub joiner: Option<Joiner>,
+    /// Who claims what is dear.
+    pub claimant: Claimant,
     /// The downloader's limits.
     pub downloads: file_downloader::Settings,
 }
@@ -43,13 +47,13 @@ pub struct Equipment {
 /// Every worker of the fleet, in the order of the flow. `annalist up` runs them all; each also has a binary.
 #[must_use]
 pub fn registry(equipment: Equipment) -> Vec<Arc<dyn Worker>> {
-    let Equipment { ports: Ports { queue, archive, .. }, files, web, existence, joiner, downloads } =
+    let Equipment { ports: Ports { queue, archive, .. }, files, web, existence, joiner, claimant, downloads } =
         equipment;
     vec![
         Arc::new(
             message_writer::MessageWriter::new(Arc::clone(&archive), queue).checked_by(existence.clone()),
         ),
         Arc::new(channel_indexer::ChannelIndexer::new(Arc::clone(&archive), joiner).checked_by(existence)),
-        Arc::new(file_downloader::FileDownloader::new(archive, files, web, downloads)),
+        Arc::new(file_downloader::FileDownloader::new(archive, files, web, claimant, downloads)),
     ]
 }

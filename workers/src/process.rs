@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use shared::claims::Claims;
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::config::existence::ExistenceArgs;
@@ -31,6 +32,8 @@ pub struct Role {
     pub worker: Arc<dyn Worker>,
     /// What runs beside it.
     pub directory: Option<Directory>,
+    /// Where it claims, if it does.
+    pub claims: Option<Arc<dyn Claims>>,
 }
 
 /// The directory of workspaces, brought in beside a worker.
@@ -67,7 +70,10 @@ pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyho
     ports.queue.ready().await?;
     ports.archive.ready().await?;
     backend.files().ready().await?;
-    let Role { worker, directory } = role(&backend);
+    let Role { worker, directory, claims } = role(&backend);
+    if let Some(claims) = claims {
+        claims.ready().await?;
+    }
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
     let settings = Settings::on(&backend);
     let beside = async {

@@ -1,6 +1,6 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
-//! * [`queue`], [`archive`], [`files`], [`existence`]: one adapter each, constructed alone.
+//! * [`queue`], [`archive`], [`files`], [`existence`], [`claims`]: one adapter each, constructed alone.
 //! * [`provision`]: makes what they need, from the topology; [`template`] prints the same, and every part as a function.
 //! * [`permissions`]: what each part asks of AWS.
 //! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
@@ -9,6 +9,7 @@
 //! * [`fault`]: what went wrong, in one line that says what to do.
 
 mod archive;
+mod claims;
 mod counted;
 mod existence;
 mod fault;
@@ -102,6 +103,12 @@ impl Aws {
     #[must_use]
     pub fn existence(&self) -> Arc<dyn crate::existence::Existence> {
         Arc::new(existence::DynamoExistence::new(self))
+    }
+
+    /// The claims port on DynamoDB. The clock says when a lease ends.
+    #[must_use]
+    pub fn claims(&self, clock: crate::clock::SharedClock) -> Arc<dyn crate::claims::Claims> {
+        Arc::new(claims::DynamoClaims::new(self, clock))
     }
 
     /// What everything is called.

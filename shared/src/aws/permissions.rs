@@ -35,6 +35,9 @@ pub const ROWS: Actions = &[
 ];
 /// To keep what Slack confirmed to exist.
 pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
+/// To claim what is dear before it is done.
+pub const CLAIMS: Actions =
+    &["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
 /// To find the messages of a thread. No worker does.
 pub const INDEX: Actions = &["dynamodb:Query"];
 /// To keep what is too large for a row.
@@ -92,6 +95,8 @@ pub enum Target {
     Index,
     /// The table of the existence check.
     ExistenceTable,
+    /// The table of claims.
+    Claims,
     /// The bucket itself.
     Bucket,
     /// Objects in the bucket: keys with a `*`.
@@ -215,6 +220,7 @@ impl Part {
             grant(EXISTENCE, vec![Target::ExistenceTable]);
         }
         if matches!(self, Self::FileDownloader | Self::Annalist) {
+            grant(CLAIMS, vec![Target::Claims]);
             grant(FILES, vec![Target::Objects(FILE_KEYS)]);
         }
         match self {
@@ -274,6 +280,7 @@ impl Target {
             Self::Table => "the archive's table".to_owned(),
             Self::Index => "its index".to_owned(),
             Self::ExistenceTable => "the existence check's table".to_owned(),
+            Self::Claims => "the table of claims".to_owned(),
             Self::Bucket => "the bucket".to_owned(),
             Self::Objects(keys) => format!("`{keys}`"),
             Self::SigningSecret => "the signing secret".to_owned(),

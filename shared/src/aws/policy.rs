@@ -73,6 +73,16 @@ pub(super) const ROWS: Policy = Policy {
 pub(super) const CACHE: Policy =
     Policy { connect: ms(500), attempt: ms(500), operation: ms(900), attempts: 2, first_backoff: ms(25) };
 
+/// Claims, which DynamoDB answers as rows. Whoever is not answered carries on without the table or gives the job back, and
+/// should not be long about it; and a renewal must be over well within the 10 s between two of them.
+pub(super) const CLAIMS: Policy = Policy {
+    connect: ms(1_000),
+    attempt: ms(2_000),
+    operation: ms(5_000),
+    attempts: 4,
+    first_backoff: ms(25),
+};
+
 /// One part of a file, up to 8 MiB: at 1 Mbit/s that takes a minute.
 pub(super) const BYTES: Policy = Policy {
     connect: ms(1_000),

@@ -12,6 +12,7 @@ use super::{ConfigError, DataArgs};
 use crate::archive::Archive;
 #[cfg(feature = "aws")]
 use crate::aws::{Aws, ConnectError};
+use crate::claims::Claims;
 use crate::clock::SharedClock;
 #[cfg(feature = "embedded")]
 use crate::embedded::{Database, OpenError};
@@ -79,9 +80,11 @@ enum Chosen {
 #[cfg(feature = "aws")]
 struct OnAws {
     aws: Aws,
+    clock: SharedClock,
     queue: OnceLock<Arc<dyn Queue>>,
     archive: OnceLock<Arc<dyn Archive>>,
     files: OnceLock<Arc<dyn Files>>,
+    claims: OnceLock<Arc<dyn Claims>>,
 }
 
 /// Why there is no backend.
@@ -135,15 +138,17 @@ impl Backend {
         }
     }
 
-    /// AWS tells the time by itself.
+    /// AWS tells the time by itself, but for when a lease ends.
     #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with AWS it awaits"))]
-    async fn connect(args: &BackendArgs, _: SharedClock) -> Result<Self, BackendError> {
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "AWS takes it"))]
+    async fn connect(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "aws")]
             BackendKind::Aws => {
                 let aws = Aws::connect(args.aws.names()?).await?;
-                let (queue, archive, files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-                Ok(Self(Chosen::Aws(Box::new(OnAws { aws, queue, archive, files }))))
+                let (queue, archive) = (OnceLock::new(), OnceLock::new());
+                let (files, claims) = (OnceLock::new(), OnceLock::new());
+                Ok(Self(Chosen::Aws(Box::new(OnAws { aws, clock, queue, archive, files, claims }))))
             }
             kind => Err(ConfigError::NotBuilt(kind).into()),
         }
@@ -196,6 +201,19 @@ impl Backend {
             Chosen::Embedded(database) => database.existence(),
             #[cfg(feature = "aws")]
             Chosen::Aws(on) => on.aws.existence(),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where claims are kept.
+    #[must_use]
+    pub fn claims(&self) -> Arc<dyn Claims> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.claims(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.claims.get_or_init(|| on.aws.claims(Arc::clone(&on.clock)))),
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),
         }

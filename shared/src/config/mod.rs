@@ -3,6 +3,7 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+mod claims;
 pub mod existence;
 pub mod lambda;
 mod secrets;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 use crate::slack::signature::{InvalidSecrets, SigningSecrets};
 
+pub use claims::{ClaimArgs, instance};
 pub use secrets::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 
 /// Where the archive is kept.
@@ -58,11 +60,18 @@ pub struct FileArgs {
     /// Longest file that is kept
     #[arg(long, env = "ANNALIST_MAX_FILE_BYTES", value_name = "BYTES", default_value_t = DEFAULT_MAX_FILE_BYTES)]
     pub max_file_bytes: u64,
+    /// So that a file is fetched once
+    #[command(flatten)]
+    pub claims: ClaimArgs,
 }
 
 impl Default for FileArgs {
     fn default() -> Self {
-        Self { files_per_minute: DEFAULT_FILES_PER_MINUTE, max_file_bytes: DEFAULT_MAX_FILE_BYTES }
+        Self {
+            files_per_minute: DEFAULT_FILES_PER_MINUTE,
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            claims: ClaimArgs::default(),
+        }
     }
 }
 

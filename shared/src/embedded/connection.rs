@@ -18,6 +18,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/01.sql")),
     M::up(include_str!("schema/02.sql")),
     M::up(include_str!("schema/03.sql")),
+    M::up(include_str!("schema/04.sql")),
 ];
 
 /// The schema of this version.

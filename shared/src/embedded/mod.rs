@@ -1,4 +1,5 @@
-//! The ports in a data folder: queue and archive on one SQLite file, `annalist.db`, and [`files`] in a folder beside it.
+//! The ports in a data folder: queue, archive and claims on one SQLite file, `annalist.db`, and [`files`] in a folder
+//! beside it.
 //!
 //! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
 //! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
@@ -7,6 +8,7 @@
 mod archive;
 pub mod backup;
 mod checkpoint;
+mod claims;
 pub mod condition;
 mod connection;
 mod existence;
@@ -20,12 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::archive::Archive;
+use crate::claims::Claims;
 use crate::clock::SharedClock;
 use crate::existence::Existence;
 use crate::files::Files;
 use crate::queue::Queue;
 
 use archive::EmbeddedArchive;
+use claims::EmbeddedClaims;
 use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
 use presence::{JoinError, Presence};
@@ -91,6 +95,7 @@ pub struct Database {
     readers: Arc<Readers>,
     queue: Arc<EmbeddedQueue>,
     archive: Arc<EmbeddedArchive>,
+    claims: Arc<EmbeddedClaims>,
     files: Arc<EmbeddedFiles>,
     data: Arc<Path>,
     owner: i64,
@@ -126,7 +131,8 @@ impl Database {
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
         let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
-        Ok(Self { writer, readers, queue, archive, files: Arc::new(files), data: data.into(), owner })
+        let claims = Arc::new(EmbeddedClaims::new(Arc::clone(&writer), owner));
+        Ok(Self { writer, readers, queue, archive, claims, files: Arc::new(files), data: data.into(), owner })
     }
 
     /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
@@ -151,6 +157,12 @@ impl Database {
     #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive) as Arc<dyn Archive>
+    }
+
+    /// The claims in this folder.
+    #[must_use]
+    pub fn claims(&self) -> Arc<dyn Claims> {
+        Arc::clone(&self.claims) as Arc<dyn Claims>
     }
 
     /// The files in this folder.

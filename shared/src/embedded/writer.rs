@@ -331,6 +331,8 @@ impl Thread {
         for owner in owners {
             released +=
                 self.connection.execute("UPDATE leases SET visible_at_ms = 0 WHERE owner = ?1", [owner])?;
+            // What it was at is free for whoever gets its jobs.
+            self.connection.execute(super::claims::FREE, [owner])?;
         }
         self.connection.execute_batch("COMMIT")?;
         Ok(released)

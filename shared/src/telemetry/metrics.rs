@@ -96,6 +96,16 @@ metrics_table! {
         "Files in messages that have no valid id, or are more than one message can have.";
     IMAGES = "annalist_images_total", Counter, "outcome",
         "Avatars and emoji by outcome: stored, already_held, given_up.";
+    CLAIMS = "annalist_claims_total", Counter, "result",
+        "Claims by result: new, duplicate (it was done before), held (somebody else is at it), unavailable (nothing is done without the table).";
+    CLAIM_SECONDS = "annalist_claim_seconds", Histogram, "",
+        "Time until a claim was answered, in seconds.";
+    CLAIM_STORE_ERRORS = "annalist_claim_store_errors_total", Counter, "operation",
+        "Calls that the table of claims did not answer, by operation: claim, renew, complete, release.";
+    CLAIM_FALLBACKS = "annalist_claim_fallbacks_total", Counter, "",
+        "Times the table of claims was unavailable and claims carried on in memory.";
+    CLAIM_FALLBACK = "annalist_claim_fallback", Gauge, "",
+        "1 while claims carry on in memory, else 0.";
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";
 }

@@ -60,6 +60,7 @@ pub(super) const RULES: &[Rule] = &[
         rooms: &[
             "shared/src/archive/",
             "shared/src/existence/",
+            "shared/src/claims/",
             "shared/src/files/",
             "shared/src/queue/",
             "shared/src/slack/",
@@ -127,6 +128,14 @@ pub(super) const RULES: &[Rule] = &[
         why: "the check says whether something exists, whoever asks: what is stored, and what becomes of a job, is the \
               worker's",
         example: "fn judge(job: &Delivery) -> Outcome {}",
+    },
+    Rule {
+        rooms: &["workers/src/claims/"],
+        except: &[],
+        forbidden: &["archive", "Archive", "queue", "Queue", "slack", "rules", "runtime", "file_downloader"],
+        tests_too: true,
+        why: "a claim is a key and a time: what is claimed, and what it means that it was done, its worker knows",
+        example: "use shared::archive::Archive;",
     },
     Rule {
         rooms: EVERYWHERE,

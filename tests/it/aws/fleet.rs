@@ -96,6 +96,8 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     let files = json_lines(&installation, &["files", &channel_id(900)]).await;
     assert_eq!(files.len(), sharing.len());
     assert!(files.iter().all(|file| file["state"] == "held"), "{files:?}");
+    let claims = super::claims::statuses(&installation.aws).await;
+    assert_eq!(claims, [("completed".to_owned(), sharing.len())].into(), "each was claimed, and done");
     let store = installation.aws.files();
     for file in &files {
         let uri = file["uri"].as_str().unwrap_or_else(|| panic!("no uri in {file}"));

@@ -92,6 +92,11 @@ async fn what_does_not_exist_is_named_and_nothing_starts() {
         let bucket = started(part, &whole.with("ANNALIST_BUCKET", Some("nobody"))).await;
         assert_refused(&bucket, 1, &["bucket nobody", "ANNALIST_BUCKET"]);
     }
+    // Only who fetches files claims them.
+    for part in &parts()[3..] {
+        let claims = started(part, &whole.with("ANNALIST_CLAIMS_TABLE", Some("nobody"))).await;
+        assert_refused(&claims, 1, &["table nobody", "annalist provision", "ANNALIST_CLAIMS_TABLE"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

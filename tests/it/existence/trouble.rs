@@ -76,8 +76,8 @@ async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
     let between = Instant::now();
     let again = fixture.write(&events).await;
     assert!(waits(&again[0]) && again[1] == Outcome::Done, "{again:?}");
-    assert!(between.elapsed() < Duration::from_secs(1), "{:?}", between.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    assert!(between.elapsed() < Duration::from_millis(1_500), "{:?}", between.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     assert_eq!(fixture.slack.called("users.info"), 2);
 }
 

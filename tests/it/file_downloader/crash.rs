@@ -1,17 +1,19 @@
 //! A downloader that dies between any two steps, or is dropped in any of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use shared::archive::Archive;
+use shared::claims::Claims;
 use shared::files::Files;
 use shared::queue::Delivery;
 use shared::slack::web::{Token, Tokens};
-use tests::faults::{CrashPoint, CrashingArchive, FaultyFiles};
+use tests::faults::{CrashPoint, CrashingArchive, FaultyClaims, FaultyFiles};
 use wiremock::MockServer;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, bytes, delivery, settings, slack, worker};
+use super::fixture::{Fixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
 
 /// Two messages with one file and one with a picture of somewhere else.
 async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
@@ -34,7 +36,9 @@ async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> Fixture {
     let archive = CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(point));
     let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
-    let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), tokens, settings());
+    let claims = FaultyClaims::until(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Arc::clone(point));
+    let claimant = claimant("dying", Arc::new(claims), &fixture.clock);
+    let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), claimant, tokens, settings());
     for job in &jobs {
         let outcome = dying.handle(std::slice::from_ref(job)).await.remove(0);
         // Nothing is acked after the crash, nor in the step of the crash.
@@ -78,6 +82,7 @@ async fn what_was_published_before_a_crash_is_not_asked_for_again() {
         worker: worker(
             &slack.uri(),
             (Arc::clone(&after_crash.archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone())),
+            after_crash.another("two"),
             Tokens::none(),
             settings(),
         ),
@@ -95,6 +100,8 @@ async fn a_job_that_is_dropped_anywhere_does_no_harm() {
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
     // Each time it gets one look further.
     for polls in 0..200 {
+        // The claim that the one before has left ends by itself.
+        fixture.clock.advance(Duration::from_secs(31));
         let mut handling = Box::pin(fixture.handle(&job));
         for _ in 0..polls {
             if futures_util::poll!(&mut handling).is_ready() {

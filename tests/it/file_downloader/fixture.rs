@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey};
-use shared::clock::TimestampMs;
+use shared::claims::Claims;
+use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use shared::files::Files;
 use shared::queue::{Delivery, MessageId, Outgoing, Receipt};
 use shared::rules::{Change, Event, file, project};
@@ -16,9 +17,11 @@ use shared::slack::web::download::Patience;
 use shared::slack::web::{Token, Tokens, WebApi};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
+use tests::memory::claims::MemoryClaims;
 use tests::memory::files::MemoryFiles;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+use workers::claims::{self, Claimant};
 use workers::file_downloader::{FileDownloader, Settings};
 use workers::runtime::{Outcome, Worker};
 
@@ -64,6 +67,8 @@ pub(super) struct Fixture {
     pub(super) url: String,
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) files: MemoryFiles,
+    pub(super) claims: Arc<MemoryClaims>,
+    pub(super) clock: Arc<ManualClock>,
     pub(super) worker: Arc<FileDownloader>,
 }
 
@@ -75,9 +80,24 @@ impl Fixture {
     /// With a Slack at this address.
     pub(super) fn new(url: &str, tokens: Tokens, settings: Settings) -> Self {
         let (archive, files) = (Arc::new(MemoryArchive::new()), MemoryFiles::new());
-        let ports = (Arc::clone(&archive) as Arc<dyn Archive>, Arc::new(files.clone()) as Arc<dyn Files>);
-        let worker = worker(url, ports, tokens, settings);
-        Self { url: url.to_owned(), archive, files, worker }
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let claims = Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock));
+        let claimant = claimant("one", Arc::clone(&claims) as Arc<dyn Claims>, &clock);
+        let stores = (Arc::clone(&archive) as Arc<dyn Archive>, Arc::new(files.clone()) as Arc<dyn Files>);
+        let worker = worker(url, stores, claimant, tokens, settings);
+        Self { url: url.to_owned(), archive, files, claims, clock, worker }
+    }
+
+    /// Somebody else who claims in the same table.
+    pub(super) fn another(&self, name: &str) -> Claimant {
+        claimant(name, Arc::clone(&self.claims) as Arc<dyn Claims>, &self.clock)
+    }
+
+    /// Another downloader beside this one.
+    pub(super) fn beside(&self, claimant: Claimant) -> Arc<FileDownloader> {
+        let files = Arc::new(self.files.clone()) as Arc<dyn Files>;
+        let stores = (Arc::clone(&self.archive) as Arc<dyn Archive>, files);
+        worker(&self.url, stores, claimant, Tokens::one(Token::parse(TOKEN).unwrap()), settings())
     }
 
     /// A file that Slack has at `/files/{id}`.
@@ -114,12 +134,12 @@ impl Fixture {
         self.row(file["id"].as_str().unwrap()).await
     }
 
-    /// Does a job again and again until it is done.
+    /// Does a job again and again until it is done, each time when it is to be tried again.
     pub(super) async fn insist(&self, job: &Delivery) {
         for receive_count in job.receive_count.. {
             match self.handle(&Delivery { receive_count, ..job.clone() }).await {
                 Outcome::Done => return,
-                Outcome::Retry(_) => {}
+                Outcome::Retry(retry) => self.clock.advance(retry.after.unwrap_or_default()),
                 quarantined @ Outcome::Quarantine(_) => panic!("{quarantined:?}"),
             }
         }
@@ -151,11 +171,16 @@ impl Fixture {
 pub(super) fn worker(
     url: &str,
     (archive, files): (Arc<dyn Archive>, Arc<dyn Files>),
+    claimant: Claimant,
     tokens: Tokens,
     settings: Settings,
 ) -> Arc<FileDownloader> {
     let web = WebApi::new(format!("{url}/api/").parse().unwrap(), tokens);
-    Arc::new(FileDownloader::new(archive, files, Arc::new(web), settings))
+    Arc::new(FileDownloader::new(archive, files, Arc::new(web), claimant, settings))
+}
+
+pub(super) fn claimant(name: &str, claims: Arc<dyn Claims>, clock: &Arc<ManualClock>) -> Claimant {
+    Claimant::new(claims, Arc::clone(clock) as SharedClock, name, claims::Settings::default())
 }
 
 pub(super) fn team() -> TeamId {

@@ -1,6 +1,7 @@
 //! The file-downloader against a Slack that answers in every way there is.
 
 mod bodies;
+mod claims;
 mod crash;
 mod fixture;
 mod images;

@@ -89,6 +89,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
         worker: super::fixture::worker(
             &slack.uri(),
             (Arc::clone(&poor.archive) as Arc<dyn Archive>, Arc::new(poor.files.clone())),
+            poor.another("rich"),
             Tokens::one(Token::parse(TOKEN).unwrap()),
             settings(),
         ),

@@ -19,7 +19,7 @@ use workers::quarantine;
 use workers::runtime::{self, Outcome, Ports, Settings, Worker};
 
 /// A clock that follows tokio's, which the tests stop and move.
-struct VirtualClock(Instant);
+pub(super) struct VirtualClock(pub(super) Instant);
 
 impl Clock for VirtualClock {
     fn now(&self) -> TimestampMs {

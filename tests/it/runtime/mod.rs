@@ -1,5 +1,6 @@
 //! The consumer runtime on virtual time: what it does when jobs fail, crash, hang or come back.
 
+mod claims;
 mod fixture;
 mod handed;
 mod permits;

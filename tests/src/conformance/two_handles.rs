@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use shared::claims::{Answer, Claim, Claims, ClaimsError, Take};
 use shared::files::{FileKey, Files, FilesError, Reader, Writer};
 use shared::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
@@ -178,6 +179,47 @@ impl Files for TwoFiles {
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
+        self.next().ready().await
+    }
+}
+
+/// A table of claims behind two handles; every call goes to the other one than the call before.
+pub struct TwoClaims {
+    handles: [Arc<dyn Claims>; 2],
+    calls: AtomicUsize,
+}
+
+impl TwoClaims {
+    /// Two handles on the same claims.
+    #[must_use]
+    pub fn new(first: Arc<dyn Claims>, second: Arc<dyn Claims>) -> Self {
+        Self { handles: [first, second], calls: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> &dyn Claims {
+        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
+    }
+}
+
+#[async_trait]
+impl Claims for TwoClaims {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+        self.next().claim(claim, take).await
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.next().renew(claim).await
+    }
+
+    async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.next().complete(claim).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.next().release(claim).await
+    }
+
+    async fn ready(&self) -> Result<(), ClaimsError> {
         self.next().ready().await
     }
 }

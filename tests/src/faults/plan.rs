@@ -35,6 +35,14 @@ pub enum Method {
     OpenFile,
     /// `Reader::next`.
     ReadFile,
+    /// `Claims::claim`.
+    Claim,
+    /// `Claims::renew`.
+    Renew,
+    /// `Claims::complete`.
+    Complete,
+    /// `Claims::release`.
+    Release,
     /// `ready` of any port.
     Ready,
 }

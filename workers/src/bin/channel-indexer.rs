@@ -42,6 +42,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Role {
             worker: Arc::new(ChannelIndexer::new(archive(), joiner).checked_by(check)),
             directory: Some(Directory { sync, asked }),
+            claims: None,
         }
     })
     .await

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use shared::config::FileArgs;
+use shared::clock::SystemClock;
 use shared::config::slack::{self, SlackArgs};
+use shared::config::{FileArgs, instance};
+use workers::claims::Claimant;
 use workers::file_downloader::{FileDownloader, Settings};
 use workers::process::{self, Role, WorkerArgs};
 
@@ -32,8 +34,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack).await?;
     let settings = Settings::from(&command.files);
     process::run(command.worker, |ports| {
-        let downloader = FileDownloader::new(ports.archive(), ports.files(), web, settings);
-        Role { worker: Arc::new(downloader), directory: None }
+        let (claims, clock) = (ports.claims(), SystemClock::shared());
+        let claimant = Claimant::new(Arc::clone(&claims), clock, instance(), settings.claims.clone());
+        let downloader = FileDownloader::new(ports.archive(), ports.files(), web, claimant, settings);
+        Role { worker: Arc::new(downloader), directory: None, claims: Some(claims) }
     })
     .await
 }

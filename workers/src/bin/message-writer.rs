@@ -34,7 +34,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     process::run(command.worker, |ports| {
         let check = process::check(ports, api, command.existence);
         let writer = MessageWriter::new(ports.archive(), ports.queue()).checked_by(check);
-        Role { worker: Arc::new(writer), directory: None }
+        Role { worker: Arc::new(writer), directory: None, claims: None }
     })
     .await
 }

@@ -65,6 +65,29 @@ fn failed(reason: impl Into<String>) -> Result<Fetched, Trouble> {
 }
 
 impl FileDownloader {
+    /// What is to be said of a file that is not held without a request for it, if anything is.
+    pub(super) async fn without_asking(
+        &self,
+        job: &FileJob,
+        receives: u32,
+        permit: &Permit<'_>,
+    ) -> Result<Option<Fetched>, Trouble> {
+        // Published before a crash kept its row from saying so: Slack need not be asked for the same bytes again.
+        if receives > 1
+            && let Some(held) = self.held(&key_of(job)).await?
+        {
+            return Ok(Some(Fetched::Held(held)));
+        }
+        if let (Before::Settled(verdict), false) = (job.object.before_request(), job.refresh) {
+            return nothing(verdict).map(Some);
+        }
+        match self.web.knows_token(&job.team).await {
+            Ok(true) => Ok(None),
+            Ok(false) => nothing(Verdict::Pending).map(Some),
+            Err(error) => refused(error, job, permit).map(Some),
+        }
+    }
+
     /// Fetches a file that is not held.
     pub(super) async fn fetch(
         &self,
@@ -72,23 +95,9 @@ impl FileDownloader {
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
-        let key = FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id);
-        // Published before a crash kept its row from saying so: Slack need not be asked for the same bytes again.
-        if receives > 1
-            && let Some(held) = self.held(&key).await?
-        {
-            return Ok(Fetched::Held(held));
-        }
+        let key = key_of(job);
         let mut object = job.object.clone();
         let before = object.before_request();
-        if let (Before::Settled(verdict), false) = (before, job.refresh) {
-            return nothing(verdict);
-        }
-        match self.web.knows_token(&job.team).await {
-            Ok(true) => {}
-            Ok(false) => return nothing(Verdict::Pending),
-            Err(error) => return refused(error, job, permit),
-        }
         // What failed before may be another file by now: an edited snippet, another address.
         if before != Before::Download || job.refresh || receives > 1 {
             match self.ask_about(job, permit).await {
@@ -159,6 +168,11 @@ impl FileDownloader {
         self.write(&[&seen]).await.map_err(|error| Trouble::Ours(error.into()))?;
         Ok(object)
     }
+}
+
+/// Where its bytes go.
+fn key_of(job: &FileJob) -> FileKey {
+    FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id)
 }
 
 /// What it means that no download began.

@@ -9,10 +9,19 @@ use shared::rules::file::row::{self, Held, MAX_SHARES, Share};
 use shared::rules::file::{FileJob, State};
 use shared::telemetry::metrics::FILES;
 
+use super::claim::Turn;
 use super::fetch::{Fetched, Trouble};
 use super::permits::Permit;
 use super::{FileDownloader, Stop};
 use crate::failure::Failure;
+
+/// What the archive knows of a file before anything is asked.
+pub(super) struct Known {
+    /// What became of it.
+    pub(super) state: Option<State>,
+    /// Where it was shared before.
+    places: Vec<Share>,
+}
 
 impl FileDownloader {
     /// Fetches a file unless it is held, and tells the messages it is in. `receives` counts deliveries, this one included.
@@ -22,28 +31,78 @@ impl FileDownloader {
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<(), Stop> {
+        let Some(known) = self.known(job).await? else { return Ok(()) };
+        if let Some(State::Stored(_)) = known.state {
+            return self.already_held(job, known, receives).await;
+        }
+        match self.without_asking(job, receives, permit).await {
+            Ok(None) => {}
+            Ok(Some(said)) => return self.settle(job, known, receives, Ok(said)).await.map(drop),
+            Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
+        }
+        // From here on it is dear: nobody else does the same meanwhile.
+        match self.turn(job).await? {
+            Turn::Ours(mut guard) => {
+                let work = async {
+                    let fetched = self.fetch(job, receives, permit).await;
+                    self.settle(job, known, receives, fetched).await
+                };
+                let kept = guard.keep(work).await.map_err(|lost| Failure::Transient(lost.to_string()))?;
+                match kept {
+                    // Its row says so, whatever becomes of the claim.
+                    Ok(Settled::Held) => self.complete(guard).await,
+                    // A claim that says more than the row would keep the next from trying.
+                    Ok(Settled::NotHeld) | Err(_) => guard.release().await,
+                }
+                kept.map(drop)
+            }
+            Turn::Held(known) => self.already_held(job, known, receives).await,
+            Turn::Erased => Ok(()),
+            Turn::Later(retry) => {
+                counter!(FILES, "outcome" => "retry").increment(1);
+                // While it waits, people see that there is a file.
+                self.write(&[&seen(job, &known)]).await?;
+                Err(Stop::After(retry))
+            }
+        }
+    }
+
+    /// What the archive knows; `None` where it was told to forget.
+    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<Known>, Failure> {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
         // Erased stays erased, its bytes as well.
         if rows.iter().flatten().any(Item::is_erased) {
-            return Ok(());
+            return Ok(None);
         }
         let stored = rows.into_iter().next().flatten();
-        let places: Vec<Share> = stored.as_ref().map(|row| row::shares(row).collect()).unwrap_or_default();
-        let known = stored.as_ref().and_then(|row| row::state(row, &object.id));
+        Ok(Some(Known {
+            state: stored.as_ref().and_then(|row| row::state(row, &object.id)),
+            places: stored.as_ref().map(|row| row::shares(row).collect()).unwrap_or_default(),
+        }))
+    }
 
-        let remembered = places.len() < MAX_SHARES || places.contains(share);
-        let seen = row::seen(team, object, remembered.then_some(share));
-        if let Some(held @ State::Stored(_)) = &known {
-            // A first delivery has nothing to heal: the others know already.
-            let others = if receives > 1 { places } else { Vec::new() };
-            self.tell(job, held, others, vec![seen]).await?;
-            counter!(FILES, "outcome" => "already_held").increment(1);
-            return Ok(());
-        }
+    async fn already_held(&self, job: &FileJob, known: Known, receives: u32) -> Result<(), Stop> {
+        let seen = seen(job, &known);
+        let Some(held) = &known.state else { return Ok(()) };
+        // A first delivery has nothing to heal: the others know already.
+        let others = if receives > 1 { known.places } else { Vec::new() };
+        self.tell(job, held, others, vec![seen]).await?;
+        counter!(FILES, "outcome" => "already_held").increment(1);
+        Ok(())
+    }
 
-        let fetched = match self.fetch(job, receives, permit).await {
+    /// Writes down what came of asking.
+    async fn settle(
+        &self,
+        job: &FileJob,
+        known: Known,
+        receives: u32,
+        fetched: Result<Fetched, Trouble>,
+    ) -> Result<Settled, Stop> {
+        let seen = seen(job, &known);
+        let fetched = match fetched {
             Ok(fetched) => fetched,
             Err(Trouble::Transient(reason)) if receives >= self.settings.file_tries => {
                 Fetched::Failed(reason)
@@ -58,15 +117,18 @@ impl FileDownloader {
                 });
             }
         };
+        let (team, object) = (&job.team, &job.object);
         let state = fetched.state();
-        let row = match &fetched {
-            Fetched::Held(held) => row::held(team, &object.id, held),
-            Fetched::Verdict(_) | Fetched::Failed(_) => row::settled(team, &object.id, &state),
+        let (row, settled) = match &fetched {
+            Fetched::Held(held) => (row::held(team, &object.id, held), Settled::Held),
+            Fetched::Verdict(_) | Fetched::Failed(_) => {
+                (row::settled(team, &object.id, &state), Settled::NotHeld)
+            }
         };
         // An earlier attempt, for another message, may have been told something more final.
-        self.tell(job, &state.max(known), places, vec![seen, row]).await?;
+        self.tell(job, &state.max(known.state), known.places, vec![seen, row]).await?;
         note(job, &fetched);
-        Ok(())
+        Ok(settled)
     }
 
     /// Writes a file's row and the messages it is in, this job's and the others it was shared in.
@@ -83,6 +145,18 @@ impl FileDownloader {
         let updates: Vec<Update> = row.into_iter().chain(messages).collect();
         Ok(self.write(&updates.iter().collect::<Vec<_>>()).await?)
     }
+}
+
+/// Whether the file is held now.
+enum Settled {
+    Held,
+    NotHeld,
+}
+
+/// A file was seen in a message. Its row remembers so many of them.
+fn seen(job: &FileJob, known: &Known) -> Update {
+    let remembered = known.places.len() < MAX_SHARES || known.places.contains(&job.share);
+    row::seen(&job.team, &job.object, remembered.then_some(&job.share))
 }
 
 fn note(job: &FileJob, fetched: &Fetched) {

@@ -2,10 +2,12 @@
 //!
 //! * [`permits`] keeps to a rate, and to the pauses Slack asks for.
 //! * [`file`] does the job of a shared file: what is known already, what has to be asked, what is written.
+//! * [`claim`] makes sure that nobody else asks for the same file at the same time.
 //! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
 //! * [`image`] does the job of an avatar or an emoji.
 
 mod bytes;
+mod claim;
 mod fetch;
 mod file;
 mod image;
@@ -23,6 +25,7 @@ use shared::rules::file::FileJob;
 use shared::rules::file::image::ImageJob;
 use shared::slack::web::WebApi;
 
+use crate::claims::Claimant;
 use crate::failure::Failure;
 use crate::runtime::{Outcome, Worker};
 
@@ -41,21 +44,23 @@ pub struct FileDownloader {
     archive: Arc<dyn Archive>,
     files: Arc<dyn Files>,
     web: Arc<WebApi>,
+    claimant: Claimant,
     settings: Settings,
     permits: Permits,
 }
 
 impl FileDownloader {
-    /// A downloader from Slack to this store and archive.
+    /// A downloader from Slack to this store and archive, which claims what it fetches.
     #[must_use]
     pub fn new(
         archive: Arc<dyn Archive>,
         files: Arc<dyn Files>,
         web: Arc<WebApi>,
+        claimant: Claimant,
         settings: Settings,
     ) -> Self {
         let permits = Permits::new(settings.files_per_minute);
-        Self { archive, files, web, settings, permits }
+        Self { archive, files, web, claimant, settings, permits }
     }
 
     async fn job(&self, delivery: &Delivery) -> Result<(), Stop> {

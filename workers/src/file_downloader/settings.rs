@@ -6,6 +6,8 @@ use std::time::Duration;
 use shared::config::FileArgs;
 use shared::slack::web::download::Patience;
 
+use crate::claims;
+
 /// Bounds of the downloader. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub file_patience: Patience,
     /// How long a picture may take.
     pub image_patience: Patience,
+    /// How files are claimed.
+    pub claims: claims::Settings,
 }
 
 impl Default for Settings {
@@ -44,6 +48,7 @@ impl From<&FileArgs> for Settings {
             file_patience: Patience::default(),
             // Pictures are small and come from a CDN.
             image_patience: Patience { whole: Duration::from_secs(60), ..Patience::default() },
+            claims: (&args.claims).into(),
         }
     }
 }

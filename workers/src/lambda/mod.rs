@@ -42,7 +42,7 @@ pub async fn serve(args: &BackendArgs, role: impl FnOnce(&Backend) -> Role) -> a
     let names = args.aws.names()?;
     let backend = Backend::open(args, Arc::clone(&clock)).await?;
     let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
-    let Role { worker, directory } = role(&backend);
+    let Role { worker, directory, .. } = role(&backend);
     let directory = directory.map(|Directory { sync, asked }| (sync, Mutex::new(asked)));
     let settings = Settings {
         visibility_timeout: worker.queue().spec().visibility_timeout,

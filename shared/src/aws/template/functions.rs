@@ -74,8 +74,8 @@ impl Function {
         grants
     }
 
-    fn may_read(&self, secret: Target) -> bool {
-        self.part.grants().iter().any(|grant| grant.on.contains(&secret))
+    fn may_use(&self, target: Target) -> bool {
+        self.part.grants().iter().any(|grant| grant.on.contains(&target))
     }
 }
 
@@ -180,15 +180,17 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
         ("ANNALIST_BACKEND", "aws".into()),
         (settings::PREFIX, names.prefix().into()),
         (settings::TABLE, table(TableRole::Archive)),
-        (settings::EXISTENCE_TABLE, table(TableRole::Existence)),
         (settings::CLAIMS_TABLE, table(TableRole::Claims)),
         (settings::BUCKET, reference(bucket::ID)),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))
     .collect();
+    if function.may_use(Target::ExistenceTable) {
+        variables.insert(settings::EXISTENCE_TABLE.to_owned(), table(TableRole::Existence));
+    }
     for (secret, variable) in [(Target::SigningSecret, SIGNING_SECRET), (Target::BotToken, BOT_TOKEN)] {
-        if function.may_read(secret) {
+        if function.may_use(secret) {
             let arn = roles::secret(secret, function.condition());
             variables.insert(variable.arn.to_owned(), arn);
         }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_read_a_secret_is_told_where_it_is() {
+    fn only_who_may_use_a_secret_or_the_cache_is_told_where_it_is() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
         let told = |variable: &str| -> Vec<String> {
             let all = all();
@@ -230,6 +232,7 @@ mod tests {
             told("SLACK_BOT_TOKEN_ARN"),
             ["MessageWriter", "ChannelIndexer", "FileDownloader", "Directory"]
         );
+        assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), ["MessageWriter", "ChannelIndexer"]);
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }
 }

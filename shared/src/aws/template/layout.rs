@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-const LINE_BYTES: usize = 120;
+const LINE_BYTES: usize = 160;
 const INDENT: &str = " ";
 
 /// The text, with a line break at its end.

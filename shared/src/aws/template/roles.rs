@@ -54,6 +54,7 @@ fn arn(target: Target, function: &Function) -> Value {
             let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
             json!({ "Fn::Sub": format!("${{{}.Arn}}/index/{index}", tables::id(TableRole::Archive)) })
         }
+        Target::Claims => get(tables::id(TableRole::Claims), "Arn"),
         Target::Bucket => get(bucket::ID, "Arn"),
         Target::Objects(keys) => json!({ "Fn::Sub": format!("${{{}.Arn}}/{keys}", bucket::ID) }),
         // The statement itself is there only where the secret is.

@@ -152,6 +152,7 @@ mod tests {
                 "INSERT INTO items (item_id, timestamp, attributes) VALUES
                      ('file#T1', 'F1', '{{\"file#F1\":\"old/1\",\"text\":\"old/1\"}}'), ('file#T1', 'F2', '{{}}');
                  INSERT INTO leases VALUES (1, 'events', 9999999999999, 1, 7);
+                 INSERT INTO existence_check_cache VALUES ('T1#U1#C1', 9999999999, 1);
                  {also}"
             ))
             .unwrap();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_name_the_new_place_and_nobody_holds_a_job() {
+    fn rows_name_the_new_place_nobody_holds_a_job_and_nothing_is_confirmed() {
         let (adopted, connection, _folder) = adopted("CREATE VIEW mine AS SELECT 1", SCHEMA).unwrap();
         assert_eq!(adopted, Adopted { moved_rows: 1 });
         let row = |query: &str| connection.query_row(query, [], |row| row.get::<_, String>(0)).unwrap();
@@ -178,6 +179,7 @@ mod tests {
             r#"{"file#F1":"new/1","text":"old/1"}"#
         );
         assert_eq!(row("SELECT CAST(visible_at_ms AS TEXT) FROM leases"), "0");
+        assert_eq!(row("SELECT CAST(count(*) AS TEXT) FROM existence_check_cache"), "0");
     }
 
     #[test]

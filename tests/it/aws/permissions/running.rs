@@ -98,6 +98,7 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
         Target::Table => on == table,
         Target::ExistenceTable => on == names.table(TableRole::Existence),
         Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),
+        Target::Claims => on == names.table(TableRole::Claims),
         Target::Bucket => on == names.bucket(),
         Target::Objects(keys) => {
             let key = on.strip_prefix(names.bucket()).and_then(|rest| rest.strip_prefix('/'));
@@ -233,6 +234,9 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         (Part::MessageWriter, "s3:PutObject", "bucket/bulk/1/2", true),
         (Part::MessageWriter, "s3:PutObject", "bucket/slack/T1/C1", false),
         (Part::FileDownloader, "s3:PutObject", "bucket/slack/T1/C1", true),
+        (Part::FileDownloader, "dynamodb:PutItem", "slack-processed-events", true),
+        (Part::FileDownloader, "dynamodb:Query", "slack-processed-events", false),
+        (Part::MessageWriter, "dynamodb:PutItem", "slack-processed-events", false),
         (Part::Annalist, "dynamodb:Query", "SlackArchive/index/parent-index", true),
     ] {
         let asked = Asked { action: action.to_owned(), on: on.to_owned() };

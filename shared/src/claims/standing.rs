@@ -1,0 +1,155 @@
+//! How a claim stands, and who may claim next: one rule for every backend.
+
+use super::{Answer, Claim, Owner, Take};
+use crate::clock::TimestampMs;
+
+/// How far a claim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Somebody works on it, or has died over it.
+    InProgress,
+    /// The work is done.
+    Completed,
+}
+
+impl Status {
+    /// As it is stored.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+        }
+    }
+
+    /// What is stored under this label.
+    #[must_use]
+    pub fn from_label(label: &str) -> Option<Self> {
+        [Self::InProgress, Self::Completed].into_iter().find(|status| status.label() == label)
+    }
+}
+
+/// What of a row decides about the next claim. Times are whole seconds since the Unix epoch, as DynamoDB takes a `ttl`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// How far it is.
+    pub status: Status,
+    /// Whose it is or was.
+    pub owner: Owner,
+    /// The second in which the lease ends.
+    pub lease_until_s: i64,
+    /// The second from which on the row counts for nothing.
+    pub ttl_s: i64,
+}
+
+impl Standing {
+    /// A claim that begins now, or is renewed.
+    #[must_use]
+    pub fn begun(claim: &Claim, now: TimestampMs) -> Self {
+        Self {
+            status: Status::InProgress,
+            owner: claim.owner.clone(),
+            lease_until_s: lease_until_s(claim, now),
+            ttl_s: ttl_s(claim, now),
+        }
+    }
+
+    /// What becomes of a claim where this is its row. Where there is none, it is claimed.
+    #[must_use]
+    pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> Answer {
+        let now_s = now.seconds();
+        if self.ttl_s <= now_s {
+            return Answer::Claimed;
+        }
+        match self.status {
+            Status::Completed => match take {
+                Take::IfFree => Answer::Completed,
+                Take::EvenCompleted => Answer::Claimed,
+            },
+            // One's own: the answer to an earlier attempt was lost.
+            Status::InProgress if self.owner == claim.owner || self.lease_until_s <= now_s => Answer::Claimed,
+            Status::InProgress => Answer::HeldUntil(TimestampMs(self.lease_until_s.saturating_mul(1000))),
+        }
+    }
+
+    /// Whether it is in progress in these hands.
+    #[must_use]
+    pub fn is_worked_on_by(&self, owner: &Owner) -> bool {
+        self.status == Status::InProgress && self.owner == *owner
+    }
+}
+
+/// The second in which a lease that begins now has ended for everybody: rounded up, so that nobody has it early.
+#[must_use]
+pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
+    TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds()
+}
+
+/// The second from which on a row that is written now counts for nothing. Never before its lease ends.
+#[must_use]
+pub fn ttl_s(claim: &Claim, now: TimestampMs) -> i64 {
+    now.plus(claim.ttl).seconds().max(lease_until_s(claim, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claims::{About, EventKey};
+
+    const NOW: TimestampMs = TimestampMs(1_700_000_000_500);
+
+    fn claim(number: u64) -> Claim {
+        Claim {
+            key: EventKey::of_event("Ev1").unwrap(),
+            owner: Owner::of("one", number),
+            about: About::default(),
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_secs(3600),
+        }
+    }
+
+    #[test]
+    fn a_lease_is_rounded_up_and_a_row_outlives_it() {
+        let standing = Standing::begun(&claim(1), NOW);
+        assert_eq!((standing.lease_until_s, standing.ttl_s), (1_700_000_031, 1_700_003_600));
+        let short = Claim { ttl: Duration::ZERO, ..claim(1) };
+        assert_eq!(Standing::begun(&short, NOW).ttl_s, 1_700_000_031);
+    }
+
+    #[test]
+    fn who_may_claim_next() {
+        let held = Standing::begun(&claim(1), NOW);
+        let done = Standing { status: Status::Completed, ..held.clone() };
+        let until = TimestampMs(1_700_000_031_000);
+        let (free, even) = (Take::IfFree, Take::EvenCompleted);
+        let late = |seconds| NOW.plus(Duration::from_secs(seconds));
+        for (standing, by, take, now, expected) in [
+            (&held, 2, free, NOW, Answer::HeldUntil(until)),
+            (&held, 2, even, NOW, Answer::HeldUntil(until)),
+            (&held, 1, free, NOW, Answer::Claimed),
+            (&held, 2, free, late(30), Answer::HeldUntil(until)),
+            (&held, 2, free, late(31), Answer::Claimed),
+            (&done, 2, free, NOW, Answer::Completed),
+            (&done, 1, free, NOW, Answer::Completed),
+            (&done, 2, even, NOW, Answer::Claimed),
+            (&done, 2, free, late(3599), Answer::Completed),
+            (&done, 2, free, late(3600), Answer::Claimed),
+        ] {
+            assert_eq!(
+                standing.answer_to(&claim(by), take, now),
+                expected,
+                "{standing:?} {by} {take:?} {now:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_status_has_a_label_of_its_own() {
+        for status in [Status::InProgress, Status::Completed] {
+            assert_eq!(Status::from_label(status.label()), Some(status));
+        }
+        assert_eq!(Status::from_label("processed"), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Claims on DynamoDB.
+#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::aws::Aws;
+use shared::aws::provision::{Parts, provision};
+use shared::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use shared::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
+use shared::queue::topology::TableRole;
+use shared::slack::ids::{FileId, Ts};
+use tests::conformance::claims::{ClaimsFixture, suite};
+use tests::faults::proxy::{Fault, Proxy};
+use tests::harness::stack::Stack;
+
+const LEASE: Duration = Duration::from_secs(30);
+
+async fn provisioned() -> Aws {
+    let aws = Stack::shared().aws().await;
+    let parts = Parts { queues: &[], tables: true, bucket: false };
+    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
+    aws
+}
+
+/// Stands on a whole second of today: DynamoDB may delete what it takes for expired.
+fn clock() -> Arc<ManualClock> {
+    ManualClock::starting_at(TimestampMs(SystemClock.now().seconds() * 1000))
+}
+
+fn claim(owner: u64) -> Claim {
+    let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
+    Claim {
+        key: EventKey::of_file(&file, &ts),
+        owner: Owner::of("instance", owner),
+        about: About { file_id: Some(file), ..About::default() },
+        lease: LEASE,
+        ttl: DEFAULT_TTL,
+    }
+}
+
+async fn dynamodb() -> aws_sdk_dynamodb::Client {
+    let stack = Stack::shared();
+    aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
+}
+
+/// How often each status is in the table.
+pub(super) async fn statuses(aws: &Aws) -> BTreeMap<String, usize> {
+    let scan = dynamodb().await.scan().table_name(aws.names().table(TableRole::Claims));
+    let mut statuses = BTreeMap::new();
+    for row in scan.consistent_read(true).send().await.unwrap().items.unwrap_or_default() {
+        *statuses.entry(row["status"].as_s().unwrap().clone()).or_default() += 1;
+    }
+    statuses
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dynamodb_claims_conform() {
+    suite(|| async {
+        let (aws, clock) = (provisioned().await, clock());
+        ClaimsFixture { claims: aws.claims(Arc::clone(&clock) as SharedClock), clock, keep: Box::new(()) }
+    })
+    .await;
+}
+
+/// Claims behind a proxy that loses the answer to the next request of one kind.
+async fn behind(lost: Fault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
+    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    let names = provisioned().await.names().clone();
+    let claims = Stack::shared().aws_at(&proxy.endpoint, names).await.claims(clock());
+    proxy.break_next(kind, lost);
+    (proxy, claims)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_answer_is_lost_finds_itself() {
+    for lost in [Fault::LostAnswer, Fault::HalfAnAnswer] {
+        let (proxy, claims) = behind(lost, "PutItem").await;
+        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(Answer::Claimed));
+        assert_eq!(proxy.requests()["PutItem"], 2);
+        let second = claims.claim(&claim(2), Take::IfFree).await;
+        assert!(matches!(second, Ok(Answer::HeldUntil(_))), "{second:?}");
+
+        proxy.break_next("UpdateItem", lost);
+        assert_eq!(claims.renew(&claim(1)).await, Ok(()));
+        proxy.break_next("UpdateItem", lost);
+        assert_eq!(claims.complete(&claim(1)).await, Ok(()));
+        assert_eq!(proxy.requests()["UpdateItem"], 4);
+
+        proxy.break_next("PutItem", lost);
+        assert_eq!(claims.claim(&claim(3), Take::EvenCompleted).await, Ok(Answer::Claimed));
+        proxy.break_next("DeleteItem", lost);
+        assert_eq!(claims.release(&claim(3)).await, Ok(()));
+        assert_eq!(proxy.requests()["DeleteItem"], 2);
+        assert_eq!(claims.claim(&claim(4), Take::IfFree).await, Ok(Answer::Claimed));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_throttled_or_fails_is_asked_again() {
+    for fault in [Fault::Throttled, Fault::Unavailable, Fault::Cut] {
+        let (proxy, claims) = behind(fault, "PutItem").await;
+        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(Answer::Claimed), "{fault:?}");
+        assert_eq!(proxy.requests()["PutItem"], 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_not_there_is_named() {
+    let claims = Stack::shared().aws().await.claims(clock());
+    let Err(ClaimsError::Unavailable(reason)) = claims.ready().await else { panic!("there is no table") };
+    assert!(reason.contains("annalist provision") && reason.contains("ANNALIST_CLAIMS_TABLE"), "{reason}");
+    let nowhere = claims.claim(&claim(1), Take::IfFree).await;
+    assert!(matches!(nowhere, Err(ClaimsError::Unavailable(_))), "{nowhere:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_something_else_wrote_is_named_and_kept() {
+    let aws = provisioned().await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let later = (SystemClock.now().seconds() + 3600).to_string();
+    let row: HashMap<String, AttributeValue> = [
+        ("event_key".to_owned(), text(claim(1).key.as_str())),
+        ("processed_at".to_owned(), AttributeValue::N("1700000000".into())),
+        ("ttl".to_owned(), AttributeValue::N(later)),
+    ]
+    .into();
+    let put = dynamodb().await.put_item().table_name(aws.names().table(TableRole::Claims));
+    put.set_item(Some(row)).send().await.unwrap();
+    let claims = aws.claims(clock());
+    for take in [Take::IfFree, Take::EvenCompleted] {
+        let Err(ClaimsError::Unavailable(reason)) = claims.claim(&claim(1), take).await else {
+            panic!("{take:?}")
+        };
+        assert!(reason.contains("F01_1700000000.000100") && reason.contains("something else"), "{reason}");
+    }
+    assert_eq!(claims.release(&claim(1)).await, Err(ClaimsError::NotOwner));
+}

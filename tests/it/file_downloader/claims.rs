@@ -1,0 +1,263 @@
+//! A file in a message is asked for by one downloader at a time, and once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use shared::archive::{Archive, ItemKey};
+use shared::claims::{About, Claims, EventKey, Take};
+use shared::clock::SystemClock;
+use shared::embedded::{DATABASE_FILE, Database};
+use shared::queue::Delivery;
+use shared::rules::file::job;
+use shared::slack::ids::{FileId, Ts};
+use tests::faults::{Fault, FaultyClaims, Method, Plan};
+use tests::harness::command::wait_until_idle;
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, ResponseTemplate};
+use workers::claims::{Check, Claimant, Guard, Sink};
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, slack, team};
+use super::killed::downloader;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn key(file: &str) -> EventKey {
+    EventKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
+}
+
+async fn claim<'c>(claimant: &'c Claimant, file: &str) -> Guard<'c> {
+    match claimant.claim(key(file), About::default(), Sink::Idempotent, Take::IfFree).await {
+        Ok(Check::Ours(guard)) => guard,
+        Ok(_) | Err(_) => panic!("{file} is not free"),
+    }
+}
+
+/// Whether the claim of a file is completed, where there is one.
+fn completed(fixture: &Fixture, file: &str) -> Option<bool> {
+    fixture.claims.rows().get(&key(file)).map(|row| row.completed)
+}
+
+/// Two jobs for one file in one message: Slack said more of it the second time.
+async fn two_jobs(fixture: &Fixture, file: &str) -> [Delivery; 2] {
+    let first = fixture.share("C01", &fixture.file(file, json!({ "size": 5 }))).await;
+    let second =
+        fixture.share("C01", &fixture.file(file, json!({ "size": 5, "title": "a", "user": "U01" }))).await;
+    assert_ne!(first.body, second.body);
+    [first, second]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for round in 0..4 {
+        let file = format!("F{round:02}");
+        bytes(&slack, &file, b"hello").await;
+        let jobs = two_jobs(&fixture, &file).await;
+        let tasks = (0..8).map(|number| {
+            let downloader = fixture.beside(fixture.another(&format!("{number}")));
+            let job = jobs[number % 2].clone();
+            tokio::spawn(async move { downloader.handle(&[job]).await.remove(0) })
+        });
+        for outcome in join_all(tasks).await.into_iter().map(Result::unwrap) {
+            match outcome {
+                Outcome::Done => {}
+                // Whoever came too early comes again when the lease may have ended, and not before.
+                Outcome::Retry(retry) => assert_eq!(retry.after, Some(Duration::from_secs(30)), "{retry:?}"),
+                Outcome::Quarantine(reason) => panic!("{reason}"),
+            }
+        }
+        for job in &jobs {
+            fixture.insist(job).await;
+        }
+        assert_eq!(fixture.row(&file).await["state"], "held");
+        assert_eq!(completed(&fixture, &file), Some(true));
+        assert_eq!(downloads(&slack).await.len(), round + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_fetches_waits_and_is_shown_meanwhile() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    bytes(&slack, "F01", b"hello").await;
+    let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
+    let other = fixture.another("other");
+    let theirs = claim(&other, "F01").await;
+    fixture.clock.advance(Duration::from_secs(12));
+    let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("it is theirs") };
+    assert_eq!(retry.after, Some(Duration::from_secs(18)), "{}", retry.reason);
+    assert_eq!(fixture.row("F01").await["state"], "pending");
+    assert!(downloads(&slack).await.is_empty());
+
+    // They give it up.
+    theirs.release().await;
+    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.row("F01").await["state"], "held");
+}
+
+#[tokio::test]
+async fn what_a_dead_downloader_claimed_is_fetched_once_its_lease_has_ended() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    bytes(&slack, "F01", b"hello").await;
+    let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
+    let dead = fixture.another("dead");
+    drop(claim(&dead, "F01").await);
+    fixture.insist(&job).await;
+    assert_eq!(fixture.row("F01").await["state"], "held");
+    assert_eq!(downloads(&slack).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    answer(&slack, "F01", ResponseTemplate::new(410)).await;
+    assert_eq!(fixture.fetch(&fixture.file("F01", json!({}))).await["verdict"], "gone");
+    answer(&slack, "F02", ResponseTemplate::new(401)).await;
+    assert_eq!(fixture.fetch(&fixture.file("F02", json!({}))).await["state"], "failed");
+    answer(&slack, "F03", ResponseTemplate::new(503)).await;
+    let job = fixture.share("C01", &fixture.file("F03", json!({}))).await;
+    for _ in 0..2 {
+        let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("503 is no answer") };
+        assert_eq!(retry.after, None, "nobody else is at it: {}", retry.reason);
+    }
+    assert!(fixture.claims.rows().is_empty());
+}
+
+#[tokio::test]
+async fn a_completed_claim_keeps_nobody_from_a_retry() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let file = fixture.file("F01", json!({ "size": 5 }));
+    let job = fixture.share("C01", &file).await;
+    // The table says that it is done, and the row says otherwise: another workspace that shares the channel has it.
+    claim(&fixture.another("elsewhere"), "F01").await.complete().await.unwrap();
+    answer(&slack, "F01", ResponseTemplate::new(401)).await;
+    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.row("F01").await["state"], "failed");
+    assert_eq!(completed(&fixture, "F01"), None);
+
+    claim(&fixture.another("elsewhere"), "F01").await.complete().await.unwrap();
+    slack.reset().await;
+    Mock::given(method("POST"))
+        .and(path("/api/auth.test"))
+        .respond_with(
+            ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "team_id": team().as_str() })),
+        )
+        .mount(&slack)
+        .await;
+    bytes(&slack, "F01", b"hello").await;
+    info(&slack, &json!({ "ok": true, "file": file })).await;
+    let row =
+        fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
+    let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
+    assert_eq!(fixture.handle(&retry).await, Outcome::Done);
+    assert_eq!(fixture.row("F01").await["state"], "held");
+    assert_eq!(completed(&fixture, "F01"), Some(true));
+}
+
+#[tokio::test]
+async fn what_needs_no_request_needs_no_claim() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let _theirs = claim(&fixture.another("other"), "F01").await;
+    assert_eq!(
+        fixture.fetch(&fixture.file("F01", json!({ "mode": "tombstone" }))).await["verdict"],
+        "tombstone"
+    );
+}
+
+#[tokio::test]
+async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_a_minute() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    let table =
+        Arc::new(FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Plan::fail_first(2)));
+    let downloader = fixture.beside(claimant("one", Arc::clone(&table) as Arc<dyn Claims>, &fixture.clock));
+    for (file, after_s, calls) in
+        [("F01", 0, 1), ("F02", 0, 1), ("F03", 59, 1), ("F04", 1, 2), ("F05", 60, 4)]
+    {
+        fixture.clock.advance(Duration::from_secs(after_s));
+        bytes(&slack, file, b"hello").await;
+        let job = fixture.share("C01", &fixture.file(file, json!({ "size": 5 }))).await;
+        assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(fixture.row(file).await["state"], "held");
+        assert_eq!(table.calls(), calls, "{file}");
+    }
+    assert_eq!(completed(&fixture, "F04"), None);
+    assert_eq!(completed(&fixture, "F05"), Some(true));
+}
+
+#[tokio::test]
+async fn a_file_is_held_whatever_becomes_of_its_claim() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    for (number, (call, fault)) in [
+        (Method::Claim, Fault::FailBefore),
+        (Method::Claim, Fault::FailAfter),
+        (Method::Complete, Fault::FailBefore),
+        (Method::Complete, Fault::FailAfter),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let plan = Plan::none().and(call, 1..=1, fault);
+        let table = FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, plan);
+        let downloader = fixture.beside(claimant("one", Arc::new(table), &fixture.clock));
+        let file = format!("F{number:02}");
+        bytes(&slack, &file, b"hello").await;
+        let [first, second] = two_jobs(&fixture, &file).await;
+        for job in [first, second] {
+            assert_eq!(downloader.handle(&[job]).await, [Outcome::Done], "{call:?} {fault:?}");
+        }
+        assert_eq!(fixture.row(&file).await["state"], "held");
+        assert_eq!(downloads(&slack).await.len(), number + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
+    let data = tempfile::tempdir().unwrap();
+    let slack = slack().await;
+    // The first answer never comes.
+    Mock::given(method("GET"))
+        .and(path("/files/F01"))
+        .respond_with(ResponseTemplate::new(200).set_delay(Duration::from_secs(3_600)))
+        .up_to_n_times(1)
+        .mount(&slack)
+        .await;
+    bytes(&slack, "F01", b"hello").await;
+    let fixture = Fixture::of(&slack);
+    let send = fixture.message("C01", &[fixture.file("F01", json!({ "size": 5 }))]).await.sends.remove(0);
+    let database = Database::open(data.path(), SystemClock::shared()).unwrap();
+    database.queue().send(vec![send]).await.remove(0).unwrap();
+
+    let killed = downloader(data.path(), &slack.uri()).await;
+    let asked = async {
+        while downloads(&slack).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, asked).await.expect("it is asked for");
+    let heir = downloader(data.path(), &slack.uri()).await;
+    killed.sigkill().await;
+    wait_until_idle(data.path(), DEADLINE).await;
+    let row = database.archive().get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap();
+    assert_eq!(shared::rules::project::file(&row.unwrap()).unwrap()["state"], "held");
+    assert_eq!(downloads(&slack).await.len(), 2);
+
+    let connection = rusqlite::Connection::open(data.path().join(DATABASE_FILE)).unwrap();
+    let sql = "SELECT event_key, status, file_id, channel_id FROM claims";
+    let row = connection.query_row(sql, [], |row| <(String, String, String, String)>::try_from(row)).unwrap();
+    assert_eq!(row, (format!("F01_{TS}"), "completed".into(), "F01".into(), "C01".into()));
+    // What somebody who watches sees of it.
+    let metrics = tests::harness::scrape::metrics(heir.metrics_address().await).await;
+    for line in ["annalist_claims_total{result=\"new\"} 1", "annalist_claim_seconds_count 1"] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The claims port on one map.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use shared::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Take};
+use shared::clock::{SharedClock, TimestampMs};
+
+/// Claims that live as long as the process.
+pub struct MemoryClaims {
+    clock: SharedClock,
+    rows: Mutex<BTreeMap<EventKey, Row>>,
+}
+
+/// A claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Whether the work is done.
+    pub completed: bool,
+    lease_until: TimestampMs,
+    forgotten_at: TimestampMs,
+}
+
+impl MemoryClaims {
+    /// No claims.
+    #[must_use]
+    pub fn new(clock: SharedClock) -> Self {
+        Self { clock, rows: Mutex::default() }
+    }
+
+    /// All rows, also those that count for nothing any more.
+    #[must_use]
+    pub fn rows(&self) -> BTreeMap<EventKey, Row> {
+        self.lock().clone()
+    }
+
+    fn begun(&self, claim: &Claim) -> Row {
+        let now = self.clock.now();
+        let (lease_until, forgotten_at) = (now.plus(claim.lease), now.plus(claim.lease.max(claim.ttl)));
+        Row { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<EventKey, Row>> {
+        // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Claims for MemoryClaims {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+        let (mut rows, now) = (self.lock(), self.clock.now());
+        if let Some(row) = rows.get(&claim.key).filter(|row| now < row.forgotten_at) {
+            if row.completed && take == Take::IfFree {
+                return Ok(Answer::Completed);
+            }
+            if !row.completed && row.owner != claim.owner && now < row.lease_until {
+                return Ok(Answer::HeldUntil(row.lease_until));
+            }
+        }
+        rows.insert(claim.key.clone(), self.begun(claim));
+        Ok(Answer::Claimed)
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        match self.lock().get_mut(&claim.key) {
+            Some(row) if row.owner == claim.owner && !row.completed => {
+                *row = self.begun(claim);
+                Ok(())
+            }
+            Some(_) | None => Err(ClaimsError::NotOwner),
+        }
+    }
+
+    async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        match self.lock().get_mut(&claim.key) {
+            Some(row) if row.owner == claim.owner => {
+                *row = Row { completed: true, ..self.begun(claim) };
+                Ok(())
+            }
+            Some(_) | None => Err(ClaimsError::NotOwner),
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        let mut rows = self.lock();
+        match rows.get(&claim.key) {
+            None => Ok(()),
+            Some(row) if row.owner == claim.owner && !row.completed => {
+                rows.remove(&claim.key);
+                Ok(())
+            }
+            Some(_) => Err(ClaimsError::NotOwner),
+        }
+    }
+
+    async fn ready(&self) -> Result<(), ClaimsError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Claims for work that is too dear to be done twice, or must not be: claimed before it, kept while it goes on, completed
+//! once it is done.
+//!
+//! * [`Claimant`]: this process as it claims. [`Guard`]: a claim that is its own.
+//! * [`memory`]: where claims carry on while their table is unavailable, for sinks that take the same thing twice.
+//!
+//! What is claimed and what it is about is the caller's: this room knows keys and times.
+
+mod guard;
+mod memory;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+use shared::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use shared::clock::SharedClock;
+use shared::config::ClaimArgs;
+use shared::telemetry::metrics::{
+    CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS,
+};
+use tokio::time::Instant;
+
+pub use guard::{Guard, Lost};
+use memory::Memory;
+
+/// What it would mean to do the work twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sink {
+    /// Cost and nothing else. Without the table, claims carry on in memory: two processes may do the same for a while.
+    Idempotent,
+    /// Harm. Without the table, nothing is done.
+    Once,
+}
+
+/// Bounds of a process's claims. The defaults are for production; tests shorten them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a claim is somebody's without a sign of life; renewed every third of it, as the leases of jobs are. A
+    /// job whose process died comes back after as long.
+    pub lease: Duration,
+    /// How long it is remembered that something was done.
+    pub ttl: Duration,
+    /// How long claims carry on in memory before their table is tried again (seed 004).
+    pub fallback: Duration,
+    /// Claims remembered in memory. What is beyond it may be done twice.
+    pub remembered: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            ttl: DEFAULT_TTL,
+            fallback: Duration::from_secs(60),
+            remembered: 10_000,
+        }
+    }
+}
+
+impl From<&ClaimArgs> for Settings {
+    fn from(args: &ClaimArgs) -> Self {
+        Self { ttl: args.ttl(), ..Self::default() }
+    }
+}
+
+/// This process as it claims.
+pub struct Claimant {
+    table: Arc<dyn Claims>,
+    memory: Memory,
+    clock: SharedClock,
+    /// Tells this process from every other: see [`shared::config::instance`].
+    instance: String,
+    claims_made: AtomicU64,
+    settings: Settings,
+}
+
+/// What became of an attempt to claim.
+pub enum Check<'c> {
+    /// The work is the caller's.
+    Ours(Guard<'c>),
+    /// The work was done before.
+    Completed,
+    /// Somebody else is at it, for so long at least.
+    HeldFor(Duration),
+}
+
+/// Where a claim was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Table,
+    Memory,
+}
+
+impl Claimant {
+    /// Claims in this table, as this instance.
+    #[must_use]
+    pub fn new(
+        table: Arc<dyn Claims>,
+        clock: SharedClock,
+        instance: impl Into<String>,
+        settings: Settings,
+    ) -> Self {
+        let memory = Memory::new(settings.fallback, settings.remembered);
+        Self { table, memory, clock, instance: instance.into(), claims_made: AtomicU64::new(0), settings }
+    }
+
+    /// Claims before the work is begun.
+    ///
+    /// # Errors
+    /// [`ClaimsError::Unavailable`] where the table does not answer and the sink does not allow to go on without it.
+    pub async fn claim(
+        &self,
+        key: EventKey,
+        about: About,
+        sink: Sink,
+        take: Take,
+    ) -> Result<Check<'_>, ClaimsError> {
+        let owner = Owner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
+        let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
+        let began = Instant::now();
+        let (answer, place) = self.ask(&claim, sink, take).await;
+        let took = began.elapsed();
+        let result = match &answer {
+            Ok(Answer::Claimed) => "new",
+            Ok(Answer::Completed) => "duplicate",
+            Ok(Answer::HeldUntil(_)) => "held",
+            Err(_) => "unavailable",
+        };
+        counter!(CLAIMS, "result" => result).increment(1);
+        histogram!(CLAIM_SECONDS).record(took.as_secs_f64());
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let fallback_mode = place == Place::Memory;
+        tracing::debug!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
+        Ok(match answer? {
+            Answer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
+            Answer::Completed => Check::Completed,
+            // A holder whose clock is ahead says too much: no lease is longer than this.
+            Answer::HeldUntil(until) => {
+                Check::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
+            }
+        })
+    }
+
+    async fn ask(&self, claim: &Claim, sink: Sink, take: Take) -> (Result<Answer, ClaimsError>, Place) {
+        if self.carries_on(sink) {
+            return (Ok(self.memory.claim(claim, take, self.clock.now())), Place::Memory);
+        }
+        // Granted in memory, and the table knows nothing of it.
+        if let Some(held) = self.memory.held(claim, self.clock.now()) {
+            return (Ok(held), Place::Table);
+        }
+        match self.table.claim(claim, take).await {
+            Ok(answer) => {
+                self.answered();
+                if answer == Answer::Claimed {
+                    self.memory.note(claim, self.clock.now());
+                }
+                (Ok(answer), Place::Table)
+            }
+            Err(error) => match self.failed("claim", &error, sink) {
+                Place::Memory => (Ok(self.memory.claim(claim, take, self.clock.now())), Place::Memory),
+                Place::Table => (Err(error), Place::Table),
+            },
+        }
+    }
+
+    /// Whether claims for this sink are in memory now, and the table is left alone.
+    fn carries_on(&self, sink: Sink) -> bool {
+        sink == Sink::Idempotent && self.memory.carries_on(self.clock.now())
+    }
+
+    /// The table answered.
+    fn answered(&self) {
+        if self.memory.end_fallback() {
+            gauge!(CLAIM_FALLBACK).set(0.0);
+            tracing::info!("the table of claims is available again");
+        }
+    }
+
+    /// The table did not answer: says where to go on.
+    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> Place {
+        counter!(CLAIM_STORE_ERRORS, "operation" => operation).increment(1);
+        match sink {
+            Sink::Once => Place::Table,
+            Sink::Idempotent => {
+                self.memory.begin_fallback(self.clock.now());
+                counter!(CLAIM_FALLBACKS).increment(1);
+                gauge!(CLAIM_FALLBACK).set(1.0);
+                let fallback_s = self.settings.fallback.as_secs();
+                tracing::warn!(operation, %error, fallback_s, "claims carry on in memory");
+                Place::Memory
+            }
+        }
+    }
+}

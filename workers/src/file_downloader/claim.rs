@@ -1,0 +1,78 @@
+//! Whose turn it is to fetch a file: a file in a message is fetched by one downloader at a time, and once.
+//!
+//! The queue hands a file's jobs out one after the other, but for a lease that was lost while somebody still worked. Only
+//! a file that is held completes a claim; and what the file's row says is believed, not the claim: whoever is asked to
+//! try again finds a row that holds no file, and tries.
+
+use shared::claims::{About, ClaimsError, EventKey, Take};
+use shared::rules::file::{FileJob, State};
+use shared::slack::ids::UserId;
+
+use super::FileDownloader;
+use super::file::Known;
+use crate::claims::{Check, Guard, Sink};
+use crate::failure::Failure;
+use crate::runtime::Retry;
+
+/// Whose turn it is.
+pub(super) enum Turn<'c> {
+    /// The caller's.
+    Ours(Guard<'c>),
+    /// Nobody's: it is held by now.
+    Held(Known),
+    /// Nobody's: it was erased meanwhile.
+    Erased,
+    /// Somebody else's, who may yet fail.
+    Later(Retry),
+}
+
+impl From<ClaimsError> for Failure {
+    fn from(error: ClaimsError) -> Self {
+        match error {
+            ClaimsError::Unavailable(_) | ClaimsError::NotOwner => Self::Transient(error.to_string()),
+        }
+    }
+}
+
+impl FileDownloader {
+    /// Claims the file of a job.
+    pub(super) async fn turn(&self, job: &FileJob) -> Result<Turn<'_>, Failure> {
+        let check = match self.check(job, Take::IfFree).await? {
+            Check::Completed => match self.known(job).await? {
+                None => return Ok(Turn::Erased),
+                Some(known) if matches!(known.state, Some(State::Stored(_))) => return Ok(Turn::Held(known)),
+                // It is held by another workspace that shares the channel, or the row was lost.
+                Some(_) => self.check(job, Take::EvenCompleted).await?,
+            },
+            check @ (Check::Ours(_) | Check::HeldFor(_)) => check,
+        };
+        Ok(match check {
+            Check::Ours(guard) => Turn::Ours(guard),
+            Check::HeldFor(left) => Turn::Later(Retry {
+                reason: format!("somebody else is fetching it, for {} s at least", left.as_secs()),
+                after: Some(left),
+            }),
+            Check::Completed => {
+                Turn::Later(Retry { reason: "it was completed in this moment".into(), after: None })
+            }
+        })
+    }
+
+    async fn check(&self, job: &FileJob, take: Take) -> Result<Check<'_>, ClaimsError> {
+        let key = EventKey::of_file(&job.object.id, &job.share.ts);
+        let about = About {
+            file_id: Some(job.object.id.clone()),
+            channel_id: Some(job.share.channel.clone()),
+            user_id: job.object.user.as_deref().and_then(|user| UserId::parse(user).ok()),
+        };
+        // Bytes have one place and a state only grows: fetched twice, a file is the same file.
+        self.claimant.claim(key, about, Sink::Idempotent, take).await
+    }
+
+    /// The file is held.
+    pub(super) async fn complete(&self, guard: Guard<'_>) {
+        if let Err(error) = guard.complete().await {
+            tracing::debug!(%error, "a file is held and its claim does not say so; its row does");
+        }
+    }
+}
