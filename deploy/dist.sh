@@ -44,6 +44,7 @@ fi
 "$annalist" completions bash >"$out/share/bash-completion/completions/annalist"
 "$annalist" completions zsh >"$out/share/zsh/site-functions/_annalist"
 "$annalist" completions fish >"$out/share/fish/vendor_completions.d/annalist.fish"
+"$annalist" dashboards --out "$out/share/doc/annalist" >/dev/null
 install -m 0644 deploy/annalist.service "$out/lib/systemd/system/"
 install -m 0644 deploy/annalist.env.example deploy/README.md docs/*.md LICENSE-MIT LICENSE-APACHE "$out/share/doc/annalist/"
 

@@ -9,6 +9,7 @@ use shared::clock::SharedClock;
 use shared::config::backend::Backend;
 use shared::config::existence::ExistenceArgs;
 use shared::config::instance;
+use shared::queue::run::RunId;
 use shared::slack::signature::SigningSecrets;
 use shared::slack::web::WebApi;
 use tokio::net::TcpListener;
@@ -57,6 +58,7 @@ impl Composition {
             secrets,
             clock: Arc::clone(clock),
             limits: ingest::Limits::default(),
+            run: Some(RunId::begin()),
         });
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
 

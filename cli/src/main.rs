@@ -31,6 +31,7 @@ use shared::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
 use operate::backup::BackupArgs;
+use operate::dashboards::DashboardsArgs;
 use operate::doctor::DoctorArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::quarantine::QuarantineCommand;
@@ -84,6 +85,10 @@ enum Command {
     Files(FilesCommand),
     /// Show the people of the workspace
     Users(ReadArgs),
+    /// Show when events may be missing, where and why
+    #[command(after_help = "A gap is open while it goes on, and missing once it has ended.\n\
+        Example: annalist gaps --json")]
+    Gaps(ReadArgs),
     /// Bring in channels, people and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
@@ -124,6 +129,11 @@ enum Command {
     )]
     #[command(mut_args(provision::under_its_heading))]
     Cloudformation(cloudformation::CloudformationArgs),
+    /// Write a Grafana dashboard and Prometheus alert rules for everything /metrics has
+    #[command(
+        after_help = "docs/metrics.md says where they go. Example: annalist dashboards --out /etc/annalist"
+    )]
+    Dashboards(DashboardsArgs),
     /// Print the Slack app manifest
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
         Example: annalist manifest --url https://slack.example.com/slack/events")]
@@ -184,6 +194,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Users(args) => {
             on_archive(&args.backend, async |backend| Ok(read::users(&*backend.archive(), &args, out).await?))
         }
+        Command::Gaps(args) => {
+            on_archive(&args.backend, async |backend| Ok(read::gaps(&*backend.archive(), &args, out).await?))
+        }
         Command::Sync(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;
             let api = runtime.block_on(config::slack::web_api(&args.slack))?;
@@ -204,6 +217,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             runtime(&mut Builder::new_current_thread())?.block_on(provision::run(&args, out))
         }
         Command::Cloudformation(args) => cloudformation::print(&args, out),
+        Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
         Command::Completions(args) => packaging::completions(Cli::command(), &args, out),
         Command::Man(args) => packaging::man(Cli::command(), &args, out),

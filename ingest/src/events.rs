@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::value::RawValue;
 use shared::queue::job::MAX_EVENT_BYTES;
-use shared::queue::route::{Route, route};
+use shared::queue::route::{Route, route_in};
 use shared::queue::{Outgoing, QueueError};
 use shared::slack::envelope::Envelope;
 use shared::slack::ids::TeamId;
@@ -123,13 +123,14 @@ impl Endpoint {
             }
             return Outcome::Refused.into();
         }
-        if headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON) {
+        let again = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
+        if again {
             self.counters.retry(single(headers, RETRY_REASON).unwrap_or_default());
         }
         if is_ssl_check_form(&body) {
             return Outcome::SslCheck.into();
         }
-        let sends = match self.route(&body) {
+        let sends = match self.route(&body, again) {
             Ok(sends) => sends,
             Err(answer) => return answer,
         };
@@ -146,8 +147,9 @@ impl Endpoint {
         self.ingest.secrets.verify(single(headers, TIMESTAMP), single(headers, SIGNATURE), body, now_s)
     }
 
-    /// What a signed body is to be put on the queue as, or the answer where nothing is.
-    fn route(&self, body: &[u8]) -> Result<Sends, Answer> {
+    /// What a signed body is to be put on the queue as, or the answer where nothing is. What Slack delivers again says
+    /// nothing about the time in which it happened: nobody may have been there then.
+    fn route(&self, body: &[u8], again: bool) -> Result<Sends, Answer> {
         let malformed = |error: &dyn std::fmt::Display| {
             if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "a signed body is not an event envelope");
@@ -168,7 +170,8 @@ impl Endpoint {
             }
             Some(_) | None => Outcome::Stored,
         };
-        match route(&envelope, text) {
+        let run = self.ingest.run.as_ref().filter(|_| !again);
+        match route_in(run, &envelope, text) {
             Route::Queues(messages) => Ok(Sends { messages, outcome }),
             Route::DirectMessage => Err(Outcome::DirectMessage.into()),
         }

@@ -23,6 +23,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use shared::clock::SharedClock;
 use shared::queue::Queue;
+use shared::queue::run::RunId;
 use shared::slack::signature::SigningSecrets;
 
 pub use limits::Limits;
@@ -40,6 +41,9 @@ pub struct Ingest {
     pub clock: SharedClock,
     /// Bounds on what a request may take.
     pub limits: Limits,
+    /// Begins with this process, so that the time between two runs shows as a gap. None on Lambda, which is always there:
+    /// its functions begin and end as it pleases, and that says nothing about what was missed.
+    pub run: Option<RunId>,
 }
 
 /// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder before: the counters are

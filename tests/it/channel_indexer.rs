@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 use shared::archive::{Archive, Item, ItemKey, Query, Update, key, query_all};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::directory::{self, Directory};
+use shared::queue::job::encode_event_of_run;
+use shared::queue::run::RunId;
+use shared::queue::{Delivery, GroupId};
+use shared::rules::gap::run::Seen;
 use shared::rules::project;
-use shared::slack::ids::{ChannelId, TeamId};
+use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
 use workers::channel_indexer::ChannelIndexer;
@@ -184,6 +188,57 @@ async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
     assert_eq!(gaps[2].text("to"), Some("1700000100.000000"));
     // So that `status` finds them.
     assert!(fixture.archive.get(&ItemKey::team(&team())).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public() {
+    let fixture = Fixture::new();
+    let join = |user: &str, channel: &str, letter: &str| {
+        json!({ "type": "member_joined_channel", "user": user, "channel": channel, "channel_type": letter,
+            "event_ts": "1700000000.000100" })
+    };
+    let app = "U0ANNALIST";
+    let joins =
+        [join(app, "C1", "C"), join("U0FIRST", "C2", "C"), join(app, "C3", "G"), join(app, "C4", "G")];
+    fixture.mark("C4").await;
+    let jobs = joins.iter().enumerate().map(|(n, told)| {
+        let body = event::envelope(TEAM, &format!("Ev{n}"), told);
+        let to_events = delivery(&body);
+        // A person's goes to the message-writer; here it comes all the same.
+        Delivery { group: GroupId::of(&[TEAM]), ..to_events }
+    });
+    let outcomes = fixture.indexer.handle(&jobs.collect::<Vec<_>>()).await;
+    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+    for (channel, marks) in [("C1", 1), ("C2", 0), ("C3", 0), ("C4", 1)] {
+        assert_eq!(fixture.rows(key::joins(&team(), &id(channel))).await.len(), marks, "{channel}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
+    let fixture = Fixture::new();
+    let run = RunId::begin();
+    let job = |told: &Value| {
+        let body = event::envelope(TEAM, "Ev1", told);
+        Delivery { body: encode_event_of_run(&run, &body), ..delivery(&body) }
+    };
+    let odd = json!({ "type": "channel_rename", "channel": { "id": "C1" }, "event_ts": "1700000009.000000" });
+    let jobs = [
+        job(&simple("channel_archive", "C1", "1700000005.000000")),
+        job(&odd),
+        job(&simple("channel_history_changed", "C1", "1700000002.000000")),
+    ];
+    for _ in 0..2 {
+        let outcomes = fixture.indexer.handle(&jobs).await;
+        assert!(
+            matches!(outcomes.as_slice(), [Outcome::Done, Outcome::Quarantine(_), Outcome::Done]),
+            "{outcomes:?}"
+        );
+    }
+    let rows = fixture.rows(key::runs(&team())).await;
+    let seen: Vec<Option<Seen>> = rows.iter().map(Seen::read).collect();
+    let ts = |text: &str| Ts::parse(text).unwrap();
+    assert_eq!(seen, [Some(Seen { first: ts("1700000002.000000"), last: ts("1700000009.000000") })]);
 }
 
 #[tokio::test]

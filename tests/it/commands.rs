@@ -18,11 +18,12 @@ use tests::harness::process::{self, SIGNING_SECRET};
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
 /// Every command that reads an archive and can be asked for anything.
-const READERS: [&[&str]; 13] = [
+const READERS: [&[&str]; 14] = [
     &["channels"],
     &["channel", CHANNEL],
     &["channel", "#general", "--history"],
     &["files"],
+    &["gaps"],
     &["messages", CHANNEL],
     &["messages", "#general"],
     &["thread", CHANNEL, ROOT],
@@ -85,6 +86,7 @@ async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
         (&["files", "#unknown"], "no channel #unknown"),
         (&["files", "C0UNKNOWN"], "no channel C0UNKNOWN"),
         (&["files", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["gaps", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
         (&["messages", "../../etc/passwd"], "no channel ../../etc/passwd"),
         (&["messages", "a\nb\u{1b}[2J"], "no channel a"),
         (&["messages", &long_name], "no channel xxx"),

@@ -18,6 +18,7 @@ mod doctor;
 mod existence;
 mod file_downloader;
 mod fuzzed;
+mod gaps;
 mod lambda;
 mod message_writer;
 mod packaging;

@@ -16,6 +16,7 @@ mod marks;
 pub mod message_writer;
 pub mod process;
 pub mod quarantine;
+mod runs;
 pub mod runtime;
 
 use std::sync::Arc;

@@ -54,7 +54,7 @@ pub(super) async fn count(archive: &dyn Archive, files: &dyn Files, team: &TeamI
     let mut tally = Tally {
         quarantined: quarantine::count(archive).await?,
         people: all(archive, key::users(team)).await?.len(),
-        gaps: all(archive, key::gaps(team)).await?.len(),
+        gaps: shared::gaps::read(archive, team).await?.len(),
         images: images(archive, key::users(team)).await? + images(archive, key::emoji(team)).await?,
         ..Tally::default()
     };

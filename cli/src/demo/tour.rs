@@ -99,6 +99,7 @@ pub(super) fn commands(out: &mut dyn Write, program: &OsStr, data: &Path, sights
         ("the files: held, skipped, failed, and why", "files".to_owned()),
         ("everything as JSON", "messages '#general' --json".to_owned()),
         ("the event that could not be stored, and why", "quarantine list".to_owned()),
+        ("when events may be missing, and why", "gaps".to_owned()),
         ("how the queues are", "status".to_owned()),
     ] {
         writeln!(out, "  # {what}\n  {program} {command} --data {data}\n")?;

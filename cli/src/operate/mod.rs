@@ -3,6 +3,7 @@
 //! [`backup`] and [`restore`] agree on [`packing`].
 
 pub(crate) mod backup;
+pub(crate) mod dashboards;
 pub(crate) mod doctor;
 pub(crate) mod files;
 mod held;

@@ -11,7 +11,7 @@ use shared::archive::Archive;
 use shared::clock::{Clock, TimestampMs};
 use shared::config::backend::Backend;
 use shared::config::backend::BackendArgs;
-use workers::quarantine::{self, Quarantined};
+use workers::quarantine::{self, Loss, Quarantined, redaction};
 
 use crate::plain;
 
@@ -31,12 +31,15 @@ pub(crate) enum QuarantineCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a job whole
+    /// Show a job whole, without the secrets in it
     Show {
         /// The job, as `list` names it
         id: String,
         #[command(flatten)]
         backend: BackendArgs,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Send a job back to its queue, once what was wrong is mended
     #[command(group(ArgGroup::new("jobs").required(true).args(["id", "all"])))]
@@ -49,7 +52,7 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         backend: BackendArgs,
     },
-    /// Remove a job for good
+    /// Remove a job for good; where an event is lost with it, `annalist gaps` shows it
     Drop {
         /// The job, as `list` names it
         id: String,
@@ -80,7 +83,7 @@ pub(crate) async fn run(
     let archive = &*backend.archive();
     match command {
         QuarantineCommand::List { json, .. } => list(archive, *json, out).await,
-        QuarantineCommand::Show { id, .. } => show(&find(archive, id).await?, out),
+        QuarantineCommand::Show { id, json, .. } => show(&find(archive, id).await?, *json, out),
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;
             replay(backend, clock, &job, out).await
@@ -97,10 +100,18 @@ pub(crate) async fn run(
         }
         QuarantineCommand::Drop { id, .. } => {
             let job = find(archive, id).await?;
+            let loss = quarantine::loss(archive, &job).await?;
             if !quarantine::discard(archive, &job).await? {
                 bail!("{} has changed meanwhile: look at it again with `annalist quarantine show`", job.id);
             }
-            Ok(writeln!(out, "dropped {}", plain::line(&job.id))?)
+            let noted = match loss {
+                Some(Loss { channel: Some(channel), .. }) => {
+                    format!("; `annalist gaps` shows that {channel} lacks it")
+                }
+                Some(Loss { channel: None, .. }) => "; `annalist gaps` shows that it is missing".to_owned(),
+                None => String::new(),
+            };
+            Ok(writeln!(out, "dropped {}{noted}", plain::line(&job.id))?)
         }
     }
 }
@@ -128,7 +139,7 @@ struct Listed<'a> {
     id: &'a str,
     queue: &'static str,
     group: &'a str,
-    reason: &'a str,
+    reason: String,
     attempts: u64,
     first_seen: String,
     last_seen: String,
@@ -140,7 +151,8 @@ impl<'a> From<&'a Quarantined> for Listed<'a> {
             id: &job.id,
             queue: job.queue.spec().label,
             group: &job.group,
-            reason: &job.reason,
+            // What a job complains about may be what is in it.
+            reason: redaction::text_without_secrets(&job.reason),
             attempts: job.attempts,
             first_seen: rfc3339(job.first_seen),
             last_seen: rfc3339(job.last_seen),
@@ -154,9 +166,11 @@ async fn list(archive: &dyn Archive, json: bool, out: &mut dyn Write) -> anyhow:
         if json {
             plain::json_line(out, &Listed::from(job))?;
         } else {
-            let since = rfc3339(job.first_seen);
-            writeln!(out, "{}\n    {} in group {}", plain::line(&job.id), since, plain::line(&job.group))?;
-            writeln!(out, "    {}", plain::excerpt(&job.reason, REASON))?;
+            let Listed { reason, attempts, first_seen, last_seen, .. } = Listed::from(job);
+            let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+            writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
+            writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
+            writeln!(out, "    {}", plain::excerpt(&reason, REASON))?;
         }
     }
     if !json {
@@ -171,23 +185,35 @@ async fn list(archive: &dyn Archive, json: bool, out: &mut dyn Write) -> anyhow:
     Ok(())
 }
 
-fn show(job: &Quarantined, out: &mut dyn Write) -> anyhow::Result<()> {
+/// A job as `show --json` prints it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    listed: Listed<'a>,
+    payload: Value,
+}
+
+fn show(job: &Quarantined, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let payload = redaction::without_secrets(&job.payload);
+    let parsed = serde_json::from_str::<Value>(&payload);
+    if json {
+        let payload = parsed.unwrap_or_else(|_| payload.into());
+        return Ok(plain::json_line(out, &Shown { listed: Listed::from(job), payload })?);
+    }
     let Listed { id, queue, group, reason, attempts, first_seen, last_seen } = Listed::from(job);
     let attempts = attempts.to_string();
     for (name, value) in [
         ("id", id),
         ("queue", queue),
         ("group", group),
-        ("reason", reason),
+        ("reason", &reason),
         ("attempts", &attempts),
         ("first seen", &first_seen),
         ("last seen", &last_seen),
     ] {
         writeln!(out, "{name:<11} {}", plain::line(value))?;
     }
-    let pretty = serde_json::from_str::<Value>(&job.payload)
-        .and_then(|payload| serde_json::to_string_pretty(&payload))
-        .unwrap_or_else(|_| job.payload.clone());
+    let pretty = parsed.and_then(|parsed| serde_json::to_string_pretty(&parsed)).unwrap_or(payload);
     writeln!(out)?;
     for line in plain::lines(&pretty) {
         writeln!(out, "{line}")?;
@@ -201,7 +227,12 @@ fn rfc3339(time: TimestampMs) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::{Delivery, GroupId, MessageId, QueueName, Receipt};
+    use std::time::Duration;
+
+    use shared::queue::job::encode_event;
+    use shared::queue::{
+        DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest,
+    };
 
     use super::*;
     use crate::fixture::Fixture;
@@ -249,7 +280,7 @@ mod tests {
         let (shown, replayed, dropped) =
             (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
         let data = || fixture.data();
-        let show = QuarantineCommand::Show { id: shown, backend: data() };
+        let show = QuarantineCommand::Show { id: shown, backend: data(), json: false };
         let text = printed(&fixture, &show).await.unwrap();
         assert!(text.contains("\"team_id\"") && !text.contains('\u{1b}'), "{text:?}");
 
@@ -261,9 +292,11 @@ mod tests {
         assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 1);
 
         // What is gone is unknown, like what never was.
-        for command in
-            [&replay, &drop, &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data() }]
-        {
+        for command in [
+            &replay,
+            &drop,
+            &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data(), json: true },
+        ] {
             let error = printed(&fixture, command).await.unwrap_err().to_string();
             assert!(
                 error.starts_with("no job ") && error.len() < 500 && !error.contains('\u{1b}'),
@@ -273,5 +306,107 @@ mod tests {
         let all = QuarantineCommand::Replay { id: None, all: true, backend: data() };
         printed(&fixture, &all).await.unwrap();
         assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
+    }
+
+    /// Receives everything that is on the queue of events.
+    async fn received(fixture: &Fixture) -> Vec<Delivery> {
+        let request = ReceiveRequest {
+            queue: QueueName::Events.into(),
+            max: 100,
+            visibility_timeout: Duration::from_secs(60),
+            wait: Duration::ZERO,
+        };
+        let mut all = Vec::new();
+        loop {
+            let deliveries = fixture.ports.queue.receive(request).await.unwrap();
+            if deliveries.is_empty() {
+                return all;
+            }
+            let receipts: Vec<Receipt> = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
+            fixture.ports.queue.ack(request.queue, &receipts).await;
+            all.extend(deliveries);
+        }
+    }
+
+    fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
+        let number = |delivery: &Delivery| {
+            serde_json::from_str::<Value>(&delivery.body).unwrap()["event"]["n"].as_u64().unwrap()
+        };
+        deliveries.iter().map(number).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice() {
+        let fixture = Fixture::open().await;
+        let put_aside = async |delivery: &Delivery| {
+            quarantine::put(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
+        };
+        let replay = async |id: Option<String>| {
+            let command = QuarantineCommand::Replay { all: id.is_none(), id, backend: fixture.data() };
+            printed(&fixture, &command).await.unwrap();
+        };
+        // All of them within one millisecond, and so many that their numbers have different lengths.
+        let events = (0..12_u64).map(|n| Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::of(&["T1", "C1"]),
+            dedup: DedupId::of(&[&n.to_be_bytes()]),
+            body: encode_event(&format!("{{\"n\":{n}}}")),
+        });
+        fixture.ports.queue.send(events.collect()).await;
+        let sent = received(&fixture).await;
+        let first_order: Vec<u64> = (0..12).collect();
+        assert_eq!(numbers(&sent), first_order);
+        for delivery in sent.iter().rev() {
+            put_aside(delivery).await;
+        }
+        let fifth = quarantine::list(fixture.archive()).await.unwrap().remove(5).id;
+        replay(Some(fifth.clone())).await;
+        let again = received(&fixture).await;
+        assert_eq!(numbers(&again), [5]);
+        put_aside(&again[0]).await;
+        // Twice at the same time: each replay is a message of its own.
+        replay(Some(fifth)).await;
+        let again = received(&fixture).await;
+        assert_eq!(numbers(&again), [5]);
+        put_aside(&again[0]).await;
+
+        replay(None).await;
+        assert_eq!(numbers(&received(&fixture).await), first_order);
+        assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
+        let fixture = Fixture::open().await;
+        let envelope = serde_json::json!({ "token": "verification", "team_id": "T1", "event": {
+            "type": "message", "channel": "C1", "channel_type": "channel", "event_ts": "1700000000.000100",
+            "text": "xoxb-1-2-abcdefgh" } });
+        let delivery = Delivery {
+            message_id: MessageId("7".into()),
+            group: GroupId::of(&["T1", "C1"]),
+            body: encode_event(&envelope.to_string()),
+            receive_count: 1,
+            sent_at: TimestampMs(1_795_178_096_789),
+            receipt: Receipt("1".into()),
+        };
+        quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, "no xoxb-1-2-abcdefgh")
+            .await
+            .unwrap();
+        let (id, backend) = ("events-1795178096789-7".to_owned(), fixture.data());
+        for json in [true, false] {
+            let show = QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json };
+            let list = QuarantineCommand::List { backend: backend.clone(), json };
+            for command in [show, list] {
+                let text = printed(&fixture, &command).await.unwrap();
+                assert!(!text.contains("verification") && !text.contains("xoxb"), "{text}");
+                assert!(text.contains("2026-11-20T12:34:56.789Z") && text.contains("[removed]"), "{text}");
+            }
+        }
+        let drop = QuarantineCommand::Drop { id, backend };
+        assert!(printed(&fixture, &drop).await.unwrap().ends_with("shows that C1 lacks it\n"));
+        let gaps = shared::gaps::read_all(fixture.archive()).await.unwrap();
+        let [(team, gap)] = gaps.as_slice() else { panic!("{gaps:?}") };
+        assert_eq!((team.as_str(), gap.reason.as_str()), ("T1", "dropped"));
+        assert_eq!((gap.from.as_str(), gap.to.as_ref()), ("1700000000.000100", Some(&gap.from)));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
+use shared::archive::{Archive, Item, ItemKey, Query, key};
 use shared::config::backend::Backend;
 use shared::config::backend::BackendArgs;
 use shared::queue::topology::{QUEUES, QueueSpec};
@@ -32,6 +32,7 @@ pub(crate) struct Status {
     pub(crate) queues: Vec<QueueStatus>,
     /// Jobs put aside for a person.
     pub(crate) quarantined: u64,
+    /// Times in which events may be missing.
     pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
     pub(crate) idle: bool,
@@ -133,7 +134,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
     Ok(Status {
         queues,
         quarantined: quarantine::count(archive).await?,
-        gaps: count_gaps(archive).await?,
+        gaps: u64::try_from(shared::gaps::read_all(archive).await?.len()).unwrap_or(u64::MAX),
         idle,
         existence_check: held::read(archive).await?,
     })
@@ -150,22 +151,6 @@ async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<Que
         dead: dead.waiting + dead.delayed + dead.in_flight,
         worker: spec.consumer,
     })
-}
-
-async fn count_gaps(archive: &dyn Archive) -> Result<u64, ArchiveError> {
-    let mut gaps = 0;
-    for team in shared::archive::query_all(archive, Query::partition(key::TEAMS)).await? {
-        let mut query = Query::partition(format!("gap#{}", team.key.timestamp));
-        loop {
-            let page = archive.query(&query).await?;
-            gaps += u64::try_from(page.items.len()).unwrap_or_default();
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
-        }
-    }
-    Ok(gaps)
 }
 
 fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
@@ -200,6 +185,12 @@ fn advice(status: &Status) -> Vec<String> {
     if status.quarantined > 0 {
         let jobs = if status.quarantined == 1 { "1 job" } else { &format!("{} jobs", status.quarantined) };
         advice.push(format!("{jobs} could not be stored: `annalist quarantine list` says why."));
+    }
+    if status.gaps > 0 {
+        let times = if status.gaps == 1 { "1 time" } else { &format!("{} times", status.gaps) };
+        advice.push(format!(
+            "{times} in which events may be missing: `annalist gaps` says when, where and why."
+        ));
     }
     if status.queues.iter().any(|queue| queue.dead > 0) {
         advice.push(
@@ -338,11 +329,16 @@ mod tests {
             reason: "Slack cannot be reached for users.info: HTTP 503".into(),
         };
         let status =
-            Status { queues: vec![dead], quarantined: 3, gaps: 0, idle: false, existence_check: vec![held] };
+            Status { queues: vec![dead], quarantined: 3, gaps: 2, idle: false, existence_check: vec![held] };
         let text = text(&status);
-        for expected in
-            ["3 jobs could not be stored", "annalist quarantine list", "Dead letters", "3 min", "HTTP 503"]
-        {
+        for expected in [
+            "2 times in which events may be missing: `annalist gaps`",
+            "3 jobs could not be stored",
+            "annalist quarantine list",
+            "Dead letters",
+            "3 min",
+            "HTTP 503",
+        ] {
             assert!(text.contains(expected), "{text}");
         }
     }

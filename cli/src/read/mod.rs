@@ -1,12 +1,13 @@
 //! The read half: it only gets and queries.
 //!
 //! * [`channel`] finds the channel somebody means, by its id or its name.
-//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`channels`] and [`snapshots`] are the commands.
+//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`channels`] and [`snapshots`] are the commands.
 //! * [`rows`] pages through the archive, [`printer`] prints what it finds; [`render`], [`mrkdwn`] and [`names`] turn rows into text for people.
 
 mod channel;
 mod channels;
 mod files;
+mod gaps;
 mod messages;
 mod mrkdwn;
 mod names;
@@ -27,6 +28,7 @@ use shared::slack::ids::{TeamId, Ts};
 
 pub(crate) use channels::channels;
 pub(crate) use files::{FileArgs, files, human_size};
+pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::channel;

@@ -10,6 +10,7 @@ use ingest::{Ingest, Limits, router, serve};
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use shared::queue::run::RunId;
 use shared::slack::signature::SigningSecrets;
 use shared::telemetry::{self, listener};
 use tokio::net::TcpListener;
@@ -64,6 +65,7 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
         secrets,
         clock: Arc::clone(&clock),
         limits: Limits::default(),
+        run: None,
     });
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
@@ -84,7 +86,8 @@ async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
     let queue = backend.queue();
     // Before any event is accepted: whoever is set up wrongly should hear it now.
     queue.ready().await?;
-    let router = router(Ingest { queue, secrets, clock, limits: Limits::default() });
+    let router =
+        router(Ingest { queue, secrets, clock, limits: Limits::default(), run: Some(RunId::begin()) });
     tracing::info!(%address, backend = %command.backend, "listening");
     serve(events, router, ends(shutdown)).await;
     backend.close().await;

@@ -4,7 +4,7 @@ use axum::body::Body;
 use hyper::{Method, Request};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use shared::queue::QueueName;
-use shared::queue::job::Job;
+use shared::queue::job::{Job, encode_event};
 
 use super::*;
 
@@ -17,6 +17,21 @@ async fn a_signed_event_is_kept_byte_for_byte_and_answered_200() {
     assert_eq!(kept.len(), 1);
     assert_eq!((kept[0].queue, kept[0].group.as_str()), (QueueName::Events, "T1#C1"));
     assert_eq!(Job::decode(&kept[0].body).unwrap().event.unwrap().get(), MESSAGE);
+}
+
+#[tokio::test]
+async fn an_event_carries_the_run_that_took_it_unless_slack_delivers_it_again() {
+    let bench = Bench::new(Behaviour::Keep);
+    bench.post(MESSAGE).await;
+    for header in ["x-slack-retry-num", "x-slack-retry-reason"] {
+        let mut again = signed(MESSAGE);
+        again.headers_mut().insert(header, "1".parse().unwrap());
+        bench.send(again).await;
+    }
+    let kept = bench.queue.kept();
+    let runs: Vec<_> = kept.iter().map(|kept| Job::decode(&kept.body).unwrap().run).collect();
+    assert_eq!(runs, [Some(run()), None, None]);
+    assert_eq!(kept[1].body, encode_event(MESSAGE));
 }
 
 #[tokio::test]

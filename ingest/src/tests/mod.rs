@@ -15,6 +15,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Request, StatusCode};
 use secrecy::SecretString;
 use shared::clock::{ManualClock, TimestampMs};
+use shared::queue::run::RunId;
 use shared::slack::signature::SigningSecrets;
 use tower::ServiceExt;
 
@@ -24,6 +25,11 @@ use crate::{EVENTS_PATH, Ingest, Limits, router};
 const NOW_S: i64 = 1_700_000_000;
 const MESSAGE: &str = r#"{"token":"x","team_id":"T1","type":"event_callback","event_id":"Ev1","event_time":1700000000,
 "event":{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"1700000000.000100"}}"#;
+
+/// The run of every router here.
+fn run() -> RunId {
+    RunId::parse("00000000000000aa").unwrap()
+}
 
 fn secrets(list: &str) -> SigningSecrets {
     SigningSecrets::parse(&SecretString::from(list)).unwrap()
@@ -43,7 +49,13 @@ impl Bench {
     fn with_limits(behaviour: Behaviour, limits: Limits) -> Self {
         let queue = Arc::new(TestQueue::new(behaviour));
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
-        let ingest = Ingest { queue: queue.clone(), secrets: secrets("current,next"), clock, limits };
+        let ingest = Ingest {
+            queue: queue.clone(),
+            secrets: secrets("current,next"),
+            clock,
+            limits,
+            run: Some(run()),
+        };
         Self { queue, router: router(ingest) }
     }
 

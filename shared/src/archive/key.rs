@@ -1,5 +1,6 @@
 //! Where each kind of item lives. Each kind is one partition to query, never a scan.
 
+use crate::queue::run::RunId;
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// The primary key of an item: `itemId` and `timestamp` (seed 000).
@@ -72,6 +73,18 @@ impl ItemKey {
         Self::new(format!("meta#{team}#sync"), "directory")
     }
 
+    /// What a run of ingest saw of a workspace.
+    #[must_use]
+    pub fn run(team: &TeamId, run: &RunId) -> Self {
+        Self::new(runs(team), run.as_str())
+    }
+
+    /// That the app joined a channel.
+    #[must_use]
+    pub fn joined(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
+        Self::new(joins(team, channel), clock.padded())
+    }
+
     /// A workspace that has sent something.
     #[must_use]
     pub fn team(team: &TeamId) -> Self {
@@ -137,6 +150,18 @@ pub fn files(team: &TeamId) -> String {
 #[must_use]
 pub fn gaps(team: &TeamId) -> String {
     format!("gap#{team}")
+}
+
+/// The partition of what each run of ingest saw of a workspace.
+#[must_use]
+pub fn runs(team: &TeamId) -> String {
+    format!("meta#{team}#runs")
+}
+
+/// The partition of when the app joined a channel.
+#[must_use]
+pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
+    format!("meta#{team}#joined#{channel}")
 }
 
 /// The value of `parent` on every message of a thread, its root included.

@@ -1,16 +1,18 @@
-//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed; or a `file` or an `image` to be
-//! fetched.
+//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed, with the `run` of ingest that took
+//! it; or a `file` or an `image` to be fetched.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::MAX_MESSAGE_BYTES;
+use super::run::{RunId, run_or_none};
 use crate::clock::TimestampMs;
 
 /// The version this build writes. A job of a higher version waits for a newer worker instead of being guessed at.
 pub const VERSION: u32 = 1;
 
-/// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the origin that a replay adds.
+/// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the run and for the origin that a
+/// replay adds.
 pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
 
 /// A decoded job.
@@ -22,6 +24,10 @@ pub struct Job<'a> {
     /// the same quarantine row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// The run of ingest that took the event, where Slack delivered it at its first try: one that it delivers again may
+    /// be from a time when nobody was there to take it.
+    #[serde(default, deserialize_with = "run_or_none", skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// An event envelope as Slack sent it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub event: Option<&'a RawValue>,
@@ -65,6 +71,12 @@ pub enum JobError {
 #[must_use]
 pub fn encode_event(envelope: &str) -> String {
     encode("event", envelope)
+}
+
+/// Encodes an event that was taken in a run of ingest.
+#[must_use]
+pub fn encode_event_of_run(run: &RunId, envelope: &str) -> String {
+    format!("{{\"v\":{VERSION},\"run\":\"{run}\",\"event\":{envelope}}}")
 }
 
 /// Encodes a file to be fetched, which must be JSON.
@@ -121,8 +133,21 @@ mod tests {
     fn the_largest_event_fits_a_message() {
         let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
         let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
-        let job = Job { v: VERSION, origin: Some(origin), event: Some(&event), file: None, image: None };
+        let run = Some(RunId::begin());
+        let job = Job { v: VERSION, origin: Some(origin), run, event: Some(&event), file: None, image: None };
         assert!(serde_json::to_string(&job).unwrap().len() <= MAX_MESSAGE_BYTES);
+    }
+
+    #[test]
+    fn an_event_carries_its_run_and_none_fails_for_an_odd_one() {
+        let run = RunId::begin();
+        let body = encode_event_of_run(&run, "{\"a\":1}");
+        let job = Job::decode(&body).unwrap();
+        assert_eq!((job.run, job.event.unwrap().get()), (Some(run), "{\"a\":1}"));
+        for odd in ["7", "null", "\"x#y\"", "{}", "[\"0123456789abcdef\"]"] {
+            let body = format!("{{\"v\":1,\"run\":{odd},\"event\":{{}}}}");
+            assert_eq!(Job::decode(&body).unwrap().run, None, "{odd}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 pub mod job;
 pub mod route;
+pub mod run;
 pub mod topology;
 
 use std::borrow::Borrow;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::job::encode_event;
+use super::job::{encode_event, encode_event_of_run};
+use super::run::RunId;
 use super::{DedupId, GroupId, Outgoing, QueueName};
 use crate::slack::envelope::Envelope;
 use crate::slack::event::EventHeader;
@@ -10,6 +11,10 @@ use crate::slack::ids::{ChannelId, TeamId, UserId};
 
 /// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
 pub const INVALID_GROUP: &str = "invalid";
+
+/// Sent for everybody who joins a channel, the app included.
+/// <https://docs.slack.dev/reference/events/member_joined_channel>
+pub const APP_JOINED: &str = "member_joined_channel";
 
 /// Where an envelope goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +57,12 @@ impl Audience {
 /// Routes an envelope; `body` is the request body it was read from.
 #[must_use]
 pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
+    route_in(None, envelope, body)
+}
+
+/// Routes an envelope that was taken in a run of ingest, where that says anything.
+#[must_use]
+pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Route {
     let event = envelope.event.map(EventHeader::read).unwrap_or_default();
     if Audience::of(&event) == Audience::Direct {
         return Route::DirectMessage;
@@ -65,14 +76,18 @@ pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
         return Route::Queues(vec![outgoing(
             QueueName::Events,
             GroupId::of(&[INVALID_GROUP]),
+            run,
             envelope,
             body,
             "",
         )]);
     };
     let events_group = || events_group(&team, &event);
-    let send = |queue, group, kind| outgoing(queue, group, envelope, body, kind);
-    Route::Queues(match destination(kind) {
+    let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
+    // Of all who join channels only the app itself ends a gap by it.
+    let rejoins = kind == APP_JOINED && event.user().is_some_and(|user| envelope.is_own_user(&user));
+    let destination = if rejoins { Destination::Channels } else { destination(kind) };
+    Route::Queues(match destination {
         Destination::Events => vec![send(QueueName::Events, events_group(), "")],
         Destination::Channels => vec![send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind)],
         // The message-writer carries the public mark over in the old channel's group; the row is the indexer's.
@@ -86,7 +101,7 @@ pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
 /// Passes an event on to the channel-indexer, as the message-writer does with what only messages tell of a channel.
 #[must_use]
 pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
-    outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), envelope, body, "channel")
+    outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), None, envelope, body, "channel")
 }
 
 enum Destination {
@@ -132,14 +147,22 @@ fn events_group(team: &TeamId, event: &EventHeader<'_>) -> GroupId {
     }
 }
 
-fn outgoing(queue: QueueName, group: GroupId, envelope: &Envelope<'_>, body: &str, kind: &str) -> Outgoing {
+fn outgoing(
+    queue: QueueName,
+    group: GroupId,
+    run: Option<&RunId>,
+    envelope: &Envelope<'_>,
+    body: &str,
+    kind: &str,
+) -> Outgoing {
     let dedup = match (envelope.event_id.as_deref(), envelope.team_id.as_deref()) {
         (Some(event_id), team) => {
             DedupId::of(&[team.unwrap_or_default().as_bytes(), event_id.as_bytes(), kind.as_bytes()])
         }
         (None, _) => DedupId::of(&[body.as_bytes(), kind.as_bytes()]),
     };
-    Outgoing { queue, group, dedup, body: encode_event(body) }
+    let body = run.map_or_else(|| encode_event(body), |run| encode_event_of_run(run, body));
+    Outgoing { queue, group, dedup, body }
 }
 
 #[cfg(test)]
@@ -191,6 +214,25 @@ mod tests {
             r#"{"type":"reaction_added","item":{"type":"message","channel":"D1"}}"#,
         ] {
             assert_eq!(event(json), [("direct".into(), String::new())], "{json}");
+        }
+    }
+
+    #[test]
+    fn of_all_who_join_only_the_app_itself_goes_to_channels() {
+        let joined = |user: &str, authorizations: &str| {
+            let body = format!(
+                r#"{{"type":"event_callback","team_id":"T1","authorizations":{authorizations},
+                "event":{{"type":"member_joined_channel","user":{user},"channel":"C1","channel_type":"C"}}}}"#
+            );
+            routed(&body).remove(0).0
+        };
+        let app = r#"[{"team_id":"T1","user_id":"U0APP","is_bot":true}]"#;
+        assert_eq!(joined("\"U0APP\"", app), "channels");
+        assert_eq!(joined("\"U0OTHER\"", app), "events");
+        // A person authorized the app too: that person's joining says nothing about the app.
+        assert_eq!(joined("\"U0APP\"", r#"[{"team_id":"T1","user_id":"U0APP","is_bot":false}]"#), "events");
+        for odd in ["null", "[]", "{}", "7", r#"[7,{"user_id":7,"is_bot":true}]"#] {
+            assert_eq!(joined("\"U0APP\"", odd), "events", "{odd}");
         }
     }
 

@@ -42,6 +42,12 @@ impl ContentVersion {
         &self.0
     }
 
+    /// The clock of the event that brought the content; zero where it came with another event or from history.
+    #[must_use]
+    pub fn clock(&self) -> Ts {
+        canonical(self.0.split('/').nth(1).unwrap_or_default())
+    }
+
     /// When the content was last edited, or the message's own time.
     #[must_use]
     pub fn edit_time(&self) -> Ts {
@@ -80,6 +86,7 @@ mod tests {
         let edited = ContentVersion::new(&ts("200.000000"), &ts("200.000000"), "b");
         assert!(edited > unfurled);
         assert_eq!(edited.edit_time(), ts("200.000000"));
+        assert_eq!(unfurled.clock(), ts("900.000000"));
     }
 
     #[test]

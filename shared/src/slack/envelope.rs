@@ -31,6 +31,19 @@ pub struct Envelope<'a> {
     /// The event itself.
     #[serde(borrow, default)]
     pub event: Option<&'a RawValue>,
+    /// For whom Slack delivers: kept unread, since hardly any event needs it.
+    #[serde(borrow, default)]
+    authorizations: Option<&'a RawValue>,
+}
+
+/// For whom Slack delivers an event; it names one of those who may see it.
+/// <https://docs.slack.dev/apis/events-api/#authorizations>
+#[derive(Default, Deserialize)]
+struct Authorization<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    is_bot: Option<&'a RawValue>,
 }
 
 impl<'a> Envelope<'a> {
@@ -53,6 +66,17 @@ impl<'a> Envelope<'a> {
     #[must_use]
     pub fn says_shared(&self) -> bool {
         self.is_ext_shared_channel.is_some_and(|flag| flag.get() == "true")
+    }
+
+    /// Whether this is the user of the app itself, as the envelope names it.
+    #[must_use]
+    pub fn is_own_user(&self, user: &str) -> bool {
+        let listed: Vec<&RawValue> =
+            self.authorizations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        listed.into_iter().map(object::<Authorization<'_>>).any(|authorization| {
+            authorization.is_bot.is_some_and(|is_bot| is_bot.get() == "true")
+                && authorization.user_id.as_deref() == Some(user)
+        })
     }
 
     /// `event_time`, where it is a plain number of seconds.

@@ -1,5 +1,7 @@
 //! Logs and metrics.
 
+pub mod alerts;
+pub mod dashboard;
 #[cfg(feature = "aws")]
 pub mod emf;
 pub mod listener;

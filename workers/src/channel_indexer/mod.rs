@@ -16,6 +16,7 @@ use shared::config::existence::ExistenceMode;
 use shared::queue::{Delivery, GroupId, QueueName};
 use shared::rules::channel::{ChannelEvent, index};
 use shared::rules::{Event, Malformed, gap};
+use shared::slack::envelope::Envelope;
 use shared::slack::ids::TeamId;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
@@ -24,6 +25,7 @@ use crate::event_job;
 use crate::existence::{Check, Subject};
 use crate::failure::Failure;
 use crate::marks::Marks;
+use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
 use admission::Admission;
@@ -43,6 +45,7 @@ pub struct ChannelIndexer {
     shard_bytes: usize,
     marks: Marks,
     check: Option<Check>,
+    runs: Runs,
 }
 
 impl ChannelIndexer {
@@ -50,7 +53,14 @@ impl ChannelIndexer {
     /// messages only from channels the app is in.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, joiner: Option<Joiner>) -> Self {
-        Self { archive, joiner, shard_bytes: index::SHARD_BYTES, marks: Marks::default(), check: None }
+        Self {
+            archive,
+            joiner,
+            shard_bytes: index::SHARD_BYTES,
+            marks: Marks::default(),
+            check: None,
+            runs: Runs::default(),
+        }
     }
 
     /// The same, and nothing is written before this check has said that what it tells of exists.
@@ -66,8 +76,13 @@ impl ChannelIndexer {
     }
 
     /// What a job brings.
-    async fn admit(&self, job: &Delivery, admission: &mut Admission) -> Result<Brought, Failure> {
-        let (raw, envelope) = event_job::read(job)?;
+    async fn admit(
+        &self,
+        job: &Delivery,
+        admission: &mut Admission,
+        sightings: &Sightings,
+    ) -> Result<Brought, Failure> {
+        let (raw, envelope, run) = event_job::read(job)?;
         if envelope.kind.as_deref() == Some("app_rate_limited") {
             let missing = Malformed::Missing { event: "app_rate_limited", field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -81,8 +96,12 @@ impl ChannelIndexer {
         let event = Event::read(&envelope)?;
         let mut brought = Brought { team: Some(event.team.clone()), ..Brought::default() };
         let told = ChannelEvent::read(&event)?;
-        let opened = gap::opened_by(&event)?;
-        if told.is_none() && opened.is_none() {
+        let told_of_gap = match gap::joined(&event)?.filter(|_| self_joined(&event, &envelope)) {
+            Some(joined) if self.may_note_join(&event).await? => Some(joined),
+            Some(_) => return Ok(Brought::passed_over(PassedOver::Private)),
+            None => gap::opened_by(&event)?,
+        };
+        if told.is_none() && told_of_gap.is_none() {
             return Ok(Brought::passed_over(PassedOver::Unknown));
         }
         if let Some(told) = told {
@@ -91,14 +110,29 @@ impl ChannelIndexer {
             }
             brought.event = Some(told);
         }
-        brought.gap = opened;
+        brought.gap = told_of_gap;
+        // Of what is passed over nobody asked whether its workspace exists.
+        sightings.note(run, &event);
         Ok(brought)
     }
+
+    /// Of a private channel that never was public nothing is kept, not even that the app is in it.
+    async fn may_note_join(&self, event: &Event<'_>) -> Result<bool, Failure> {
+        // Here the type of a channel is a letter.
+        let private = event.header.channel_type.as_deref() == Some("G");
+        let mark = ItemKey::public_mark(&event.team, &event.channel()?);
+        Ok(!private || self.marks.is_set(&*self.archive, &mark).await?)
+    }
+}
+
+/// Whether it was the app that joined.
+fn self_joined(event: &Event<'_>, envelope: &Envelope<'_>) -> bool {
+    event.header.user().is_some_and(|user| envelope.is_own_user(&user))
 }
 
 /// What a job claims to exist.
 fn subject(job: &Delivery, team: &TeamId) -> Result<Subject, Failure> {
-    let (_, envelope) = event_job::read(job)?;
+    let (_, envelope, _) = event_job::read(job)?;
     if envelope.event.is_none() {
         return Ok(Subject::team(team, job.sent_at));
     }
@@ -157,13 +191,14 @@ impl Worker for ChannelIndexer {
         let mut waiting: HashSet<&GroupId> = HashSet::new();
         let mut events = Vec::new();
         let mut places = Vec::new();
+        let sightings = Sightings::default();
         for ((place, job), cleared) in jobs.iter().enumerate().zip(cleared) {
             if waiting.contains(&job.group) {
                 outcomes[place] = Outcome::retry("what is in front of it waits to be checked");
                 continue;
             }
             let brought = match cleared {
-                Ok(()) => self.admit(job, &mut admission).await,
+                Ok(()) => self.admit(job, &mut admission, &sightings).await,
                 Err(failure) => Err(failure),
             };
             let brought = match brought {
@@ -194,6 +229,11 @@ impl Worker for ChannelIndexer {
                 Err(error) => outcomes[place] = Failure::from(error).outcome(),
             }
         }
+        if let Err(error) = self.runs.write(&*self.archive, sightings, jobs.len()).await {
+            for outcome in outcomes.iter_mut().filter(|outcome| **outcome == Outcome::Done) {
+                *outcome = Failure::from(error.clone()).outcome();
+            }
+        }
         outcomes
     }
 }
@@ -209,11 +249,11 @@ impl ChannelIndexer {
         if mode == ExistenceMode::Off {
             return cleared;
         }
-        let mut admission = Admission::default();
+        let (mut admission, unused) = (Admission::default(), Sightings::default());
         let (mut places, mut subjects) = (Vec::new(), Vec::new());
         for (place, job) in jobs.iter().enumerate() {
             // What fails here fails again where it counts.
-            let Ok(brought) = self.admit(job, &mut admission).await else { continue };
+            let Ok(brought) = self.admit(job, &mut admission, &unused).await else { continue };
             let Some(team) = &brought.team else { continue };
             match subject(job, team) {
                 Ok(subject) => {

@@ -18,6 +18,7 @@ use futures_util::future::join_all;
 use metrics::counter;
 use serde_json::value::RawValue;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
+use shared::queue::run::RunId;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
 use shared::rules::{Change, Event, Kind};
@@ -27,6 +28,7 @@ use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use crate::event_job;
 use crate::existence::Check;
 use crate::failure::Failure;
+use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
 use audience::{Audiences, Verdict, says_public};
@@ -45,6 +47,7 @@ pub struct MessageWriter {
     queue: Arc<dyn Queue>,
     audiences: Audiences,
     check: Option<Check>,
+    runs: Runs,
 }
 
 /// A job as it was read: once, for all that looks at it.
@@ -53,13 +56,15 @@ struct Told<'j> {
     envelope: Envelope<'j>,
     /// The event, where the request brings one.
     event: Option<Event<'j>>,
+    /// The run of ingest that took it at Slack's first try.
+    run: Option<RunId>,
 }
 
 impl<'j> Told<'j> {
     fn read(job: &'j Delivery) -> Result<Self, Failure> {
-        let (raw, envelope) = event_job::read(job)?;
+        let (raw, envelope, run) = event_job::read(job)?;
         let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
-        Ok(Self { raw, envelope, event })
+        Ok(Self { raw, envelope, event, run })
     }
 }
 
@@ -77,7 +82,7 @@ impl MessageWriter {
     /// A writer to this archive, whose follow-ups go to this queue.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
-        Self { archive, queue, audiences: Audiences::default(), check: None }
+        Self { archive, queue, audiences: Audiences::default(), check: None, runs: Runs::default() }
     }
 
     /// The same, and nothing is written before this check has said that what it tells of exists.
@@ -88,11 +93,15 @@ impl MessageWriter {
 
     /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
     /// order; what they write does not. Where one waits to be checked, those behind it wait with it.
-    async fn admit_group(&self, jobs: Vec<Candidate<'_>>) -> Vec<(usize, Result<Admitted, Failure>)> {
+    async fn admit_group(
+        &self,
+        jobs: Vec<Candidate<'_>>,
+        sightings: &Sightings,
+    ) -> Vec<(usize, Result<Admitted, Failure>)> {
         let mut admitted = Vec::with_capacity(jobs.len());
         for (place, told, cleared) in jobs {
             let admission = match told {
-                Ok(told) => self.admit(told, cleared).await,
+                Ok(told) => self.admit(told, cleared, sightings).await,
                 Err(failure) => Err(failure),
             };
             let waits = matches!(&admission, Err(Failure::Postponed(..)));
@@ -105,12 +114,20 @@ impl MessageWriter {
     }
 
     /// What a job brings, or `None` where nothing of it is stored.
-    async fn admit(&self, told: Told<'_>, cleared: Cleared) -> Result<Option<Admitted>, Failure> {
-        let Told { raw, envelope, event } = told;
+    async fn admit(
+        &self,
+        told: Told<'_>,
+        cleared: Cleared,
+        sightings: &Sightings,
+    ) -> Result<Option<Admitted>, Failure> {
+        let Told { raw, envelope, event, run } = told;
         let Some(event) = event else {
             counter!(EVENTS_UNKNOWN).increment(1);
             return Ok(None);
         };
+        if cleared.is_ok() {
+            sightings.note(run, &event);
+        }
         match event.kind() {
             Kind::Channel | Kind::Unknown => {
                 counter!(EVENTS_UNKNOWN).increment(1);
@@ -235,7 +252,8 @@ impl Worker for MessageWriter {
             groups.entry(&job.group).or_default().push((place, told, cleared));
         }
         let mut outcomes = vec![Outcome::retry("not reached"); jobs.len()];
-        let admitted = join_all(groups.into_values().map(|group| self.admit_group(group))).await;
+        let sightings = Sightings::default();
+        let admitted = join_all(groups.into_values().map(|group| self.admit_group(group, &sightings))).await;
         let mut places = Vec::with_capacity(jobs.len());
         let mut events = Vec::with_capacity(jobs.len());
         let mut follow_ups = Vec::with_capacity(jobs.len());
@@ -249,7 +267,9 @@ impl Worker for MessageWriter {
                 Err(failure) => outcomes[place] = failure.outcome(),
             }
         }
-        let written = self.write(&events).await;
+        // Side by side, so that one machine needs no sync of its own for it.
+        let runs = self.runs.write(&*self.archive, sightings, jobs.len());
+        let (written, runs) = tokio::join!(self.write(&events), runs);
         // Nothing follows from what is not stored yet.
         for (follow_ups, written) in follow_ups.iter_mut().zip(&written) {
             if written.is_err() {
@@ -258,7 +278,8 @@ impl Worker for MessageWriter {
         }
         let sent = follow_up::send(&*self.queue, follow_ups).await;
         for ((place, written), sent) in places.into_iter().zip(written).zip(sent) {
-            let done = written.map_err(Failure::from).and_then(|()| sent.map_err(Failure::from));
+            let done = written.and_then(|()| runs.clone()).map_err(Failure::from);
+            let done = done.and_then(|()| sent.map_err(Failure::from));
             outcomes[place] = done.map_or_else(Failure::outcome, |()| Outcome::Done);
         }
         outcomes

@@ -1,4 +1,9 @@
 //! Jobs put aside for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
+//!
+//! * [`redaction`] is what may be shown of a job; [`Loss`] what is noted when one is dropped.
+
+mod loss;
+pub mod redaction;
 
 use std::collections::BTreeMap;
 
@@ -11,8 +16,13 @@ use shared::clock::{Clock, TimestampMs};
 use shared::queue::job::{Job, Origin};
 use shared::queue::topology::QUEUES;
 use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
+use shared::slack::envelope::Envelope;
+use shared::slack::event::EventHeader;
+use shared::slack::ids::Ts;
 
 use crate::runtime::Ports;
+
+pub use loss::{Loss, loss};
 
 const LAST_SEEN: &str = "last_seen";
 
@@ -33,7 +43,7 @@ pub struct Quarantined {
     pub first_seen: TimestampMs,
     /// When it was put here last.
     pub last_seen: TimestampMs,
-    /// The job, without Slack's verification token.
+    /// The job, without Slack's verification token. It may hold other secrets: [`redaction`] is for showing it.
     pub payload: String,
     item: Item,
 }
@@ -102,7 +112,8 @@ pub async fn put(
     }
 }
 
-/// Everything in quarantine, queue by queue, oldest first.
+/// Everything in quarantine, queue by queue, in the order in which it was first sent: a group that is replayed in this
+/// order is in its own again.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -110,7 +121,10 @@ pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveErro
     let mut found = Vec::new();
     for spec in &QUEUES {
         let items = query_all(archive, Query::partition(partition(spec.name))).await?;
-        found.extend(items.into_iter().map(|item| Quarantined::read(spec.name, item)));
+        let mut jobs: Vec<Quarantined> =
+            items.into_iter().map(|item| Quarantined::read(spec.name, item)).collect();
+        jobs.sort_by_cached_key(Quarantined::order);
+        found.extend(jobs);
     }
     Ok(found)
 }
@@ -161,7 +175,13 @@ pub async fn replay(
     let outgoing = Outgoing {
         queue: job.queue,
         group: GroupId::from(job.group.clone()),
-        dedup: DedupId::of(&[b"replay", job.id.as_bytes(), &now_ms.to_be_bytes()]),
+        // By chance too: it may fail and be replayed again within a millisecond, and must not be taken for the same.
+        dedup: DedupId::of(&[
+            b"replay",
+            job.id.as_bytes(),
+            &now_ms.to_be_bytes(),
+            &fastrand::u64(..).to_be_bytes(),
+        ]),
         body: with_origin(job),
     };
     for sent in queue.send(vec![outgoing]).await {
@@ -171,11 +191,19 @@ pub async fn replay(
     Ok(())
 }
 
-/// Removes a job for good. Answers whether it was still there unchanged.
+/// Removes a job for good, and notes before what is lost with it. Answers whether it was still there unchanged.
 ///
 /// # Errors
 /// As [`Archive::delete_unchanged`].
 pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
+    if archive.get(&job.item.key).await?.as_ref() != Some(&job.item) {
+        return Ok(false);
+    }
+    if let Some(Loss { team, gap, .. }) = loss(archive, job).await? {
+        archive.write(&gap).await?;
+        // So that readers find the workspace: this may be the first that is known of it.
+        archive.write(&Update::mark(ItemKey::team(&team))).await?;
+    }
     archive.delete_unchanged(&job.item).await
 }
 
@@ -198,6 +226,21 @@ impl Quarantined {
             payload: text("payload"),
             item,
         }
+    }
+}
+
+impl Quarantined {
+    /// What jobs were sent in the order of. Several may have been sent within one millisecond: then the number of the
+    /// message decides where the queue counts, and Slack's clock where its ids are random.
+    fn order(&self) -> (TimestampMs, Option<u64>, Option<Ts>, String) {
+        let message_id = self.item.text("message_id").unwrap_or_default();
+        let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
+        (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
+    }
+
+    /// The request in the job, where there is one.
+    fn event(&self) -> Option<&str> {
+        Some(Job::decode(&self.payload).ok()?.event?.get())
     }
 }
 

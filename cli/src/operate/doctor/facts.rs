@@ -8,6 +8,7 @@ use shared::clock::Clock;
 use shared::config::backend::BackendKind;
 use shared::embedded::condition::{Folder, Integrity};
 use shared::probe::Failure;
+use shared::rules::gap::projection::Gap;
 use shared::slack::ids::TeamId;
 use shared::slack::signature::SigningSecrets;
 use shared::slack::web::check::{Bot, Times};
@@ -124,14 +125,10 @@ pub(super) struct Newest {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Gaps {
     pub(super) count: usize,
+    /// How many of them go on.
+    pub(super) open: usize,
+    /// Of those that go on, or else of all, the one that began last.
     pub(super) newest: Option<Gap>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) from_s: i64,
-    pub(super) reason: String,
-    pub(super) channel: Option<String>,
 }
 
 /// Asks everybody at once: one that does not answer holds up no other.

@@ -3,9 +3,11 @@
 use jiff::Timestamp;
 use shared::embedded::condition::{Folder, Integrity};
 use shared::queue::topology::QueueName;
+use shared::rules::gap::Reason;
+use shared::rules::gap::projection::Gap;
 
 use super::check::{Check, counted};
-use super::facts::{Facts, Gap, Gaps, Kept};
+use super::facts::{Facts, Gaps, Kept};
 use crate::operate::status::{QueueStatus, Status, age};
 
 const BACKLOG: &str = "backlog";
@@ -35,7 +37,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         Ok(kept) => {
             let mut checks = backlog(kept, &facts.place);
             checks.push(quarantine(&kept.status, &facts.place));
-            checks.push(gaps(&kept.gaps));
+            checks.push(gaps(&kept.gaps, &facts.place));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS]
@@ -137,47 +139,56 @@ fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
     }
 }
 
-fn gaps(gaps: &Result<Gaps, String>) -> Check {
-    match gaps {
-        Err(why) => Check::skipped(GAPS, why.as_str()),
-        Ok(Gaps { newest: None, count: 0 }) => Check::ok(GAPS, "none that Slack has told of"),
-        Ok(Gaps { newest, count }) => {
-            let (from, why, next) = newest.as_ref().map_or_else(
-                || (String::new(), "they name no time", "look at `annalist status`"),
-                |newest| (since(newest), meaning(newest), remedy(newest)),
-            );
-            let times = counted(*count, "time");
-            Check::finding(
-                GAPS,
-                format!("{times} in which events may be missing, the newest{from}: {why}"),
-                next,
-            )
-        }
+fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
+    let Gaps { count, open, newest } = match gaps {
+        Err(why) => return Check::skipped(GAPS, why.as_str()),
+        Ok(gaps) => gaps,
+    };
+    let Some(newest) = newest else { return Check::ok(GAPS, "none that anything tells of") };
+    let (from, why) = (since(newest), meaning(newest.reason));
+    if *open == 0 {
+        // Nothing can be set up better: what was missed in the past is no step that is missing now.
+        let says = format!(
+            "none goes on; {} in which events may be missing, the newest{from}: {why}; `annalist gaps {place}` lists them",
+            counted(*count, "time")
+        );
+        return Check::ok(GAPS, says);
     }
+    let says = format!("{} since which events are missing, the newest{from}: {why}", counted(*open, "time"));
+    Check::finding(GAPS, says, remedy(newest.reason))
 }
 
 fn since(gap: &Gap) -> String {
-    let from = Timestamp::from_second(gap.from_s).map(|from| from.strftime(" from %F %R UTC").to_string());
+    let from = Timestamp::from_microsecond(gap.from.micros());
+    let from = from.map(|from| from.strftime(" from %F %R UTC").to_string());
     let channel = gap.channel.as_ref().map(|channel| format!(" in {channel}")).unwrap_or_default();
     format!("{}{channel}", from.unwrap_or_default())
 }
 
-fn meaning(gap: &Gap) -> &'static str {
-    match gap.reason.as_str() {
-        "rate_limited" => "Slack had more than 30,000 events for an hour and dropped those of that minute",
-        "left" => "the app was removed from the channel",
-        "revoked" => "the app was uninstalled, or its token revoked",
-        _ => "Slack delivered nothing",
+fn meaning(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Downtime => "annalist was stopped, or started again",
+        Reason::RateLimited => {
+            "Slack had more than 30,000 events for an hour and dropped those of that minute"
+        }
+        Reason::Left => "the app was removed from the channel",
+        Reason::Revoked => "the app was uninstalled, or its token revoked",
+        Reason::Dropped => "somebody removed an event from quarantine",
     }
 }
 
-fn remedy(gap: &Gap) -> &'static str {
-    match gap.reason.as_str() {
-        "left" => {
+fn remedy(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Left => {
             "invite the app again in that channel: /invite @annalist; what was written meanwhile is only in Slack"
         }
-        "revoked" => "install the app again at api.slack.com/apps > your app > Install App, if it is not",
-        _ => "nothing brings it back by itself: look into Slack for what was written then",
+        Reason::Revoked => {
+            "install the app again at api.slack.com/apps > your app > Install App, if it is not"
+        }
+        // They have ended when they are known.
+        Reason::Downtime | Reason::RateLimited | Reason::Dropped => {
+            "look into Slack for what was written then"
+        }
     }
 }
 
@@ -290,23 +301,36 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_says_since_when_and_what_it_means() {
-        let of = |reason: &str, channel: Option<&str>| {
-            let newest =
-                Gap { from_s: 1_700_000_000, reason: reason.into(), channel: channel.map(str::to_owned) };
-            gaps(&Ok(Gaps { count: 2, newest: Some(newest) }))
+    fn a_gap_that_goes_on_is_a_finding_and_one_that_has_ended_is_told() {
+        let ts = |text: &str| shared::slack::ids::Ts::parse(text).unwrap();
+        let of = |reason, channel: Option<&str>, to: Option<&str>| {
+            let newest = Gap {
+                from: ts("1700000000.000000"),
+                to: to.map(ts),
+                channel: channel.map(|channel| channel.parse().unwrap()),
+                reason,
+            };
+            gaps(&Ok(Gaps { count: 2, open: usize::from(to.is_none()), newest: Some(newest) }), "--data d")
         };
-        says(&gaps(&Ok(Gaps::default())), State::Ok, "none");
-        says(&of("rate_limited", None), State::Finding, "2 times");
+        let ended = Some("1700000060.000000");
+        says(&gaps(&Ok(Gaps::default()), ""), State::Ok, "none");
+        says(&of(Reason::Left, Some("C1"), None), State::Finding, "1 time since which");
+        says(&of(Reason::Left, Some("C1"), None), State::Finding, "in C1: the app was removed");
+        says(&of(Reason::Revoked, None, None), State::Finding, "Install App");
+        says(&of(Reason::RateLimited, None, ended), State::Ok, "2 times");
         says(
-            &of("rate_limited", None),
-            State::Finding,
+            &of(Reason::RateLimited, None, ended),
+            State::Ok,
             "from 2023-11-14 22:13 UTC: Slack had more than 30,000",
         );
-        says(&of("left", Some("C1")), State::Finding, "in C1: the app was removed");
-        says(&of("revoked", None), State::Finding, "Install App");
-        says(&of("anything", None), State::Finding, "nothing brings it back");
-        says(&gaps(&Err("no answer".into())), State::Skipped, "no answer");
+        says(
+            &of(Reason::Downtime, None, ended),
+            State::Ok,
+            "stopped, or started again; `annalist gaps --data d`",
+        );
+        says(&of(Reason::Dropped, Some("C1"), ended), State::Ok, "quarantine");
+        says(&of(Reason::Left, Some("C1"), ended), State::Ok, "none goes on");
+        says(&gaps(&Err("no answer".into()), ""), State::Skipped, "no answer");
     }
 
     #[test]

@@ -4,15 +4,16 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use shared::archive::{Archive, ArchiveError, Query, key, query_all};
 use shared::clock::SystemClock;
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::embedded::OpenError;
+use shared::rules::gap::projection::{Gap, State};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::facts::{Gap, Gaps, Kept, Newest, Unopened, within};
+use super::facts::{Gaps, Kept, Newest, Unopened, within};
 use crate::operate::status::{self, Status};
 
 /// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
@@ -126,22 +127,9 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 }
 
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
-    let mut found = Gaps::default();
-    for team in teams(archive).await? {
-        let rows = query_all(archive, Query::partition(key::gaps(&team))).await?;
-        found.count += rows.len();
-        let newest = rows.iter().filter_map(gap).chain(found.newest.take());
-        found.newest = newest.max_by_key(|gap| gap.from_s);
-    }
-    Ok(found)
-}
-
-fn gap(item: &Item) -> Option<Gap> {
-    Some(Gap {
-        from_s: seconds(item.text("from")?)?,
-        reason: item.text("reason")?.to_owned(),
-        channel: item.text("channel_id").map(str::to_owned),
-    })
+    let gaps: Vec<Gap> = shared::gaps::read_all(archive).await?.into_iter().map(|(_, gap)| gap).collect();
+    let open = || gaps.iter().filter(|gap| gap.state() == State::Open);
+    Ok(Gaps { count: gaps.len(), open: open().count(), newest: open().next_back().or(gaps.last()).cloned() })
 }
 
 fn seconds(ts: &str) -> Option<i64> {
@@ -170,14 +158,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_gap_is_the_one_that_began_last() {
+    async fn of_the_gaps_that_go_on_the_one_that_began_last_is_told_and_else_the_last_of_all() {
         let fixture = Fixture::open().await;
         assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
-        fixture.post("T1", "C1", "1700000000.000100", "text").await;
+        let told = async || {
+            let Gaps { count, open, newest } = gaps(fixture.archive()).await.unwrap();
+            let newest = newest.unwrap();
+            (count, open, newest.channel.unwrap().to_string(), newest.from.to_string())
+        };
         fixture.channel_event("T1", "channel_left", "C9", "1700000100.000000").await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000200.000000").await;
-        let newest = Gap { from_s: 1_700_000_200, reason: "left".into(), channel: Some("C1".into()) };
-        assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps { count: 2, newest: Some(newest) });
+        assert_eq!(told().await, (2, 2, "C1".into(), "1700000200.000000".into()));
+        fixture.post("T1", "C1", "1700000300.000100", "back").await;
+        assert_eq!(told().await, (2, 1, "C9".into(), "1700000100.000000".into()));
+        fixture.post("T1", "C9", "1700000150.000100", "back").await;
+        assert_eq!(told().await, (2, 0, "C1".into(), "1700000200.000000".into()));
     }
 
     #[tokio::test]

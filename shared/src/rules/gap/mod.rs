@@ -1,8 +1,17 @@
-//! Gaps: times in which events may have been lost, told by Slack itself.
+//! Gaps: times in which events may have been lost.
+//!
+//! What is stored are facts, each from one event, so any order of events leaves the same rows:
 //!
 //! * `app_rate_limited`: a minute without events, <https://docs.slack.dev/reference/events/app_rate_limited>
-//! * `channel_left`, `group_left`: the app is no longer in the channel
+//! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it came back
 //! * `tokens_revoked`, `app_uninstalled`: the app may ask for nothing any more
+//! * [`run`]: when an ingest was there to take events; what lies between is downtime
+//! * [`dropped`]: somebody removed an event from quarantine
+//!
+//! What readers see is made of these facts by [`projection`].
+
+pub mod projection;
+pub mod run;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,32 +20,66 @@ use serde_json::value::RawValue;
 use super::{Event, Malformed};
 use crate::archive::key::gaps;
 use crate::archive::{Attributes, ItemKey, Update};
+use crate::queue::route::APP_JOINED;
 use crate::slack::envelope;
 use crate::slack::ids::{ChannelId, TeamId, Ts};
 
 /// Stands for the channel where the whole workspace is meant.
 pub const ALL_CHANNELS: &str = "all";
 
-/// A time without events.
-struct Gap<'a> {
+/// Why events may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// No ingest was there to take them.
+    Downtime,
+    /// Slack held them back: there were too many.
+    RateLimited,
+    /// The app was not in the channel.
+    Left,
+    /// The app was uninstalled, or its token revoked.
+    Revoked,
+    /// Somebody removed one from quarantine.
+    Dropped,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Downtime, Self::RateLimited, Self::Left, Self::Revoked, Self::Dropped];
+
+    /// The reason as it is stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Downtime => "downtime",
+            Self::RateLimited => "rate_limited",
+            Self::Left => "left",
+            Self::Revoked => "revoked",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+/// A time without events, as a row of its own.
+struct Row<'a> {
     team: &'a TeamId,
     /// `None` where every channel is meant.
     channel: Option<ChannelId>,
-    reason: &'static str,
+    reason: Reason,
     from: Ts,
     /// `None` where its end is not known.
     to: Option<Ts>,
 }
 
-impl Gap<'_> {
+impl Row<'_> {
     /// One row per gap; the same event always makes the same one.
     fn update(self) -> Update {
         let channel = self.channel.as_ref().map_or(ALL_CHANNELS, ChannelId::as_str);
-        let key = ItemKey::new(gaps(self.team), format!("{channel}#{}#{}", self.from, self.reason));
+        let reason = self.reason.as_str();
+        let key = ItemKey::new(gaps(self.team), format!("{channel}#{}#{reason}", self.from));
         let mut set_if_absent: Attributes = [
             ("type", "gap"),
             ("team_id", self.team.as_str()),
-            ("reason", self.reason),
+            ("reason", reason),
             ("from", self.from.as_str()),
         ]
         .into_iter()
@@ -66,7 +109,7 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
     let second = |second: u64| Ts::parse(&format!("{second}.000000"));
     let from = second(minute_s)?;
     let to = Some(second(minute_s.saturating_add(60))?);
-    Ok(Gap { team, channel: None, reason: "rate_limited", from, to }.update())
+    Ok(Row { team, channel: None, reason: Reason::RateLimited, from, to }.update())
 }
 
 /// The gap an event opens, if it is one that does.
@@ -75,13 +118,30 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
 /// [`Malformed`] where the channel it is about is missing or malformed.
 pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
     let gap =
-        |channel, reason| Gap { team: &event.team, channel, reason, from: event.clock(), to: None }.update();
+        |channel, reason| Row { team: &event.team, channel, reason, from: event.clock(), to: None }.update();
     Ok(match event.header.kind.as_deref() {
-        Some("channel_left" | "group_left") => Some(gap(Some(event.channel()?), "left")),
-        Some("tokens_revoked") if revokes_bot(event.raw) => Some(gap(None, "revoked")),
-        Some("app_uninstalled") => Some(gap(None, "revoked")),
+        Some("channel_left" | "group_left") => Some(gap(Some(event.channel()?), Reason::Left)),
+        Some("tokens_revoked") if revokes_bot(event.raw) => Some(gap(None, Reason::Revoked)),
+        Some("app_uninstalled") => Some(gap(None, Reason::Revoked)),
         Some(_) | None => None,
     })
+}
+
+/// That the app came into a channel, by an event about the app itself: routing sends no other one's here.
+///
+/// # Errors
+/// [`Malformed`] where the channel is missing or malformed.
+pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
+    if event.header.kind.as_deref() != Some(APP_JOINED) {
+        return Ok(None);
+    }
+    Ok(Some(Update::mark(ItemKey::joined(&event.team, &event.channel()?, &event.clock()))))
+}
+
+/// The gap of an event that somebody removed from quarantine.
+#[must_use]
+pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
+    Row { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
 
 /// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.
@@ -123,6 +183,22 @@ mod tests {
             assert!(rate_limited(&team, &raw(hostile)).is_err(), "{hostile}");
         }
         assert!(rate_limited(&team, &raw(r#"{"minute_rate_limited":18446744073709551615}"#)).is_err());
+    }
+
+    #[test]
+    fn a_join_is_a_mark_and_a_dropped_event_a_gap_of_its_own() {
+        let body = r#"{"team_id":"T1","event":{"type":"member_joined_channel","user":"U1","channel":"C1",
+            "event_ts":"7.000000"}}"#;
+        let event = Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap();
+        let mark = joined(&event).unwrap().unwrap();
+        assert_eq!(mark.key, ItemKey::new("meta#T1#joined#C1", "000000000007.000000"));
+        let team = TeamId::parse("T1").unwrap();
+        let gap = dropped(&team, Some(ChannelId::parse("C1").unwrap()), Ts::parse("7.000000").unwrap());
+        assert_eq!(gap.key, ItemKey::new("gap#T1", "C1#7.000000#dropped"));
+        assert_eq!(
+            (&gap.set_if_absent["from"], &gap.set_if_absent["to"]),
+            (&"7.000000".into(), &"7.000000".into())
+        );
     }
 
     #[test]

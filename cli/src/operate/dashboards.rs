@@ -1,0 +1,59 @@
+//! `annalist dashboards`: what Grafana and Prometheus need to watch an installation, made from the table of metrics.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use shared::telemetry::{alerts, dashboard};
+
+/// The files, and what is in them.
+const FILES: [(&str, fn() -> String); 2] =
+    [("grafana-dashboard.json", dashboard::grafana), ("prometheus-alerts.yaml", alerts::prometheus)];
+
+/// `annalist dashboards`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DashboardsArgs {
+    /// Write the files into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// Writes the files.
+pub(crate) fn write(args: &DashboardsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let folder = &args.out;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, made) in FILES {
+        let path = folder.join(name);
+        std::fs::write(&path, made()).with_context(|| format!("cannot write {}", path.display()))?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_writes_is_what_lies_in_the_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = DashboardsArgs { out: folder.path().join("new") };
+        let mut out = Vec::new();
+        write(&args, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), FILES.len());
+        for (name, _) in FILES {
+            let written = std::fs::read_to_string(args.out.join(name)).unwrap();
+            let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/").to_owned() + name;
+            let kept = std::fs::read_to_string(kept).unwrap_or_default();
+            assert!(written == kept, "deploy/{name} is old: run `cargo run -- dashboards --out deploy`");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_one_line() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = write(&DashboardsArgs { out: file.path().join("x") }, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot make the folder "), "{error:#}");
+    }
+}

@@ -1,0 +1,236 @@
+//! `annalist gaps`, from signed requests to the list: real processes on one data folder.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::corpus::{TEAM, event};
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
+use tests::harness::process::{self, Process};
+
+const CHANNEL: &str = "C0GENERAL";
+const DEADLINE: Duration = Duration::from_secs(30);
+/// The app's own user, as every made-up envelope names it.
+const APP: &str = "U0ANNALIST";
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Term,
+    Kill,
+}
+
+impl End {
+    async fn befalls(self, process: Process) {
+        match self {
+            Self::Term => assert!(process.sigterm(DEADLINE).await.success()),
+            Self::Kill => process.sigkill().await,
+        }
+    }
+}
+
+/// Slack's clock so many seconds into the story.
+fn ts(second: u64) -> String {
+    format!("{}.000100", 1_700_000_000 + second)
+}
+
+/// Delivers an event as Slack does for the first time, and waits for the answer.
+async fn deliver(server: SocketAddr, told: &Value) {
+    let event_id = format!("Ev{}", event_number());
+    let body = event::envelope(TEAM, &event_id, told);
+    assert_eq!(Slack::to(server, RetryDelays::none()).deliver(&body).await, Ok(1));
+}
+
+fn event_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+async fn says(server: SocketAddr, second: u64) {
+    says_in(server, CHANNEL, second).await;
+}
+
+async fn says_in(server: SocketAddr, channel: &str, second: u64) {
+    deliver(server, &event::posted(channel, &event::message(&ts(second), "U0FIRST", "hello"))).await;
+}
+
+async fn gaps(data: &Path) -> Vec<Value> {
+    wait_until_idle(data, DEADLINE).await;
+    let gaps = json_lines(data, &["gaps"]).await;
+    assert_eq!(status(data).await["gaps"], gaps.len(), "{gaps:?}");
+    gaps
+}
+
+fn gap(reason: &str, channel: Option<&str>, from: u64, to: Option<u64>) -> Value {
+    json!({ "team_id": TEAM, "channel_id": channel, "reason": reason, "from": ts(from), "to": to.map(ts),
+        "state": if to.is_some() { "missing" } else { "open" } })
+}
+
+fn downtime(from: u64, to: u64) -> Value {
+    gap("downtime", None, from, Some(to))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let mut up = process::up(data).await;
+    for second in 0..3 {
+        says(up.address, second).await;
+    }
+    // A day in which nothing happens is none.
+    says(up.address, 86_400).await;
+    assert_eq!(gaps(data).await, Vec::<Value>::new());
+
+    let mut expected = Vec::new();
+    for (end, last) in [(End::Term, 86_400), (End::Kill, 86_404), (End::Kill, 86_408), (End::Term, 86_412)] {
+        end.befalls(up.process).await;
+        up = process::up(data).await;
+        says(up.address, last + 3).await;
+        says(up.address, last + 4).await;
+        expected.push(downtime(last, last + 3));
+        assert_eq!(gaps(data).await, expected, "{end:?}");
+    }
+
+    let table = annalist_at(data, &["gaps"]).await;
+    assert_eq!((table.code, table.stdout.matches("downtime: ").count()), (Some(0), 4), "{table:?}");
+    assert!(
+        table.stdout.contains("2023-11-15 22:13:20  2023-11-15 22:13:23        3 s  missing"),
+        "{}",
+        table.stdout
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_waited_on_the_queue_was_taken_before_the_stop() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let ingest = process::ingest(data).await;
+    says(ingest.address, 0).await;
+    says(ingest.address, 5).await;
+    ingest.process.sigkill().await;
+    let up = process::up(data).await;
+    says(up.address, 8).await;
+    assert_eq!(gaps(data).await, [downtime(5, 8)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let up = process::up(data).await;
+    says(up.address, 0).await;
+    End::Kill.befalls(up.process).await;
+
+    // Happened while nobody was there: the first try finds nobody, the second one the next process.
+    let (moved, server) = tokio::sync::watch::channel(up.address);
+    let missed = event::posted(CHANNEL, &event::message(&ts(2), "U0FIRST", "missed"));
+    let body = event::envelope(TEAM, "EvMissed", &missed);
+    let mut slack = Slack::new(server, RetryDelays::slack(Duration::from_millis(20)));
+    let delivery = tokio::spawn(async move { slack.deliver(&body).await });
+    let up = process::up(data).await;
+    moved.send(up.address).unwrap();
+    assert!(delivery.await.unwrap().unwrap() > 1, "it was delivered at the first try");
+    wait_until_idle(data, DEADLINE).await;
+    assert_eq!(gaps(data).await, Vec::<Value>::new(), "nobody knows yet when it ended");
+    says(up.address, 9).await;
+    assert_eq!(gaps(data).await, [downtime(0, 9)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_two_ingests_only_what_both_missed_is_a_gap() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let _workers = [process::message_writer(data).await, process::channel_indexer(data).await];
+    let (one, other) = (process::ingest(data).await, process::ingest(data).await);
+    says(one.address, 0).await;
+    says(other.address, 1).await;
+    says(one.address, 2).await;
+    one.process.sigkill().await;
+    says(other.address, 4).await;
+    let again = process::ingest(data).await;
+    says(again.address, 6).await;
+    says(other.address, 8).await;
+    assert_eq!(gaps(data).await, Vec::<Value>::new());
+
+    End::Term.befalls(again.process).await;
+    End::Kill.befalls(other.process).await;
+    let last = process::ingest(data).await;
+    says(last.address, 20).await;
+    assert_eq!(gaps(data).await, [downtime(8, 20)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reason_shows_with_its_beginning_and_its_end() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let up = process::up(data).await;
+    let server = up.address;
+    let (joined, written, gone) = ("C0JOINED", "C0WRITTEN", "C0GONE");
+    for channel in [joined, written, gone, CHANNEL] {
+        says_in(server, channel, 0).await;
+    }
+    let left =
+        |channel, second| json!({ "type": "channel_left", "channel": channel, "event_ts": ts(second) });
+    for (channel, second) in [(joined, 10), (written, 11), (gone, 12)] {
+        deliver(server, &left(channel, second)).await;
+    }
+    let minute = json!({ "type": "app_rate_limited", "token": "x", "team_id": TEAM, "minute_rate_limited": 1_700_000_100,
+        "api_app_id": "A0ANNALIST" });
+    assert_eq!(Slack::to(server, RetryDelays::none()).deliver(&minute.to_string()).await, Ok(1));
+    let lost_minute = json!({ "team_id": TEAM, "channel_id": null, "reason": "rate_limited",
+        "from": "1700000100.000000", "to": "1700000160.000000", "state": "missing" });
+    let open = [
+        gap("left", Some(joined), 10, None),
+        gap("left", Some(written), 11, None),
+        gap("left", Some(gone), 12, None),
+        lost_minute.clone(),
+    ];
+    assert_eq!(gaps(data).await, open);
+
+    // Somebody else joins, then the app does; in the other channel its join is missed, and a message proves it.
+    let join = |user, second| {
+        json!({ "type": "member_joined_channel", "user": user, "channel": joined, "channel_type": "C", "team": TEAM,
+            "event_ts": ts(second) })
+    };
+    deliver(server, &join("U0FIRST", 20)).await;
+    deliver(server, &join(APP, 30)).await;
+    says_in(server, joined, 40).await;
+    says_in(server, written, 50).await;
+    let mut expected = vec![
+        gap("left", Some(joined), 10, Some(30)),
+        gap("left", Some(written), 11, Some(50)),
+        gap("left", Some(gone), 12, None),
+        lost_minute,
+    ];
+    assert_eq!(gaps(data).await, expected);
+
+    // Slack tells of a lost token by two events; the first event of any channel afterwards ends it.
+    let uninstalled = json!({ "type": "app_uninstalled", "event_ts": ts(200) });
+    let revoked =
+        json!({ "type": "tokens_revoked", "tokens": { "oauth": [], "bot": [APP] }, "event_ts": ts(201) });
+    deliver(server, &revoked).await;
+    deliver(server, &uninstalled).await;
+    expected.push(gap("revoked", None, 200, None));
+    assert_eq!(gaps(data).await, expected);
+    says(server, 300).await;
+    *expected.last_mut().unwrap() = gap("revoked", None, 200, Some(300));
+    assert_eq!(gaps(data).await, expected);
+
+    // An event that no version could store, and that somebody drops.
+    let mut odd = event::posted(CHANNEL, &event::message(&ts(400), "U0FIRST", "odd"));
+    odd["ts"] = "soon".into();
+    deliver(server, &odd).await;
+    wait_until_idle(data, DEADLINE).await;
+    let quarantined = json_lines(data, &["quarantine", "list"]).await;
+    let id = quarantined[0]["id"].as_str().unwrap();
+    let dropped = annalist_at(data, &["quarantine", "drop", id]).await;
+    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    assert!(dropped.stdout.contains("shows that C0GENERAL lacks it"), "{dropped:?}");
+    expected.push(gap("dropped", Some(CHANNEL), 400, Some(400)));
+    assert_eq!(gaps(data).await, expected);
+    assert_eq!(status(data).await["quarantined"], 0);
+}
