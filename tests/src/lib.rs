@@ -9,3 +9,4 @@ pub mod faults;
 pub mod fuzzed;
 pub mod harness;
 pub mod memory;
+pub mod simulation;

@@ -1,7 +1,7 @@
 //! Notes which runs of ingest took the events of a batch, so that the archive knows when somebody was there to take them.
 //! See `shared::rules::gap::run`.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use shared::archive::{self, Archive, ArchiveError, Update};
@@ -25,11 +25,11 @@ const LOAD_PACE_MICROS: i64 = 100_000;
 
 /// What a process knows to be written.
 #[derive(Default)]
-pub(crate) struct Runs(Mutex<HashMap<Key, Seen>>);
+pub(crate) struct Runs(Mutex<BTreeMap<Key, Seen>>);
 
 /// What the events of one batch say.
 #[derive(Default)]
-pub(crate) struct Sightings(Mutex<HashMap<Key, Seen>>);
+pub(crate) struct Sightings(Mutex<BTreeMap<Key, Seen>>);
 
 impl Sightings {
     /// An event that a run took; `None` where Slack delivered it again.

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use shared::telemetry::{alerts, dashboard};
 
-/// The files, and what is in them.
-const FILES: [(&str, fn() -> String); 2] =
+/// A file's name, and what makes its content.
+type Generated = (&'static str, fn() -> String);
+
+/// The files.
+const FILES: [Generated; 2] =
     [("grafana-dashboard.json", dashboard::grafana), ("prometheus-alerts.yaml", alerts::prometheus)];
 
 /// `annalist dashboards`.

@@ -2,9 +2,9 @@
 //! <https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/>
 
 use super::metrics::{
-    DIRECTORY_SYNCS, FILES, INGEST_REFUSED, INGEST_REQUESTS, INGEST_RETRIES, INGEST_SECONDS, QUEUE_DEAD,
-    QUEUE_OLDEST_AGE, QUEUE_WAITING, WEB_API_CALLS, WORKER_BLOCKED_GROUPS, WORKER_HEARTBEAT_FAILURES,
-    WORKER_JOBS,
+    CLAIM_FALLBACK, DIRECTORY_SYNCS, EXISTENCE_BREAKERS, FILES, INGEST_REFUSED, INGEST_REQUESTS,
+    INGEST_RETRIES, INGEST_SECONDS, QUEUE_DEAD, QUEUE_OLDEST_AGE, QUEUE_WAITING, WEB_API_CALLS,
+    WORKER_BLOCKED_GROUPS, WORKER_HEARTBEAT_FAILURES, WORKER_JOBS,
 };
 
 /// How soon somebody should look.
@@ -203,6 +203,22 @@ const ALERTS: &[Alert] = &[
         severity: Severity::Warning,
         summary: "Slack's {{ $labels.method }} fails ({{ $labels.outcome }})",
         next: "annalist doctor asks Slack what is wrong with the token.",
+    },
+    Alert {
+        name: "AnnalistExistenceCheckWaits",
+        condition: Condition::Above { metric: EXISTENCE_BREAKERS, selector: "", by: "instance", bound: 0 },
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Slack does not say whether what events claim exists: they wait",
+        next: "annalist status says why. Nothing is lost meanwhile.",
+    },
+    Alert {
+        name: "AnnalistClaimsInMemory",
+        condition: Condition::Above { metric: CLAIM_FALLBACK, selector: "", by: "instance", bound: 0 },
+        lasts: "15m",
+        severity: Severity::Warning,
+        summary: "The table of claims is out of reach",
+        next: "Files are fetched all the same, some of them twice. The log of the file-downloader says what fails.",
     },
     Alert {
         name: "AnnalistDirectoryNotSynced",

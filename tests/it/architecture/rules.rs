@@ -179,6 +179,32 @@ pub(super) const RULES: &[Rule] = &[
         example: "let client = reqwest::Client::new();",
     },
     Rule {
+        rooms: &["cli/", "ingest/", "workers/"],
+        except: &[],
+        forbidden: &["Transport", "carried_by"],
+        tests_too: true,
+        why: "what carries a token to Slack is chosen beside it: only a test on virtual time puts something in its place",
+        example: "let api = WebApi::carried_by(transport, url, tokens);",
+    },
+    Rule {
+        rooms: &["tests/src/simulation/"],
+        except: &[],
+        forbidden: &[
+            "std::time::Instant",
+            "std::thread",
+            "tokio::net",
+            "spawn_blocking",
+            "HashMap",
+            "HashSet",
+            "fastrand::u64",
+            "fastrand::Rng::new",
+        ],
+        tests_too: true,
+        why: "a seed does the same thing whenever it runs: real time, threads, sockets and maps in random order would \
+              each make another run of it",
+        example: "let leases: HashMap<u64, u64> = HashMap::new();",
+    },
+    Rule {
         rooms: &["shared/src/probe.rs"],
         except: &[],
         forbidden: &["Token", "Tokens", "TokenKind", "WebApi", "bearer_auth", "basic_auth", "AUTHORIZATION"],

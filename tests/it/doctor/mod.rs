@@ -176,9 +176,9 @@ async fn each_fault_in_what_is_kept_is_one_finding() {
     mode(0o700);
 
     // In a channel from which nothing came since: a message would show that the app is there again.
-    let left = json!({ "type": "channel_left", "channel": "C0LEFT", "event_ts": "1700000000.000000" });
+    let left = json!({ "type": "channel_left", "channel": "C00002", "event_ts": "1700000000.000000" });
     installation.deliver("EvLeft", &left).await;
-    let says = ["1 time", "from 2023-11-14 22:13 UTC in C0LEFT", "/invite @annalist"];
+    let says = ["1 time", "from 2023-11-14 22:13 UTC in C00002", "/invite @annalist"];
     installation.finds(as_it_is(), "gaps", &says).await;
 
     // An id that is none: kept aside, since no version could store it.

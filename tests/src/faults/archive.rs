@@ -5,25 +5,25 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
-use super::plan::{Fault, Method, Plan, Progress, REASON};
+use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
 
 /// An archive some of whose calls go wrong.
 pub struct FaultyArchive {
     inner: Arc<dyn Archive>,
-    progress: Progress,
+    course: Arc<dyn Course>,
 }
 
 impl FaultyArchive {
     /// `inner`, but for what the plan says.
     #[must_use]
     pub fn new(inner: Arc<dyn Archive>, plan: Plan) -> Self {
-        Self { inner, progress: Progress::new(plan) }
+        Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
-    /// How many calls were made, failed ones included.
+    /// `inner`, but for what is decided call by call.
     #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.progress.calls()
+    pub fn on(inner: Arc<dyn Archive>, course: Arc<dyn Course>) -> Self {
+        Self { inner, course }
     }
 
     async fn call<T>(
@@ -32,7 +32,7 @@ impl FaultyArchive {
         done: impl Future<Output = Result<T, ArchiveError>>,
     ) -> Result<T, ArchiveError> {
         let failed = || Err(ArchiveError::Unavailable(REASON.into()));
-        match self.progress.next(method) {
+        let result = match self.course.before(method, 1).await {
             None => done.await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -43,7 +43,9 @@ impl FaultyArchive {
                 drop(done.await);
                 failed()
             }
-        }
+        };
+        self.course.after(method).await;
+        result
     }
 }
 

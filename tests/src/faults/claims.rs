@@ -1,22 +1,24 @@
 //! A table of claims that follows a plan, and one that dies.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use shared::claims::{Answer, Claim, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
-use super::plan::{Fault, Method, Plan, Progress, REASON};
+use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
 
 /// What happens at each call.
 enum Steps {
-    Planned(Progress),
+    Decided(Arc<dyn Course>),
     Until(Arc<CrashPoint>),
 }
 
 /// A table some of whose calls go wrong.
 pub struct FaultyClaims {
     inner: Arc<dyn Claims>,
+    calls: AtomicU64,
     steps: Steps,
 }
 
@@ -24,22 +26,25 @@ impl FaultyClaims {
     /// `inner`, but for what the plan says.
     #[must_use]
     pub fn new(inner: Arc<dyn Claims>, plan: Plan) -> Self {
-        Self { inner, steps: Steps::Planned(Progress::new(plan)) }
+        Self::on(inner, Arc::new(Progress::new(plan)))
+    }
+
+    /// `inner`, but for what is decided call by call.
+    #[must_use]
+    pub fn on(inner: Arc<dyn Claims>, course: Arc<dyn Course>) -> Self {
+        Self { inner, calls: AtomicU64::new(0), steps: Steps::Decided(course) }
     }
 
     /// `inner`, until the crash.
     #[must_use]
     pub fn until(inner: Arc<dyn Claims>, point: Arc<CrashPoint>) -> Self {
-        Self { inner, steps: Steps::Until(point) }
+        Self { inner, calls: AtomicU64::new(0), steps: Steps::Until(point) }
     }
 
     /// How many calls were made, failed ones included.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        match &self.steps {
-            Steps::Planned(progress) => progress.calls(),
-            Steps::Until(point) => point.steps(),
-        }
+        self.calls.load(Ordering::SeqCst)
     }
 
     async fn call<T>(
@@ -47,15 +52,16 @@ impl FaultyClaims {
         method: Method,
         done: impl Future<Output = Result<T, ClaimsError>>,
     ) -> Result<T, ClaimsError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
         let fault = match &self.steps {
-            Steps::Planned(progress) => progress.next(method),
+            Steps::Decided(course) => course.before(method, 1).await,
             Steps::Until(point) => {
                 point.step().map_err(ClaimsError::Unavailable)?;
                 None
             }
         };
         let failed = || Err(ClaimsError::Unavailable(REASON.into()));
-        match fault {
+        let result = match fault {
             None => done.await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -66,7 +72,11 @@ impl FaultyClaims {
                 drop(done.await);
                 failed()
             }
+        };
+        if let Steps::Decided(course) = &self.steps {
+            course.after(method).await;
         }
+        result
     }
 }
 

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 
 use super::crash::CrashPoint;
-use super::plan::{Fault, Method, Plan, Progress, REASON};
+use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
 
 /// What happens at each step.
 #[derive(Clone)]
 enum Steps {
-    Planned(Arc<Progress>),
+    Decided(Arc<dyn Course>),
     Until(Arc<CrashPoint>),
 }
 
@@ -23,14 +23,14 @@ impl Steps {
         done: impl Future<Output = Result<T, FilesError>>,
     ) -> Result<T, FilesError> {
         let fault = match self {
-            Self::Planned(progress) => progress.next(method),
+            Self::Decided(course) => course.before(method, 1).await,
             Self::Until(point) => {
                 point.step().map_err(FilesError::Unavailable)?;
                 None
             }
         };
         let failed = || Err(FilesError::Unavailable(REASON.into()));
-        match fault {
+        let result = match fault {
             None => done.await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -41,7 +41,11 @@ impl Steps {
                 drop(done.await);
                 failed()
             }
+        };
+        if let Self::Decided(course) = self {
+            course.after(method).await;
         }
+        result
     }
 }
 
@@ -55,7 +59,13 @@ impl FaultyFiles {
     /// `inner`, but for what the plan says.
     #[must_use]
     pub fn new(inner: Arc<dyn Files>, plan: Plan) -> Self {
-        Self { inner, steps: Steps::Planned(Arc::new(Progress::new(plan))) }
+        Self::on(inner, Arc::new(Progress::new(plan)))
+    }
+
+    /// `inner`, but for what is decided step by step.
+    #[must_use]
+    pub fn on(inner: Arc<dyn Files>, course: Arc<dyn Course>) -> Self {
+        Self { inner, steps: Steps::Decided(course) }
     }
 
     /// `inner` as a process sees it that dies at the crash point.

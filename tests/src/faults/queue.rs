@@ -8,25 +8,25 @@ use shared::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
-use super::plan::{Fault, Method, Plan, Progress, REASON};
+use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
 
 /// A queue some of whose calls go wrong.
 pub struct FaultyQueue {
     inner: Arc<dyn Queue>,
-    progress: Progress,
+    course: Arc<dyn Course>,
 }
 
 impl FaultyQueue {
     /// `inner`, but for what the plan says.
     #[must_use]
     pub fn new(inner: Arc<dyn Queue>, plan: Plan) -> Self {
-        Self { inner, progress: Progress::new(plan) }
+        Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
-    /// How many calls were made, failed ones included.
+    /// `inner`, but for what is decided call by call.
     #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.progress.calls()
+    pub fn on(inner: Arc<dyn Queue>, course: Arc<dyn Course>) -> Self {
+        Self { inner, course }
     }
 
     /// A batch call: `done` does it with the entries it is given.
@@ -40,7 +40,7 @@ impl FaultyQueue {
         F: Future<Output = BatchResult>,
     {
         let asked = entries.len();
-        match self.progress.next(method) {
+        let results = match self.course.before(method, asked).await {
             None => done(entries).await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -58,7 +58,9 @@ impl FaultyQueue {
                 results
             }
             Some(Fault::FailEntry(_)) => done(entries).await,
-        }
+        };
+        self.course.after(method).await;
+        results
     }
 
     /// A call that has one result.
@@ -67,7 +69,7 @@ impl FaultyQueue {
         method: Method,
         done: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, QueueError> {
-        match self.progress.next(method) {
+        let result = match self.course.before(method, 1).await {
             None => done.await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -78,7 +80,9 @@ impl FaultyQueue {
                 drop(done.await);
                 Err(failed())
             }
-        }
+        };
+        self.course.after(method).await;
+        result
     }
 }
 

@@ -23,7 +23,7 @@ pub fn shown_in(text: &str) -> Option<&'static str> {
         };
         text.match_indices(*prefix).any(followed)
     };
-    TOKEN_PREFIXES.iter().any(|prefix| is_token(&prefix)).then_some("a token")
+    TOKEN_PREFIXES.iter().any(is_token).then_some("a token")
 }
 
 /// Nothing secret is in what a program showed.

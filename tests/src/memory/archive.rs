@@ -33,6 +33,12 @@ impl MemoryArchive {
             .collect()
     }
 
+    /// One item as it stands now.
+    #[must_use]
+    pub fn item(&self, key: &ItemKey) -> Option<Item> {
+        self.lock().get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() })
+    }
+
     fn partition(&self, partition: &Partition) -> Vec<Item> {
         let items = self.lock();
         let item = |(key, attributes): (&ItemKey, &Attributes)| Item {

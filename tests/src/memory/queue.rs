@@ -18,12 +18,24 @@ use tokio::time::{Instant, timeout_at};
 /// How soon a waiting receive notices that the clock has moved: a clock that is moved by hand tells nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// How a waiting receive notices that something has become visible.
+#[derive(Debug, Clone, Copy)]
+enum Waking {
+    /// It looks every so often.
+    LookingAgain,
+    /// It knows when: the clock runs with tokio's, and a jump of it is told.
+    WhenDue,
+}
+
 /// No receive waits longer, whatever it asked for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// A queue that lives as long as the process.
 pub struct MemoryQueue {
     clock: SharedClock,
+    waking: Waking,
+    /// Instead of the topology's.
+    max_receives: Option<u32>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -56,8 +68,9 @@ impl Message {
     }
 
     /// Dead letters have nowhere further to go.
-    fn is_exhausted(&self) -> bool {
-        !self.queue.dead_letters && self.receive_count >= self.queue.name.spec().max_receive_count
+    fn is_exhausted(&self, max_receives: Option<u32>) -> bool {
+        let max_receives = max_receives.unwrap_or_else(|| self.queue.name.spec().max_receive_count);
+        !self.queue.dead_letters && self.receive_count >= max_receives
     }
 
     fn deliver(&mut self, now: TimestampMs, visibility_timeout: Duration) -> Delivery {
@@ -115,7 +128,12 @@ impl State {
     }
 
     /// Messages in the order in which they were sent, each group up to its first invisible message.
-    fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
+    fn receive(
+        &mut self,
+        request: &ReceiveRequest,
+        now: TimestampMs,
+        max_receives: Option<u32>,
+    ) -> Vec<Delivery> {
         let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
         let mut index = 0;
@@ -125,7 +143,7 @@ impl State {
                 index += 1;
             } else if !message.is_visible(now) {
                 stopped.push(message.group.clone());
-            } else if message.is_exhausted() {
+            } else if message.is_exhausted(max_receives) {
                 let dead = self.messages.remove(index);
                 self.append(QueueRef::dead_letters(dead.queue.name), dead.group, dead.body, now, now);
             } else {
@@ -148,6 +166,12 @@ impl State {
             .ok_or(QueueError::LeaseLost)
     }
 
+    /// How long until something on this queue that is invisible now is so no more.
+    fn next_due(&self, queue: QueueRef, now: TimestampMs) -> Duration {
+        let due = self.messages.iter().filter(|message| message.queue == queue && !message.is_visible(now));
+        due.map(|message| message.visible_at.since(now)).min().unwrap_or(LONGEST_WAIT)
+    }
+
     fn depth(&self, queue: QueueRef, now: TimestampMs) -> Depth {
         let mut depth = Depth { oldest_age_s: Some(0), ..Depth::default() };
         for message in self.messages.iter().filter(|message| message.queue == queue) {
@@ -166,7 +190,55 @@ impl MemoryQueue {
     /// All queues of the topology, empty.
     #[must_use]
     pub fn new(clock: SharedClock) -> Self {
-        Self { clock, state: Mutex::new(State::default()), changed: Notify::new() }
+        Self {
+            clock,
+            waking: Waking::LookingAgain,
+            max_receives: None,
+            state: Mutex::new(State::default()),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The same for a clock that runs with tokio's, so that waiting costs nothing on virtual time. Where the clock jumps
+    /// beside that, [`MemoryQueue::clock_jumped`] has to be called.
+    #[must_use]
+    pub fn on_virtual_time(clock: SharedClock) -> Self {
+        Self { waking: Waking::WhenDue, ..Self::new(clock) }
+    }
+
+    /// With dead letters after so many receives, instead of the topology's far backstop.
+    #[must_use]
+    pub fn with_max_receives(self, max_receives: u32) -> Self {
+        Self { max_receives: Some(max_receives), ..self }
+    }
+
+    /// Lets whoever waits look at the clock again.
+    pub fn clock_jumped(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// The messages before this one in its group, oldest first, that are not acked.
+    #[must_use]
+    pub fn ahead_of(&self, queue: QueueRef, id: &MessageId) -> Vec<MessageId> {
+        let state = self.lock();
+        let Some(place) = state.messages.iter().position(|message| message.id == *id) else {
+            return Vec::new();
+        };
+        let group = &state.messages[place].group;
+        let ahead = state.messages[..place].iter();
+        let ahead = ahead.filter(|message| message.queue == queue && message.group == *group);
+        ahead.map(|message| message.id.clone()).collect()
+    }
+
+    /// Ends the lease of a message that is leased, as if its time were over; says whose it was.
+    pub fn end_a_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
+        self.change(|state, now| {
+            let is_leased = |message: &&mut Message| message.receipt.is_some() && !message.is_visible(now);
+            let leased = state.messages.iter().filter(|m| m.receipt.is_some() && !m.is_visible(now)).count();
+            let message = state.messages.iter_mut().filter(is_leased).nth(pick(leased))?;
+            message.visible_at = now;
+            Some(message.id.clone())
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -195,7 +267,8 @@ impl Queue for MemoryQueue {
             let (deliveries, dead_letters) = {
                 let mut state = self.lock();
                 let ids_given = state.ids_given;
-                (state.receive(&request, self.clock.now()), state.ids_given > ids_given)
+                let deliveries = state.receive(&request, self.clock.now(), self.max_receives);
+                (deliveries, state.ids_given > ids_given)
             };
             if dead_letters {
                 self.changed.notify_waiters();
@@ -204,8 +277,12 @@ impl Queue for MemoryQueue {
             if !deliveries.is_empty() || looked_at >= deadline {
                 return Ok(deliveries);
             }
+            let look_again = match self.waking {
+                Waking::LookingAgain => LOOK_AGAIN,
+                Waking::WhenDue => self.lock().next_due(request.queue, self.clock.now()),
+            };
             // Either way the next thing to do is to look.
-            drop(timeout_at(deadline.min(looked_at + LOOK_AGAIN), changed).await);
+            drop(timeout_at(deadline.min(looked_at + look_again), changed).await);
         }
     }
 

@@ -94,6 +94,10 @@ impl ChannelIndexer {
             return Ok(Brought::passed_over(PassedOver::Unknown));
         }
         let event = Event::read(&envelope)?;
+        // Of what is passed over, a check does not ask whether its workspace exists.
+        if !self.is_checked() {
+            sightings.note(run.clone(), &event);
+        }
         let mut brought = Brought { team: Some(event.team.clone()), ..Brought::default() };
         let told = ChannelEvent::read(&event)?;
         let told_of_gap = match gap::joined(&event)?.filter(|_| self_joined(&event, &envelope)) {
@@ -111,7 +115,6 @@ impl ChannelIndexer {
             brought.event = Some(told);
         }
         brought.gap = told_of_gap;
-        // Of what is passed over nobody asked whether its workspace exists.
         sightings.note(run, &event);
         Ok(brought)
     }
@@ -270,6 +273,11 @@ impl ChannelIndexer {
             cleared.fill(Ok(()));
         }
         cleared
+    }
+
+    /// Whether anything is kept from being written.
+    fn is_checked(&self) -> bool {
+        self.check.as_ref().is_some_and(|check| check.mode() == ExistenceMode::Enforce)
     }
 
     /// Rows that no channel is folded from.

@@ -4,7 +4,7 @@
 //! a shard has folded from rows at least as new as everything the shard was made from. So two writers, or a crash
 //! between any two steps, leave nothing that the next one does not set right.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use shared::archive::{Archive, ArchiveError, Query, Update, WriteOutcome, key, query_all, settle};
@@ -41,7 +41,7 @@ pub async fn store(
             results[*place] = Err(error);
         }
     }
-    let mut by_team: HashMap<&TeamId, Vec<usize>> = HashMap::new();
+    let mut by_team: BTreeMap<&TeamId, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate().filter(|(place, _)| results[*place].is_ok()) {
         by_team.entry(event.team()).or_default().push(place);
     }

@@ -3,7 +3,7 @@
 //! They hold within one process and no further, and are gone with it. That is right only where doing a thing twice costs
 //! something and harms nothing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Memory {
 struct State {
     /// When the table was found to be unavailable.
     since: Option<TimestampMs>,
-    claims: HashMap<EventKey, Standing>,
+    claims: BTreeMap<EventKey, Standing>,
 }
 
 impl Memory {

@@ -79,6 +79,8 @@ pub async fn run(
             joining.extend(lane.start(api, team));
         }
         tokio::select! {
+            // What is asked for is only put in line, so it starves nobody.
+            biased;
             Some((team, channel)) = asked.recv() => lanes.entry(team).or_default().ask(channel),
             Some((team, channels)) = found.recv() => {
                 lanes.entry(team).or_default().found = channels.into_iter().collect();

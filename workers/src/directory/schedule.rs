@@ -58,6 +58,7 @@ impl DirectorySync {
         };
         // Dropped between any two steps, a sync leaves what the next one completes.
         tokio::select! {
+            biased;
             _ = shutdown.wait_for(|shutdown| *shutdown) => {}
             () = working => {}
         }

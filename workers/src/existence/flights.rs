@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// One question on its way.
 #[derive(Clone)]
 pub(super) struct Flight<A> {
     began: Instant,
-    answer: watch::Receiver<Option<A>>,
+    /// Wakes those who wait in the order in which they came.
+    answer: Shared<BoxFuture<'static, Option<A>>>,
 }
 
 impl<A: Clone> Flight<A> {
@@ -21,9 +24,8 @@ impl<A: Clone> Flight<A> {
     }
 
     /// Its answer; `None` where whoever asked has crashed.
-    pub(super) async fn landed(mut self) -> Option<A> {
-        let answer = self.answer.wait_for(Option::is_some).await.ok()?;
-        answer.clone()
+    pub(super) async fn landed(self) -> Option<A> {
+        self.answer.await
     }
 }
 
@@ -53,7 +55,8 @@ where
         if let Some(flight) = flights.get(&key) {
             return flight.clone();
         }
-        let (landed, answer) = watch::channel(None);
+        let (landed, answer) = oneshot::channel();
+        let answer = answer.map(Result::ok).boxed().shared();
         let flight = Flight { began: Instant::now(), answer };
         flights.insert(key.clone(), flight.clone());
         let asking = ask();
@@ -62,7 +65,8 @@ where
         tokio::spawn(async move {
             let answer = asking.await;
             drop(takeoff);
-            landed.send_replace(Some(answer));
+            // Nobody may be waiting any more.
+            drop(landed.send(answer));
         });
         flight
     }

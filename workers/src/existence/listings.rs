@@ -22,7 +22,7 @@ pub(super) const LIST_FROM: usize = 20;
 const MAX_PAGES: usize = 10;
 
 /// A list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum List {
     People,
     Channels,

@@ -299,7 +299,7 @@ impl Check {
 
     /// Reads the lists of workspaces of which many are unknown.
     fn read_lists(&self, unknown: &BTreeSet<Entity>) -> HashMap<(TeamId, List), Flight<()>> {
-        let mut counts: HashMap<(&TeamId, List), usize> = HashMap::new();
+        let mut counts: BTreeMap<(&TeamId, List), usize> = BTreeMap::new();
         for (entity, list) in unknown.iter().filter_map(|entity| Some((entity, of_list(entity)?))) {
             *counts.entry((entity.team(), list)).or_default() += 1;
         }

@@ -10,7 +10,7 @@ mod clearance;
 mod content;
 mod follow_up;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -247,7 +247,7 @@ impl Worker for MessageWriter {
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
         let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
         let cleared = clear(self.check.as_ref(), &*self.archive, &self.audiences, jobs, &told).await;
-        let mut groups: HashMap<&GroupId, Vec<Candidate<'_>>> = HashMap::new();
+        let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
         for (place, ((job, told), cleared)) in jobs.iter().zip(told).zip(cleared).enumerate() {
             groups.entry(&job.group).or_default().push((place, told, cleared));
         }

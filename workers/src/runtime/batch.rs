@@ -1,6 +1,6 @@
 //! One received batch, from its first job to the last word to the queue.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
 use shared::telemetry::metrics::{WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::attempts::{self, Mark, Marked};
@@ -27,8 +27,9 @@ pub(super) struct Context {
     pub(super) settings: Settings,
     pub(super) backoff: Backoff,
     pub(super) blocked: Mutex<HashSet<GroupId>>,
-    /// Turns when there is no more time: what is not done by then is given back.
-    pub(super) cut: watch::Receiver<bool>,
+    /// Has no permits, and is closed when there is no more time: what is not done by then is given back. It wakes those
+    /// who wait in their order, where a `watch` would pick at random.
+    pub(super) cut: Arc<Semaphore>,
 }
 
 impl Context {
@@ -45,7 +46,7 @@ impl Context {
 }
 
 /// The marks of jobs that are running alone.
-type Running = Mutex<HashMap<MessageId, Mark>>;
+type Running = Mutex<BTreeMap<MessageId, Mark>>;
 
 /// Runs a batch to its end.
 pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
@@ -63,11 +64,10 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
     );
     let running = Running::default();
     let outcomes = Mutex::new(vec![Outcome::retry("there was no time left"); batch.len()]);
-    let mut cut = context.cut.clone();
     let in_time = tokio::select! {
         // Cut before it began, a batch does not begin.
         biased;
-        Ok(_) = cut.wait_for(|cut| *cut) => true,
+        Err(_) = context.cut.acquire() => true,
         // Dropping the handler is what keeps it from writing for a lease that somebody else may have by now.
         () = lease.ended() => false,
         () = handle(context, &batch, &running, &outcomes) => true,
@@ -104,7 +104,8 @@ fn note(outcomes: &Outcomes, settled: impl IntoIterator<Item = (usize, Outcome)>
 /// Does all jobs. Those that were never received before run together; from the first repeated one on, a group's jobs run
 /// one by one.
 async fn handle(context: &Context, batch: &[Delivery], running: &Running, outcomes: &Outcomes) {
-    let mut suspects: HashMap<&GroupId, Vec<usize>> = HashMap::new();
+    // In the order of their names: a batch does the same things in the same order whenever it is repeated.
+    let mut suspects: BTreeMap<&GroupId, Vec<usize>> = BTreeMap::new();
     let mut fresh: Vec<usize> = Vec::new();
     for (place, delivery) in batch.iter().enumerate() {
         if delivery.receive_count > 1 || suspects.contains_key(&delivery.group) {

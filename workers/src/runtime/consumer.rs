@@ -32,7 +32,8 @@ pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shut
     );
 }
 
-/// Works until `shutdown` becomes true. Every batch has ended when this returns: in time, or given back.
+/// Works until `shutdown` becomes true. The order of the branches is fixed wherever it waits for several things, so that
+/// what happens in one instant happens in the same way whenever a simulation repeats it. Every batch has ended when this returns: in time, or given back.
 pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
@@ -47,11 +48,11 @@ pub(crate) async fn consume(
     };
     let is_messages = worker.queue() == QueueName::Events;
     let slots = Arc::new(Semaphore::new(settings.slots));
-    let (no_more_time, cut) = watch::channel(false);
+    let cut = Arc::new(Semaphore::new(0));
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
         blocked: Mutex::new(HashSet::new()),
-        cut,
+        cut: Arc::clone(&cut),
         worker,
         ports,
         settings,
@@ -62,17 +63,22 @@ pub(crate) async fn consume(
     loop {
         // A message received before there is a hand for it would only age its lease.
         let slot = tokio::select! {
-            slot = Arc::clone(&slots).acquire_owned() => slot,
+            biased;
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+            slot = Arc::clone(&slots).acquire_owned() => slot,
         };
         let Ok(slot) = slot else { break };
         if !permitted {
             tokio::select! {
-                () = context.worker.permit() => permitted = true,
+                biased;
                 _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+                () = context.worker.permit() => permitted = true,
             }
         }
         let received = tokio::select! {
+            // What has been received is worked on, also where the shutdown came in the same instant: dropped, it would
+            // stay invisible to everybody until its lease ends.
+            biased;
             received = context.ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
         };
@@ -103,8 +109,9 @@ pub(crate) async fn consume(
                 tracing::warn!(worker = context.worker.name(), %error, "cannot receive");
                 let wait = context.backoff.wait(failed_receives, None);
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
+                    biased;
                     _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+                    () = tokio::time::sleep(wait) => {}
                 }
             }
         }
@@ -114,7 +121,7 @@ pub(crate) async fn consume(
     let mut finish = pin!(async { while batches.join_next().await.is_some() {} });
     if timeout(context.settings.drain_deadline, &mut finish).await.is_err() {
         tracing::warn!(worker, "batches did not finish in time; their jobs are given back");
-        no_more_time.send_replace(true);
+        cut.close();
         if timeout(GIVE_BACK, finish).await.is_err() {
             tracing::warn!(
                 worker,

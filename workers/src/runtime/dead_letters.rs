@@ -24,8 +24,10 @@ pub(super) async fn drain(
         visibility_timeout: settings.visibility_timeout,
         wait: settings.wait,
     };
-    loop {
+    while !*shutdown.borrow() {
         let received = tokio::select! {
+            // As in the consumer: what has been received is not dropped.
+            biased;
             received = ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => return,
         };
@@ -33,11 +35,24 @@ pub(super) async fn drain(
             Ok(deliveries) => deliveries,
             Err(error) => {
                 tracing::warn!(%queue, %error, "dead letters cannot be received");
-                tokio::time::sleep(settings.backoff_cap.min(settings.wait)).await;
-                continue;
+                // A shutdown is not kept waiting by a queue that is out of reach.
+                tokio::select! {
+                    biased;
+                    _ = shutdown.wait_for(|shutdown| *shutdown) => return,
+                    () = tokio::time::sleep(settings.backoff_cap.min(settings.wait)) => continue,
+                }
             }
         };
-        put_aside(ports, queue, deliveries).await;
+        let no_more_time = async {
+            drop(shutdown.wait_for(|shutdown| *shutdown).await);
+            tokio::time::sleep(settings.drain_deadline).await;
+        };
+        // Cut off between any two steps, it leaves dead letters that come again and find their rows.
+        tokio::select! {
+            biased;
+            () = put_aside(ports, queue, deliveries) => {}
+            () = no_more_time => return,
+        }
     }
 }
 

@@ -7,14 +7,22 @@ use tokio::sync::watch;
 
 use super::{Ports, Settings};
 
-/// Runs until shutdown.
-#[expect(clippy::cast_precision_loss, reason = "gauges")]
+/// Runs until shutdown. A queue that takes long to say how full it is keeps nobody from ending.
 pub(super) async fn report(
     ports: &Ports,
     queue: QueueName,
     settings: &Settings,
     mut shutdown: watch::Receiver<bool>,
 ) {
+    tokio::select! {
+        biased;
+        _ = shutdown.wait_for(|shutdown| *shutdown) => {}
+        () = report_forever(ports, queue, settings) => {}
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "gauges")]
+async fn report_forever(ports: &Ports, queue: QueueName, settings: &Settings) {
     let label = queue.spec().label;
     loop {
         let depths =
@@ -25,9 +33,6 @@ pub(super) async fn report(
             gauge!(QUEUE_OLDEST_AGE, "queue" => label).set(depth.oldest_age_s.unwrap_or(0) as f64);
             gauge!(QUEUE_DEAD, "queue" => label).set((dead.waiting + dead.in_flight) as f64);
         }
-        tokio::select! {
-            () = tokio::time::sleep(settings.gauge_interval) => {}
-            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
-        }
+        tokio::time::sleep(settings.gauge_interval).await;
     }
 }

@@ -40,6 +40,7 @@ impl Lease {
             let expiry = *expires.borrow_and_update();
             let Some(expiry) = expiry else { return };
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(expiry) => {
                     // A renewal may have come in the same instant.
                     if *expires.borrow() == Some(expiry) {
@@ -87,6 +88,8 @@ impl Heartbeat {
         let mut wait = interval;
         loop {
             tokio::select! {
+                // Stopped in the instant of a renewal, it renews no more.
+                biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = tokio::time::sleep(wait) => {}
             }

@@ -134,8 +134,8 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<Reply, ApiError> {
-        let response = self.send(Some(&checked.token), method, parameters, PATIENCE).await?;
-        Reply::receive(method, response).await
+        let answered = self.send(Some(&checked.token), method, parameters, PATIENCE).await?;
+        Reply::receive(method, answered).await
     }
 
     async fn look(&self, token: Option<&Token>, clock: &dyn Clock) -> Look {
@@ -143,11 +143,11 @@ impl WebApi {
         let before = clock.now();
         match self.send(token, method, &[], PATIENCE).await {
             Err(error) => Look { answer: Err(error), scopes: None, times: None },
-            Ok(response) => {
+            Ok(answered) => {
                 let after = clock.now();
-                let times = date_s(response.headers()).map(|slack_s| Times { slack_s, before, after });
-                let scopes = scopes(response.headers());
-                let answer = Reply::receive(method, response).await.and_then(|reply| bot(&reply));
+                let times = date_s(&answered.headers).map(|slack_s| Times { slack_s, before, after });
+                let scopes = scopes(&answered.headers);
+                let answer = Reply::receive(method, answered).await.and_then(|reply| bot(&reply));
                 Look { answer, scopes, times }
             }
         }

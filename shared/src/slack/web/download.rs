@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{StatusCode, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::ApiError;
 use super::hosts::{may_carry_token, may_fetch_image};
 use super::reply::retry_after;
 use super::tokens::Token;
-use super::{ApiUrl, WebApi, http};
+use super::transport::{Answer, Body, Question};
+use super::{ApiUrl, WebApi};
 use crate::slack::ids::TeamId;
 
 /// Slack redirects once, on Enterprise Grid; some of its pictures twice.
@@ -106,7 +107,7 @@ pub struct Download {
     pub content_type: Option<String>,
     /// The length it claims to have.
     pub size_bytes: Option<u64>,
-    response: Response,
+    body: Box<dyn Body>,
     stall: Duration,
     whole: Duration,
     deadline: Instant,
@@ -119,10 +120,10 @@ impl Download {
     /// [`DownloadError::BrokeOff`], [`DownloadError::Stalled`] or [`DownloadError::TooSlow`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DownloadError> {
         let until = self.deadline.min(Instant::now() + self.stall);
-        match timeout_at(until, self.response.chunk()).await {
+        match timeout_at(until, self.body.chunk()).await {
             // A body that is always ready never lets a timeout be seen.
             Ok(Ok(Some(_))) if Instant::now() >= self.deadline => Err(DownloadError::TooSlow(self.whole)),
-            Ok(chunk) => chunk.map_err(|error| DownloadError::BrokeOff(http::describe(error))),
+            Ok(chunk) => chunk.map_err(DownloadError::BrokeOff),
             Err(_) if until == self.deadline => Err(DownloadError::TooSlow(self.whole)),
             Err(_) => Err(DownloadError::Stalled(self.stall)),
         }
@@ -136,6 +137,14 @@ enum Rule<'a> {
 }
 
 impl Rule<'_> {
+    /// Whose token goes along, where one does.
+    fn token(&self) -> Option<&Token> {
+        match self {
+            Self::File(token) => Some(token),
+            Self::Image => None,
+        }
+    }
+
     fn allows(&self, url: &Url, api: &ApiUrl) -> bool {
         match self {
             Self::File(_) => may_carry_token(url, api),
@@ -169,25 +178,21 @@ impl WebApi {
 
     async fn get(&self, rule: &Rule<'_>, url: &str, patience: Patience) -> Result<Download, DownloadError> {
         let deadline = Instant::now() + patience.whole;
-        let client = self.http.client().map_err(DownloadError::Unreachable)?;
         let mut url = Url::parse(url).map_err(|_| DownloadError::NotAUrl)?;
         if !rule.allows(&url, &self.url) {
             return Err(DownloadError::NotAllowed(place(&url)));
         }
         for _ in 0..=MAX_REDIRECTS {
-            let request = match rule {
-                Rule::File(token) => client.get(url.clone()).bearer_auth(token.expose()),
-                Rule::Image => client.get(url.clone()),
-            };
+            let question = Question { url: url.clone(), token: rule.token(), form: None, patience: None };
             let until = deadline.min(Instant::now() + patience.answer);
-            let response = match timeout_at(until, request.send()).await {
-                Ok(answer) => answer.map_err(|error| DownloadError::Unreachable(http::describe(error)))?,
+            let answer = match timeout_at(until, self.transport.carry(question)).await {
+                Ok(answer) => answer.map_err(DownloadError::Unreachable)?,
                 Err(_) => return Err(DownloadError::Unreachable("no answer in time".into())),
             };
-            if !response.status().is_redirection() {
-                return Ok(begin(response, patience, deadline));
+            if !answer.status.is_redirection() {
+                return Ok(begin(answer, patience, deadline));
             }
-            url = next(&url, response.headers()).ok_or(DownloadError::RedirectsInVain)?;
+            url = next(&url, &answer.headers).ok_or(DownloadError::RedirectsInVain)?;
             if !rule.allows(&url, &self.url) {
                 return Err(DownloadError::RedirectedAway(place(&url)));
             }
@@ -196,9 +201,9 @@ impl WebApi {
     }
 }
 
-fn begin(response: Response, patience: Patience, deadline: Instant) -> Download {
-    let headers = response.headers();
-    let status = match response.status() {
+fn begin(answer: Answer, patience: Patience, deadline: Instant) -> Download {
+    let headers = &answer.headers;
+    let status = match answer.status {
         StatusCode::OK => DownloadStatus::Found,
         StatusCode::UNAUTHORIZED => DownloadStatus::Unauthorized,
         StatusCode::FORBIDDEN => DownloadStatus::Forbidden,
@@ -210,8 +215,8 @@ fn begin(response: Response, patience: Patience, deadline: Instant) -> Download 
     Download {
         status,
         content_type: content_type(headers),
-        size_bytes: response.content_length(),
-        response,
+        size_bytes: answer.size_bytes,
+        body: answer.body,
         stall: patience.stall,
         whole: patience.whole,
         deadline,

@@ -5,7 +5,11 @@ use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use reqwest::redirect::Policy;
+
+use super::transport::{Answer, Body, Question, Transport};
 
 /// Slack answers within a fraction of a second; a host that does not take a connection in this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,6 +34,37 @@ impl Http {
     pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
         let build = || build(self.direct).map_err(describe);
         self.client.get_or_init(build).as_ref().map_err(Clone::clone)
+    }
+}
+
+#[async_trait]
+impl Transport for Http {
+    async fn carry(&self, question: Question<'_>) -> Result<Answer, String> {
+        let client = self.client()?;
+        let mut request = match question.form {
+            Some(form) => client.post(question.url).form(form),
+            None => client.get(question.url),
+        };
+        if let Some(patience) = question.patience {
+            request = request.timeout(patience);
+        }
+        if let Some(token) = question.token {
+            request = request.bearer_auth(token.expose());
+        }
+        let response = request.send().await.map_err(describe)?;
+        Ok(Answer {
+            status: response.status(),
+            headers: response.headers().clone(),
+            size_bytes: response.content_length(),
+            body: Box::new(response),
+        })
+    }
+}
+
+#[async_trait]
+impl Body for reqwest::Response {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
+        reqwest::Response::chunk(self).await.map_err(describe)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing else talks HTTP to Slack. A token leaves only through [`http`], and only to hosts that [`hosts`] allows.
 //! * [`method`] and [`limits`]: what is called, and how often; [`reply`] and [`error`]: what comes of it.
-//! * [`download`]: bytes, with redirects followed by hand.
+//! * [`download`]: bytes, with redirects followed by hand. [`transport`] is what carries both.
 //! * [`tokens`]: one per workspace, and never used for another; [`check`] asks Slack what it thinks of each.
 
 pub mod check;
@@ -14,8 +14,10 @@ pub mod limits;
 pub mod method;
 pub mod reply;
 pub mod tokens;
+pub mod transport;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::counter;
@@ -30,6 +32,7 @@ pub use tokens::{Token, TokenKind, Tokens};
 use self::http::Http;
 use self::limits::Limits;
 use self::tokens::Source;
+use self::transport::{Answer, Question, Transport};
 use super::envelope::text_or_none;
 use super::ids::TeamId;
 use crate::telemetry::metrics::WEB_API_CALLS;
@@ -51,7 +54,7 @@ const PAUSES: u32 = 3;
 pub struct WebApi {
     url: ApiUrl,
     tokens: Tokens,
-    http: Http,
+    transport: Arc<dyn Transport>,
     limits: Limits,
 }
 
@@ -59,7 +62,14 @@ impl WebApi {
     /// A client. Nothing is asked before it is needed.
     #[must_use]
     pub fn new(url: ApiUrl, tokens: Tokens) -> Self {
-        Self { http: Http::new(url.is_loopback()), limits: Limits::new(), url, tokens }
+        let http = Arc::new(Http::new(url.is_loopback()));
+        Self::carried_by(http, url, tokens)
+    }
+
+    /// A client whose requests something else carries: a test's Slack on virtual time.
+    #[must_use]
+    pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
+        Self { transport, limits: Limits::new(), url, tokens }
     }
 
     /// Where the API is.
@@ -224,14 +234,14 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
         patience: Duration,
-    ) -> Result<reqwest::Response, ApiError> {
-        let unreachable = |why| ApiError::Unreachable { method, why };
-        let client = self.http.client().map_err(unreachable)?;
-        let mut request = client.post(self.url.method(method.name())).timeout(patience).form(parameters);
-        if let Some(token) = token {
-            request = request.bearer_auth(token.expose());
-        }
-        request.send().await.map_err(|error| unreachable(http::describe(error)))
+    ) -> Result<Answer, ApiError> {
+        let question = Question {
+            url: self.url.method(method.name()),
+            token,
+            form: Some(parameters),
+            patience: Some(patience),
+        };
+        self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
     }
 }
 

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::fmt::rfc2822;
+use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 
 use super::error::{ApiError, code};
-use super::http;
 use super::method::Method;
+use super::transport::Answer;
 use crate::slack::envelope::text_or_none;
 use crate::slack::ids::Ts;
 
@@ -46,19 +46,18 @@ impl Reply {
     }
 
     /// Takes what came back.
-    pub(super) async fn receive(method: Method, response: Response) -> Result<Self, ApiError> {
+    pub(super) async fn receive(method: Method, answer: Answer) -> Result<Self, ApiError> {
         let garbled = |why| ApiError::Garbled { method, why };
-        let status = response.status();
-        let pause = retry_after(response.headers());
+        let status = answer.status;
+        let pause = retry_after(&answer.headers);
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Err(ApiError::RateLimited { method, retry_after: pause });
         }
         if status.is_server_error() || status.is_redirection() {
             return Err(ApiError::Unreachable { method, why: format!("HTTP {}", status.as_u16()) });
         }
-        let date = date(response.headers());
-        let body =
-            String::from_utf8(body(method, response).await?).map_err(|_| garbled("it is not UTF-8"))?;
+        let date = date(&answer.headers);
+        let body = String::from_utf8(body(method, answer).await?).map_err(|_| garbled("it is not UTF-8"))?;
         if !body.trim_ascii_start().starts_with('{') {
             return Err(garbled("it is not a JSON object"));
         }
@@ -94,13 +93,10 @@ struct Head<'a> {
     needed: Option<Cow<'a, str>>,
 }
 
-async fn body(method: Method, mut response: Response) -> Result<Vec<u8>, ApiError> {
+async fn body(method: Method, mut answer: Answer) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
     loop {
-        let chunk = response
-            .chunk()
-            .await
-            .map_err(|error| ApiError::Unreachable { method, why: http::describe(error) })?;
+        let chunk = answer.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;
         let Some(chunk) = chunk else { return Ok(body) };
         if body.len() + chunk.len() > MAX_BODY_BYTES {
             return Err(ApiError::Garbled { method, why: "it is longer than 16 MiB" });

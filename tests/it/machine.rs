@@ -1,0 +1,97 @@
+//! Trouble that the machine makes: a disk that takes no more, a database that another process holds.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde_json::Value;
+use tests::corpus::{TEAM, channel_id, event, ts};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{json_lines, status, wait_until_idle};
+use tests::harness::process;
+use tests::harness::verify::assert_nothing_put_aside;
+use tokio::process::Command;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+/// No file may grow beyond so many blocks of 512 bytes: a fresh database fits, and some hundred messages.
+const BLOCKS: &str = "1200";
+/// Long enough that the limit is met soon.
+const TEXT_BYTES: usize = 20_000;
+
+fn said(number: usize) -> String {
+    let ts = ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    let message = event::message(&ts, "U01", &"x".repeat(TEXT_BYTES));
+    event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel_id(1), &message))
+}
+
+async fn archived(data: &Path) -> Vec<String> {
+    let rows = json_lines(data, &["messages", &channel_id(1)]).await;
+    rows.iter().map(|row| row["ts"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sent(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+    let ts_of = |number| ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    numbers.map(ts_of).collect()
+}
+
+/// Lets files of a running process grow again.
+async fn lift_limit(pid: u32) {
+    let lifted =
+        Command::new("prlimit").args(["--pid", &pid.to_string(), "--fsize=unlimited"]).status().await;
+    assert!(lifted.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_takes_no_more_is_answered_503_and_nothing_acked_is_lost() {
+    let data = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    // Where the signal is ignored, a write beyond the limit fails as on a full disk.
+    command.args(["-c", r#"trap '' XFSZ; ulimit -S -f "$1"; shift; exec "$@""#, "sh", BLOCKS]);
+    command.arg(&binaries().annalist).args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    let server = process::serve(&mut command).await;
+    let mut slack = Slack::to(server.address, RetryDelays::none());
+    let mut acked = 0;
+    let refused = loop {
+        let answer = slack.post(&said(acked), &[]).await.unwrap();
+        if answer.status != StatusCode::OK {
+            break answer;
+        }
+        acked += 1;
+        assert!(acked < 10_000, "the limit is never met");
+    };
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!refused.headers.contains_key("x-slack-no-retry"), "Slack is to try again");
+    assert!(acked > 0, "nothing was ever acked");
+
+    lift_limit(server.process.pid()).await;
+    let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
+    slack.deliver(&said(acked)).await.unwrap();
+    assert_nothing_put_aside(&wait_until_idle(data.path(), DEADLINE).await);
+    assert_eq!(archived(data.path()).await, sent(0..=acked));
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_another_process_holds_is_waited_for_and_nothing_acked_is_lost() {
+    let data = tempfile::tempdir().unwrap();
+    let server = process::up(data.path()).await;
+    let mut slack = Slack::to(server.address, RetryDelays::none());
+    assert_eq!(slack.post(&said(0), &[]).await.unwrap().status, StatusCode::OK);
+
+    let other = rusqlite::Connection::open(data.path().join("annalist.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = slack.post(&said(1), &[]).await.unwrap();
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!refused.headers.contains_key("x-slack-no-retry"), "Slack is to try again");
+    // Whoever only reads is not kept waiting.
+    assert!(status(data.path()).await["queues"].is_array());
+    other.execute_batch("ROLLBACK").unwrap();
+
+    let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
+    slack.deliver(&said(1)).await.unwrap();
+    assert_nothing_put_aside(&wait_until_idle(data.path(), DEADLINE).await);
+    assert_eq!(archived(data.path()).await, sent(0..2));
+    let quarantined: Vec<Value> = json_lines(data.path(), &["quarantine", "list"]).await;
+    assert_eq!(quarantined, [] as [Value; 0]);
+}

@@ -1,0 +1,37 @@
+//! The whole fleet on virtual time, with everything that happens decided by one number.
+//!
+//! Several processes of the fleet (ingest's router, every worker with its runtime, the directory sync) share ports in
+//! memory, and a Slack that is played beside them sends events, answers calls and hands out files. The runtime is
+//! tokio's on one thread with paused time; every random choice is drawn from one generator, whose seed is the number:
+//! what Slack sends, how calls overlap, what fails, when a process dies. So a seed that finds a bug finds it again.
+//!
+//! * [`world`] holds the generator, the clock, the trace and what was violated; [`weather`] is what goes wrong by itself.
+//! * [`workload`] is what Slack sends, [`sender`] sends it as Slack does, [`api`] answers.
+//! * [`course`] holds up and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
+//!   and restarts it.
+//! * [`ledger`], [`vault`] and [`watched`] look at each step at the queue, at the archive and at the workers, and hold it
+//!   against the invariants.
+//! * [`verdict`] is the end: nothing waits, and the archive is what [`model`] and a fleet without faults make of the same
+//!   events.
+//! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
+
+mod api;
+mod course;
+mod fleet;
+mod ledger;
+mod model;
+pub mod mutation;
+mod operator;
+mod run;
+mod sender;
+mod supervisor;
+mod vault;
+mod verdict;
+mod watched;
+mod weather;
+mod workload;
+mod world;
+
+pub use mutation::Mutation;
+pub use run::{Finding, Outcome, run};
+pub use world::{Invariant, Kind, Tally};

@@ -1,0 +1,183 @@
+//! Bugs on purpose: what a fleet with one of them does must not pass.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::queue::{
+    BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
+    ReceiveRequest,
+};
+use workers::runtime::{Outcome, Worker};
+
+use super::world::lock;
+
+/// A bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// A message is acked as soon as it is received, before anything of it is written.
+    AckBeforeWrite,
+    /// An event is marked as done before it is: what fails in between is never tried again.
+    MarkBeforeDo,
+    /// What lies behind a failure is acked instead of given back.
+    AckPastFailure,
+    /// A batch that could not be kept to its end is acked.
+    AckOnLeaseLoss,
+    /// A send that failed is taken for durable.
+    AnswerBeforeDurable,
+    /// What follows from an event is not sent.
+    ForgetFollowUps,
+    /// What is handed over together is done in the wrong order.
+    Backwards,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AckBeforeWrite,
+        Self::MarkBeforeDo,
+        Self::AckPastFailure,
+        Self::AckOnLeaseLoss,
+        Self::AnswerBeforeDurable,
+        Self::ForgetFollowUps,
+        Self::Backwards,
+    ];
+}
+
+/// The bug a simulated fleet has, if any.
+#[derive(Clone, Default)]
+pub(super) struct Mutants {
+    pub(super) mutation: Option<Mutation>,
+    /// What [`Mutation::MarkBeforeDo`] takes for done; it outlives every process.
+    marked: Arc<Mutex<BTreeSet<MessageId>>>,
+}
+
+impl Mutants {
+    pub(super) fn with(mutation: Option<Mutation>) -> Self {
+        Self { mutation, marked: Arc::default() }
+    }
+
+    /// The queue as a fleet with the bug uses it.
+    pub(super) fn queue(&self, inner: Arc<dyn Queue>) -> Arc<dyn Queue> {
+        match self.mutation {
+            Some(
+                mutation @ (Mutation::AckBeforeWrite
+                | Mutation::AckPastFailure
+                | Mutation::AckOnLeaseLoss
+                | Mutation::AnswerBeforeDurable
+                | Mutation::ForgetFollowUps
+                | Mutation::Backwards),
+            ) => Arc::new(MutatedQueue { inner, mutation }),
+            Some(Mutation::MarkBeforeDo) | None => inner,
+        }
+    }
+
+    /// A worker of a fleet with the bug.
+    pub(super) fn worker(&self, inner: Arc<dyn Worker>) -> Arc<dyn Worker> {
+        match self.mutation {
+            Some(Mutation::MarkBeforeDo) => Arc::new(MarksBefore { inner, marked: Arc::clone(&self.marked) }),
+            Some(
+                Mutation::AckBeforeWrite
+                | Mutation::AckPastFailure
+                | Mutation::AckOnLeaseLoss
+                | Mutation::AnswerBeforeDurable
+                | Mutation::ForgetFollowUps
+                | Mutation::Backwards,
+            )
+            | None => inner,
+        }
+    }
+}
+
+struct MutatedQueue {
+    inner: Arc<dyn Queue>,
+    mutation: Mutation,
+}
+
+#[async_trait]
+impl Queue for MutatedQueue {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        let sent = messages.len();
+        let follows = messages.iter().all(|message| message.queue == QueueName::Files);
+        if self.mutation == Mutation::ForgetFollowUps && follows {
+            return vec![Ok(()); sent];
+        }
+        let results = self.inner.send(messages).await;
+        if self.mutation == Mutation::AnswerBeforeDurable { vec![Ok(()); sent] } else { results }
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        let mut deliveries = self.inner.receive(request).await?;
+        if self.mutation == Mutation::AckBeforeWrite {
+            let receipts: Vec<Receipt> = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
+            drop(self.inner.ack(request.queue, &receipts).await);
+        }
+        if self.mutation == Mutation::Backwards {
+            deliveries.reverse();
+        }
+        Ok(deliveries)
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        if self.mutation == Mutation::AckPastFailure {
+            let tail = entries.iter().filter(|(_, timeout)| timeout.is_zero());
+            let tail: Vec<Receipt> = tail.map(|(receipt, _)| receipt.clone()).collect();
+            drop(self.inner.ack(queue, &tail).await);
+        }
+        let results = self.inner.change_visibility(queue, entries).await;
+        if self.mutation == Mutation::AckOnLeaseLoss && results.iter().any(Result::is_err) {
+            let rest: Vec<Receipt> = entries.iter().map(|(receipt, _)| receipt.clone()).collect();
+            drop(self.inner.ack(queue, &rest).await);
+        }
+        results
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        self.inner.ack(queue, receipts).await
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        self.inner.depth(queue).await
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.inner.ready().await
+    }
+}
+
+struct MarksBefore {
+    inner: Arc<dyn Worker>,
+    marked: Arc<Mutex<BTreeSet<MessageId>>>,
+}
+
+#[async_trait]
+impl Worker for MarksBefore {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn queue(&self) -> QueueName {
+        self.inner.queue()
+    }
+
+    fn max_batch(&self) -> usize {
+        self.inner.max_batch()
+    }
+
+    async fn permit(&self) {
+        self.inner.permit().await;
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            if lock(&self.marked).insert(job.message_id.clone()) {
+                outcomes.extend(self.inner.handle(std::slice::from_ref(job)).await);
+            } else {
+                outcomes.push(Outcome::Done);
+            }
+        }
+        outcomes
+    }
+}

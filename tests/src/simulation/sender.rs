@@ -1,0 +1,186 @@
+//! Slack sends events as it does: signed, within 3 s, and three times more where that was not answered 200.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::service::Service;
+use hyper::{HeaderMap, Request};
+use hyper_util::service::TowerToHyperService;
+use secrecy::SecretString;
+use shared::slack::EVENTS_PATH;
+use shared::slack::signature::{SigningSecrets, WINDOW_S};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::course::Life;
+use super::ledger::{Ledger, name_of};
+use super::vault::SIGNING_SECRET;
+use super::workload::{Fate, Planned};
+use super::world::{Invariant, Kind, World, lock};
+
+/// Slack counts a delivery as failed after this. <https://docs.slack.dev/apis/events-api/#responding>
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// At once, after a minute, after five. <https://docs.slack.dev/apis/events-api/#retries>
+const RETRIES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(60), Duration::from_secs(300)];
+
+/// A process and its router.
+type Door = (Arc<Life>, Router);
+
+/// Who takes requests now.
+#[derive(Default)]
+pub(super) struct Doors(Mutex<Vec<Option<Door>>>);
+
+impl Doors {
+    pub(super) fn of(processes: usize) -> Self {
+        Self(Mutex::new((0..processes).map(|_| None).collect()))
+    }
+
+    pub(super) fn open(&self, place: usize, life: &Arc<Life>, router: Router) {
+        lock(&self.0)[place] = Some((Arc::clone(life), router));
+    }
+
+    pub(super) fn close(&self, place: usize) {
+        lock(&self.0)[place] = None;
+    }
+
+    fn any(&self, world: &World) -> Option<Door> {
+        let doors = lock(&self.0);
+        let open: Vec<_> = doors.iter().flatten().collect();
+        let pick = usize::try_from(world.below(open.len() as u64)).unwrap_or_default();
+        open.get(pick).map(|(life, router)| (Arc::clone(life), router.clone()))
+    }
+}
+
+/// What Slack sends with.
+pub(super) struct Sender {
+    world: Arc<World>,
+    ledger: Arc<Ledger>,
+    doors: Arc<Doors>,
+    secrets: SigningSecrets,
+    forger: SigningSecrets,
+}
+
+enum Answered {
+    Ok,
+    NoRetry,
+    Retry(&'static str),
+}
+
+impl Sender {
+    /// # Panics
+    /// Never: the secrets are good ones.
+    pub(super) fn new(world: &Arc<World>, ledger: &Arc<Ledger>, doors: &Arc<Doors>) -> Arc<Self> {
+        let secrets = |text: &str| SigningSecrets::parse(&SecretString::from(text)).expect("one secret");
+        Arc::new(Self {
+            world: Arc::clone(world),
+            ledger: Arc::clone(ledger),
+            doors: Arc::clone(doors),
+            secrets: secrets(SIGNING_SECRET),
+            forger: secrets("fedcba9876543210fedcba9876543210"),
+        })
+    }
+
+    /// Sends everything at its time, until the last retry.
+    pub(super) async fn play(self: &Arc<Self>, planned: Vec<Planned>) {
+        let began = Instant::now();
+        let mut sending = JoinSet::new();
+        for planned in planned {
+            sleep_until(began + Duration::from_millis(planned.at_ms)).await;
+            let sender = Arc::clone(self);
+            sending.spawn(async move { sender.deliver(&planned).await });
+        }
+        while sending.join_next().await.is_some() {}
+    }
+
+    /// Sends one event until it is answered 200, however often that takes.
+    pub(super) async fn insist(&self, body: &str) {
+        let planned = Planned { at_ms: 0, body: body.to_owned(), fate: Fate::Accepted };
+        while !self.deliver(&planned).await {
+            sleep(Duration::from_secs(10)).await;
+        }
+    }
+
+    /// Whether it was answered 200 in the end.
+    async fn deliver(&self, planned: &Planned) -> bool {
+        self.world.count(|tally| tally.events += 1);
+        let mut answered = self.attempt(planned, None).await;
+        for (number, delay) in (1..).zip(RETRIES) {
+            match answered {
+                Answered::Ok => return true,
+                Answered::NoRetry => return false,
+                Answered::Retry(reason) => {
+                    sleep(delay).await;
+                    answered = self.attempt(planned, Some((number, reason))).await;
+                }
+            }
+        }
+        matches!(answered, Answered::Ok)
+    }
+
+    async fn attempt(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> Answered {
+        let world = &self.world;
+        let name = name_of(&planned.body);
+        let Some((life, router)) = self.doors.any(world) else {
+            world.note("slack", || format!("{name}: nobody listens"));
+            return Answered::Retry("connection_failed");
+        };
+        let cut = world.strikes(Kind::Cut);
+        if cut {
+            world.fault(Kind::Cut, "slack", || name.clone());
+            if world.percent(50) {
+                return Answered::Retry("connection_failed");
+            }
+        }
+        let request = self.request(planned, retry);
+        let call = timeout(PATIENCE, TowerToHyperService::new(router).call(request));
+        let answer = tokio::select! {
+            biased;
+            () = life.died() => return Answered::Retry("connection_failed"),
+            answer = call => answer,
+        };
+        let (Ok(Ok(response)), false) = (answer, cut) else { return Answered::Retry("http_timeout") };
+        let status = response.status().as_u16();
+        world.note("slack", || format!("{name}: {} answers {status}", life.name));
+        self.judge(planned, status, response.headers())
+    }
+
+    fn request(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> Request<Body> {
+        let now_s = self.world.true_now().seconds();
+        let secrets = if planned.fate == Fate::Forged { &self.forger } else { &self.secrets };
+        let signature = secrets.sign(now_s, planned.body.as_bytes());
+        let mut request = Request::post(EVENTS_PATH)
+            .header("x-slack-request-timestamp", now_s.to_string())
+            .header("x-slack-signature", signature);
+        if let Some((number, reason)) = retry {
+            request = request.header("x-slack-retry-num", number).header("x-slack-retry-reason", reason);
+        }
+        request.body(Body::from(planned.body.clone())).expect("its headers are text")
+    }
+
+    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap) -> Answered {
+        let expected = match planned.fate {
+            Fate::Accepted | Fate::Hostile => 200,
+            Fate::Forged => 401,
+            Fate::Malformed => 400,
+        };
+        let skewed = self.world.offset().as_secs() >= WINDOW_S - 5;
+        // A clock that is wrong takes what is genuine for a replay.
+        let stale = status == 401 && skewed;
+        if status != expected && status < 500 && !stale {
+            let what = format!("{} was answered {status} instead of {expected}", name_of(&planned.body));
+            self.world.broke(Invariant::Genuine, what);
+        }
+        match status {
+            200 => {
+                self.world.count(|tally| tally.acked += 1);
+                self.ledger.check_acked(&planned.body);
+                Answered::Ok
+            }
+            _ if headers.contains_key("x-slack-no-retry") => Answered::NoRetry,
+            _ => Answered::Retry("http_error"),
+        }
+    }
+}

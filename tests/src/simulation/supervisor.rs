@@ -1,0 +1,99 @@
+//! Starts processes, kills them, drains them, and starts them again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::course::Life;
+use super::fleet::{Running, Surroundings};
+use super::sender::Doors;
+use super::world::{Invariant, Kind};
+
+/// A process that was asked to end has ended by then, or Docker kills it.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a life comes to.
+enum End {
+    Killed,
+    Drained,
+    /// The simulation is over.
+    Over,
+}
+
+/// Keeps one process of the fleet going until `over` is closed.
+pub(super) async fn supervise(all: Arc<Surroundings>, doors: Arc<Doors>, place: usize, over: Arc<Semaphore>) {
+    let world = &all.world;
+    for life in 1.. {
+        let last_step = if world.has(Kind::Killed) { 1 + world.below(600) } else { 0 };
+        let life = Life::new(format!("up{place}.{life}"), last_step);
+        world.note(&life.name, || "starts".into());
+        let mut running = all.start(&life);
+        doors.open(place, &life, running.router.clone());
+        let lifetime = world.millis(1_000..240_000);
+        let end = tokio::select! {
+            biased;
+            () = life.died() => End::Killed,
+            _ = over.acquire() => End::Over,
+            () = end_of(&all, &life, lifetime) => if life_ends_well(&all) { End::Drained } else { End::Killed },
+        };
+        doors.close(place);
+        match end {
+            End::Over => return drain(&all, &life, &mut running).await,
+            End::Drained => {
+                world.fault(Kind::Drained, &life.name, || "asked to end".into());
+                tokio::select! {
+                    biased;
+                    () = life.died() => {}
+                    () = drain(&all, &life, &mut running) => {}
+                }
+            }
+            End::Killed => {}
+        }
+        // From here on nothing that is left of it does anything.
+        life.die();
+        running.tasks.abort_all();
+        sleep(world.millis(50..20_000)).await;
+    }
+}
+
+/// Resolves when this life's time has come.
+async fn end_of(all: &Surroundings, life: &Life, lifetime: Duration) {
+    let world = &all.world;
+    sleep(lifetime).await;
+    if !world.has(Kind::Killed) && !world.has(Kind::Drained) {
+        std::future::pending::<()>().await;
+    }
+    world.note(&life.name, || "its time has come".into());
+}
+
+fn life_ends_well(all: &Surroundings) -> bool {
+    let world = &all.world;
+    let drained = world.has(Kind::Drained) && (!world.has(Kind::Killed) || world.percent(50));
+    if !drained {
+        world.fault(Kind::Killed, "world", || "between two calls".into());
+    }
+    drained
+}
+
+async fn drain(all: &Surroundings, life: &Life, running: &mut Running) {
+    for (_, stop) in &running.parts {
+        stop.send_replace(true);
+    }
+    let mut left: BTreeSet<&str> = running.parts.iter().map(|(part, _)| *part).collect();
+    let ended = timeout(DRAIN_DEADLINE, async {
+        while let Some(ended) = running.tasks.join_next().await {
+            match ended {
+                Ok(part) => left.retain(|other| *other != part),
+                Err(_) => all.world.broke(Invariant::Bounded, format!("a part of {} panicked", life.name)),
+            }
+        }
+    });
+    if ended.await.is_err() {
+        let (name, deadline_s) = (&life.name, DRAIN_DEADLINE.as_secs());
+        let what = format!("{left:?} of {name} had not ended {deadline_s} s after it was asked to");
+        all.world.broke(Invariant::Bounded, what);
+    }
+}

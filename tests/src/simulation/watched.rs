@@ -1,0 +1,79 @@
+//! A worker that is looked at: what it begins with, what it says, and that it panics where the seed says so.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use shared::queue::{Delivery, QueueName};
+use workers::runtime::{Outcome, Worker};
+
+use super::ledger::Ledger;
+use super::world::{Invariant, Kind, World};
+
+/// A job with this in it makes its handler panic for as long as the faults last.
+pub(super) const POISON: &str = "a bug is asleep in this text";
+
+/// A worker of the fleet.
+pub(super) struct Watched {
+    pub(super) inner: Arc<dyn Worker>,
+    pub(super) world: Arc<World>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) process: String,
+}
+
+impl Watched {
+    /// Silently: nobody wants to read ten thousand panics that were meant.
+    fn panic_if_poisoned(&self, jobs: &[Delivery]) {
+        let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
+        if let Some(job) = poisoned.filter(|_| self.world.has(Kind::Panicked)) {
+            self.world.fault(Kind::Panicked, &self.process, || job.message_id.to_string());
+            resume_unwind(Box::new("a panic of the simulation"));
+        }
+    }
+}
+
+#[async_trait]
+impl Worker for Watched {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn queue(&self) -> QueueName {
+        self.inner.queue()
+    }
+
+    fn max_batch(&self) -> usize {
+        self.inner.max_batch()
+    }
+
+    async fn permit(&self) {
+        self.inner.permit().await;
+    }
+
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        self.world.note(&self.process, || {
+            let ids: Vec<&str> = jobs.iter().map(|job| job.message_id.0.as_str()).collect();
+            format!("{} begins {}", self.name(), ids.join(" "))
+        });
+        if jobs.len() > self.max_batch() {
+            self.world.broke(Invariant::Bounded, format!("{} jobs at once", jobs.len()));
+        }
+        self.ledger.check_order(self.queue(), jobs);
+        self.panic_if_poisoned(jobs);
+        let outcomes = self.inner.handle(jobs).await;
+        for (job, outcome) in jobs.iter().zip(&outcomes) {
+            let word = match outcome {
+                Outcome::Done => "done",
+                Outcome::Quarantine(_) => "quarantine",
+                Outcome::Retry(_) => "retry",
+            };
+            self.world.note(&self.process, || format!("{} {}: {word}", self.name(), job.message_id));
+            match outcome {
+                Outcome::Done => self.ledger.decided(job, true),
+                Outcome::Quarantine(_) => self.ledger.decided(job, false),
+                Outcome::Retry(_) => {}
+            }
+        }
+        outcomes
+    }
+}

@@ -1,0 +1,43 @@
+//! What goes wrong by itself: clocks jump, leases end early.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::ledger::Ledger;
+use super::world::{Kind, World};
+
+/// Runs until the faults are over.
+pub(super) async fn blow(world: Arc<World>, ledger: Arc<Ledger>) {
+    tokio::select! {
+        biased;
+        () = world.calm() => {}
+        () = clocks_jump(&world, &ledger) => {}
+        () = leases_end(&world, &ledger) => {}
+    }
+    ledger.clock_jumped();
+}
+
+async fn clocks_jump(world: &World, ledger: &Ledger) {
+    loop {
+        sleep(world.millis(5_000..300_000)).await;
+        if world.has(Kind::ClockJump) {
+            // Seconds mostly; sometimes far beyond what a signature may be old.
+            let span_ms = if world.percent(70) { 60_000 } else { 900_000 };
+            let offset_ms =
+                i64::try_from(world.below(2 * span_ms)).unwrap_or(0) - i64::try_from(span_ms).unwrap_or(0);
+            world.fault(Kind::ClockJump, "world", || format!("{offset_ms} ms from the truth"));
+            world.set_offset_ms(offset_ms);
+            ledger.clock_jumped();
+        }
+    }
+}
+
+async fn leases_end(world: &World, ledger: &Ledger) {
+    loop {
+        sleep(world.millis(1_000..30_000)).await;
+        if world.has(Kind::Redelivered) {
+            ledger.end_a_lease();
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What the simulated Slack sends: everything that happens in a small workspace, and what should never get in.
+
+use serde_json::{Value, json};
+use shared::slack::ids::FileId;
+
+use super::watched::POISON;
+use super::world::{Kind, World};
+use crate::corpus::{TEAM, channel_id, event, ts, user_id};
+
+/// The first event's clock.
+const START_MICROS: i64 = 1_700_000_000_000_000;
+
+/// Every file has so many bytes: [`event::file`] says so.
+const FILE_BYTES: usize = 12;
+
+/// A private channel that was never public.
+pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
+
+/// What should become of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// 200, and then whatever the rules say.
+    Accepted,
+    /// 200, and then quarantine.
+    Hostile,
+    /// 401: nobody who knows the secret signed it.
+    Forged,
+    /// 400: signed, and no event.
+    Malformed,
+}
+
+/// A request that Slack, or somebody else, makes.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    /// So long after the beginning.
+    pub(super) at_ms: u64,
+    pub(super) body: String,
+    pub(super) fate: Fate,
+}
+
+/// A message as it stands while the workload is made.
+#[derive(Clone)]
+struct Standing {
+    channel: usize,
+    message: Value,
+}
+
+struct Maker<'a> {
+    world: &'a World,
+    channels: usize,
+    micros: i64,
+    made: u64,
+    messages: Vec<Standing>,
+    converted: Vec<bool>,
+    files: u64,
+}
+
+/// How many public channels a run has.
+pub(super) fn channels(world: &World) -> usize {
+    usize::try_from(world.random().u64(2..5)).unwrap_or(2)
+}
+
+/// The first message of each channel: once it is stored, the channel is known to be public.
+pub(super) fn openers(channels: usize) -> Vec<String> {
+    let opener = |n: usize| {
+        let message = event::message(&ts(START_MICROS + i64::try_from(n).unwrap_or(0)), &user_id(0), "first");
+        event::envelope(TEAM, &format!("EvOpener{n}"), &event::posted(&channel_id(n), &message))
+    };
+    (0..channels).map(opener).collect()
+}
+
+/// Everything after that, in the order of its time.
+pub(super) fn plan(world: &World, channels: usize) -> Vec<Planned> {
+    let mut maker = Maker {
+        world,
+        channels,
+        micros: START_MICROS + 1_000_000,
+        made: 0,
+        messages: Vec::new(),
+        converted: vec![false; channels],
+        files: 0,
+    };
+    let events = 25 + world.below(60);
+    // Spread over minutes, or all at once: then batches are large.
+    let span_ms = if world.percent(50) { 5_000 + world.below(115_000) } else { 50 + world.below(3_000) };
+    let mut planned = Vec::new();
+    for number in 0..events {
+        let at_ms = number * span_ms / events;
+        let (event, fate) = maker.next();
+        maker.made += 1;
+        let id =
+            if fate == Fate::Hostile { format!("EvHostile{number:04}") } else { format!("Ev{number:04}") };
+        let body = match fate {
+            Fate::Malformed => format!("{{\"type\":\"event_callback\",\"event_id\":\"{id}\",\"event\":"),
+            Fate::Forged => event::envelope(TEAM, &format!("EvForged{number:04}"), &event),
+            Fate::Accepted | Fate::Hostile if event["type"] == "app_rate_limited" => event.to_string(),
+            Fate::Accepted | Fate::Hostile => event::envelope(TEAM, &id, &event),
+        };
+        // Slack delivers some events more than once, and some under two ids.
+        if fate == Fate::Accepted && world.percent(12) {
+            let again_ms = at_ms + 1 + world.below(400_000);
+            planned.push(Planned { at_ms: again_ms, body: body.clone(), fate });
+        }
+        if fate == Fate::Accepted && world.percent(8) && event["type"] != "app_rate_limited" {
+            let other = event::envelope(TEAM, &format!("{id}B"), &event);
+            planned.push(Planned { at_ms: at_ms + world.below(200_000), body: other, fate });
+        }
+        planned.push(Planned { at_ms, body, fate });
+    }
+    planned.sort_by_key(|planned| planned.at_ms);
+    planned
+}
+
+impl Maker<'_> {
+    fn clock(&mut self) -> String {
+        self.micros += 1 + i64::try_from(self.world.below(2_000_000)).unwrap_or(0);
+        ts(self.micros)
+    }
+
+    fn below(&self, end: usize) -> usize {
+        usize::try_from(self.world.below(end as u64)).unwrap_or_default()
+    }
+
+    fn next(&mut self) -> (Value, Fate) {
+        let clock = self.clock();
+        let n = self.below(self.channels);
+        let channel = channel_id(n);
+        let user = user_id(self.below(3));
+        let text = format!("text {} of {user}", self.made);
+        let any = (!self.messages.is_empty()).then(|| self.below(self.messages.len()));
+        let accepted = |event| (event, Fate::Accepted);
+        let dice = self.world.below(100);
+        match (dice, any) {
+            (0..14, Some(at)) => accepted(self.edit(at, &clock, &text)),
+            (14..18, Some(at)) => accepted(self.unfurl(at, &clock)),
+            (18..23, Some(at)) => accepted(self.delete(at, &clock)),
+            (23..25, Some(at)) => accepted(self.bury(at, &clock)),
+            (25..37, Some(at)) => accepted(self.react(at, &user, &clock)),
+            (37..45, Some(at)) => {
+                let Standing { channel, message } = self.messages[at].clone();
+                let root =
+                    message["thread_ts"].as_str().or(message["ts"].as_str()).unwrap_or_default().to_owned();
+                accepted(self.post(channel, event::reply(&clock, &root, &user, &text)))
+            }
+            (45..52, _) => accepted(self.share(n, &clock, &user)),
+            (52..56, _) => accepted(event::user_change(&user_id(self.below(3)), &text, &clock)),
+            (56..57, _) => {
+                accepted(event::emoji_added("party", "https://emoji.slack-edge.com/party.png", &clock))
+            }
+            (57..65, _) => accepted(self.happen_to_a_channel(n, &clock)),
+            (65..67, _) => accepted(json!({
+                "type": "app_rate_limited", "team_id": TEAM, "api_app_id": "A0ANNALIST", "token": "not-checked-any-more",
+                "minute_rate_limited": 1_700_000_000 + 60 * self.made,
+            })),
+            (67..71, _) => {
+                let private = event::posted(PRIVATE_CHANNEL, &event::message(&clock, &user, &text));
+                accepted(event::with(private, [("channel_type", "group".into())]))
+            }
+            (71..73, _) => accepted(event::reaction_added(PRIVATE_CHANNEL, &clock, &user, "eyes", &clock)),
+            (73..76, _) => {
+                let direct = event::posted("D0DIRECT", &event::message(&clock, &user, &text));
+                accepted(event::with(direct, [("channel_type", "im".into())]))
+            }
+            (76..79, _) => (self.hostile(&channel, &clock, &text), Fate::Hostile),
+            (79..81, _) => (event::posted(&channel, &event::message(&clock, &user, &text)), Fate::Malformed),
+            (81..83, _) => (event::posted(&channel, &event::message(&clock, &user, "forged")), Fate::Forged),
+            (83..84, _) => accepted(
+                json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0BOT"] }, "event_ts": clock }),
+            ),
+            (84..85, _) => accepted(json!({ "type": "something_new", "event_ts": clock, "novelty": false })),
+            (85..88, _) if self.world.has(Kind::Panicked) => {
+                accepted(self.post(n, event::message(&clock, &user, &format!("{text}: {POISON}"))))
+            }
+            _ => accepted(self.post(n, event::message(&clock, &user, &text))),
+        }
+    }
+
+    fn post(&mut self, channel: usize, message: Value) -> Value {
+        let posted = event::posted(&channel_id(channel), &message);
+        self.messages.push(Standing { channel, message });
+        self.audience(channel, posted)
+    }
+
+    /// A channel that was converted says so.
+    fn audience(&self, channel: usize, event: Value) -> Value {
+        if self.converted[channel] { event::with(event, [("channel_type", "group".into())]) } else { event }
+    }
+
+    fn change(&mut self, at: usize, clock: &str, after: Value) -> Value {
+        let Standing { channel, message } = self.messages[at].clone();
+        let changed = event::changed(&channel_id(channel), &message, &after, clock);
+        self.messages[at].message = after;
+        self.audience(channel, changed)
+    }
+
+    fn edit(&mut self, at: usize, clock: &str, text: &str) -> Value {
+        let after = event::edited(&self.messages[at].message, clock, text);
+        self.change(at, clock, after)
+    }
+
+    fn unfurl(&mut self, at: usize, clock: &str) -> Value {
+        let after =
+            event::unfurled(&self.messages[at].message, &format!("https://example.com/{}", self.made));
+        self.change(at, clock, after)
+    }
+
+    fn delete(&mut self, at: usize, clock: &str) -> Value {
+        let Standing { channel, message } = self.messages.remove(at);
+        self.audience(channel, event::deleted(&channel_id(channel), &message, clock))
+    }
+
+    fn bury(&mut self, at: usize, clock: &str) -> Value {
+        let Standing { channel, message } = self.messages.remove(at);
+        let buried = event::changed(&channel_id(channel), &message, &event::tombstone(&message), clock);
+        self.audience(channel, buried)
+    }
+
+    fn react(&self, at: usize, user: &str, clock: &str) -> Value {
+        let Standing { channel, message } = &self.messages[at];
+        let of = message["ts"].as_str().unwrap_or_default();
+        let name = ["eyes", "tada"][self.below(2)];
+        let react = if self.world.percent(70) { event::reaction_added } else { event::reaction_removed };
+        react(&channel_id(*channel), of, user, name, clock)
+    }
+
+    fn share(&mut self, channel: usize, clock: &str, user: &str) -> Value {
+        // The same file is shared again now and then.
+        if self.files == 0 || self.world.percent(75) {
+            self.files += 1;
+        }
+        let kind =
+            ["GOOD", "GOOD", "GOOD", "GONE", "EVIL"][usize::try_from(self.files % 5).unwrap_or_default()];
+        let id = format!("F0{kind}{}", self.files);
+        let file = file_object(&id).unwrap_or_else(|| event::file(&id, user));
+        let message = event::with(event::message(clock, user, "see"), [("files", json!([file]))]);
+        self.post(channel, message)
+    }
+
+    fn happen_to_a_channel(&mut self, n: usize, clock: &str) -> Value {
+        let id = channel_id(n);
+        let name = format!("name-{}", self.made);
+        let simple = |kind: &str| json!({ "type": kind, "channel": id, "event_ts": clock });
+        let told = |subtype: &str| {
+            json!({
+                "type": "message", "subtype": subtype, "channel": id, "channel_type": "channel", "user": "U0",
+                "text": name, "topic": name, "purpose": name, "ts": clock, "event_ts": clock,
+            })
+        };
+        let object = json!({ "id": id, "name": name });
+        match self.world.below(9) {
+            0 => json!({ "type": "channel_created", "channel": object, "event_ts": clock }),
+            1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": clock }),
+            3 => simple("channel_archive"),
+            4 => simple("channel_unarchive"),
+            5 => simple("channel_left"),
+            6 => told("channel_topic"),
+            7 => told("channel_purpose"),
+            _ => {
+                self.converted[n] = true;
+                event::with(told("channel_convert_to_private"), [("channel_type", "group".into())])
+            }
+        }
+    }
+
+    /// Signed, and not to be kept: ids that would be parts of keys and paths, and events without what they need.
+    fn hostile(&self, channel: &str, clock: &str, text: &str) -> Value {
+        let posted = |channel: &str, clock: &str| {
+            json!({ "type": "message", "channel": channel, "channel_type": "channel", "ts": clock, "event_ts": clock,
+                "user": "U0", "text": text })
+        };
+        match self.world.below(4) {
+            0 => posted("C0#../../etc", clock),
+            1 => posted(channel, "not a time"),
+            2 => json!({ "type": "user_change", "user": { "id": "u/../x" }, "event_ts": clock }),
+            _ => {
+                json!({ "type": "message", "subtype": "message_changed", "channel": channel, "channel_type": "channel",
+                "ts": clock, "event_ts": clock })
+            }
+        }
+    }
+}
+
+/// What Slack says of a file; `None` where it knows none.
+pub(super) fn file_object(id: &str) -> Option<Value> {
+    FileId::parse(id).ok()?;
+    let file = event::file(id, "U0");
+    if id.starts_with("F0EVIL") {
+        let url = json!(format!("https://files.slack.com.evil.example/{id}"));
+        return Some(event::with(file, [("url_private", url.clone()), ("url_private_download", url)]));
+    }
+    Some(file)
+}
+
+/// What a download brings, or its status where it brings nothing.
+pub(super) fn download(host: &str, path: &str) -> Result<(&'static str, Vec<u8>), u16> {
+    if host != "files.slack.com" {
+        return Ok(("image/png", b"a picture".to_vec()));
+    }
+    let id = path.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
+    if id.starts_with("F0GONE") { Err(404) } else { Ok(("text/plain", content(id))) }
+}
+
+/// The bytes of a file.
+pub(super) fn content(id: &str) -> Vec<u8> {
+    format!("{id:_<FILE_BYTES$}").into_bytes().into_iter().take(FILE_BYTES).collect()
+}
