@@ -28,9 +28,12 @@ fn main() {
     }
 }
 
-/// The repository that this is, not one that somebody unpacked it into.
+/// The repository that this is, not one that somebody unpacked it into. Cargo says where it is each time: a checkout that
+/// was moved has a build script that was compiled elsewhere.
+#[expect(clippy::disallowed_methods, reason = "this is how Cargo tells a build script")]
 fn checkout() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.canonicalize().ok()?;
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")?;
+    let root = Path::new(&package).parent()?.canonicalize().ok()?;
     let top = git(&root, &["rev-parse", "--show-toplevel"])?;
     (Path::new(&top).canonicalize().ok()? == root).then_some(root)
 }
