@@ -28,12 +28,10 @@ fn main() {
     }
 }
 
-/// The repository that this is, not one that somebody unpacked it into. Cargo says where it is each time: a checkout that
-/// was moved has a build script that was compiled elsewhere.
-#[expect(clippy::disallowed_methods, reason = "this is how Cargo tells a build script")]
+/// The repository that this is, not one that somebody unpacked it into. A build script runs in its package's folder; the
+/// folder it was compiled in may be another by now.
 fn checkout() -> Option<PathBuf> {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR")?;
-    let root = Path::new(&package).parent()?.canonicalize().ok()?;
+    let root = Path::new("..").canonicalize().ok()?;
     let top = git(&root, &["rev-parse", "--show-toplevel"])?;
     (Path::new(&top).canonicalize().ok()? == root).then_some(root)
 }
