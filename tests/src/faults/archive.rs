@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
-use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
+use super::plan::{self, Course, Method, Plan, Progress};
 
 /// An archive some of whose calls go wrong.
 pub struct FaultyArchive {
@@ -31,19 +31,8 @@ impl FaultyArchive {
         method: Method,
         done: impl Future<Output = Result<T, ArchiveError>>,
     ) -> Result<T, ArchiveError> {
-        let failed = || Err(ArchiveError::Unavailable(REASON.into()));
-        let result = match self.course.before(method, 1).await {
-            None => done.await,
-            Some(Fault::Delay(by)) => {
-                tokio::time::sleep(by).await;
-                done.await
-            }
-            Some(Fault::FailBefore | Fault::FailEntry(_)) => failed(),
-            Some(Fault::FailAfter) => {
-                drop(done.await);
-                failed()
-            }
-        };
+        let fault = self.course.before(method, 1).await;
+        let result = plan::meet(fault, done, ArchiveError::Unavailable).await;
         self.course.after(method).await;
         result
     }
@@ -75,6 +64,7 @@ impl Archive for FaultyArchive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::Fault;
     use crate::memory::archive::MemoryArchive;
 
     /// What a plan does to one write: whether it was answered and whether it is there.

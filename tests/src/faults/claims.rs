@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use shared::claims::{Answer, Claim, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
-use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
+use super::plan::{self, Course, Method, Plan, Progress};
 
 /// What happens at each call.
 enum Steps {
@@ -60,19 +60,7 @@ impl FaultyClaims {
                 None
             }
         };
-        let failed = || Err(ClaimsError::Unavailable(REASON.into()));
-        let result = match fault {
-            None => done.await,
-            Some(Fault::Delay(by)) => {
-                tokio::time::sleep(by).await;
-                done.await
-            }
-            Some(Fault::FailBefore | Fault::FailEntry(_)) => failed(),
-            Some(Fault::FailAfter) => {
-                drop(done.await);
-                failed()
-            }
-        };
+        let result = plan::meet(fault, done, ClaimsError::Unavailable).await;
         if let Steps::Decided(course) = &self.steps {
             course.after(method).await;
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 
 use super::crash::CrashPoint;
-use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
+use super::plan::{self, Course, Method, Plan, Progress};
 
 /// What happens at each step.
 #[derive(Clone)]
@@ -29,19 +29,7 @@ impl Steps {
                 None
             }
         };
-        let failed = || Err(FilesError::Unavailable(REASON.into()));
-        let result = match fault {
-            None => done.await,
-            Some(Fault::Delay(by)) => {
-                tokio::time::sleep(by).await;
-                done.await
-            }
-            Some(Fault::FailBefore | Fault::FailEntry(_)) => failed(),
-            Some(Fault::FailAfter) => {
-                drop(done.await);
-                failed()
-            }
-        };
+        let result = plan::meet(fault, done, FilesError::Unavailable).await;
         if let Self::Decided(course) = self {
             course.after(method).await;
         }
@@ -134,6 +122,7 @@ mod tests {
     use shared::slack::ids::TeamId;
 
     use super::*;
+    use crate::faults::Fault;
     use crate::memory::files::MemoryFiles;
 
     /// What a plan does to one file: whether publishing it was answered and whether it is there.

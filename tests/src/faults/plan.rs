@@ -119,6 +119,26 @@ impl Plan {
     }
 }
 
+/// Does a call that has one result, and meets what goes wrong with it.
+pub(super) async fn meet<T, E>(
+    fault: Option<Fault>,
+    done: impl Future<Output = Result<T, E>>,
+    failed: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    match fault {
+        None => done.await,
+        Some(Fault::Delay(by)) => {
+            tokio::time::sleep(by).await;
+            done.await
+        }
+        Some(Fault::FailBefore | Fault::FailEntry(_)) => Err(failed(REASON.to_owned())),
+        Some(Fault::FailAfter) => {
+            drop(done.await);
+            Err(failed(REASON.to_owned()))
+        }
+    }
+}
+
 /// Decides call by call what goes wrong, and may hold a call up before and after it is done. A [`Plan`] is one way to
 /// decide, a seed another.
 #[async_trait]

@@ -32,6 +32,9 @@ pub fn check(event: &[u8]) {
     if let Ok(Some(gap)) = gap::opened_by(&event) {
         well_formed(&gap);
     }
+    if let Ok(Some(joined)) = gap::joined(&event) {
+        well_formed(&joined);
+    }
     if let Ok(Some(told)) = ChannelEvent::read(&event) {
         told.inserts().iter().for_each(well_formed);
     }

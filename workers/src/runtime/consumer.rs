@@ -32,8 +32,10 @@ pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shut
     );
 }
 
-/// Works until `shutdown` becomes true. The order of the branches is fixed wherever it waits for several things, so that
-/// what happens in one instant happens in the same way whenever a simulation repeats it. Every batch has ended when this returns: in time, or given back.
+/// Works until `shutdown` becomes true. Every batch has ended when this returns: in time, or given back.
+///
+/// The order of the branches is fixed wherever it waits for several things, so that what happens in one instant happens in
+/// the same way whenever a simulation repeats it.
 pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,

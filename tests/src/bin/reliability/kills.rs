@@ -1,13 +1,12 @@
 //! SIGKILL at random moments, while the played Slack repeats what was not answered 200.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::tests::harness::binaries::binaries;
 use ::tests::harness::client::RetryDelays;
 use ::tests::harness::command::{status, wait_until_idle};
-use ::tests::harness::load::Load;
-use ::tests::harness::place::Installation;
+use ::tests::harness::load::{Load, Sent};
+use ::tests::harness::place::{Installation, Place};
 use ::tests::harness::process;
 use anyhow::Context;
 use shared::clock::SystemClock;
@@ -60,16 +59,7 @@ pub(crate) async fn of_up(kills: u64, events: u64, seed: u64) -> anyhow::Result<
 /// Ingest and message-writers as processes of their own on one folder.
 pub(crate) async fn of_a_fleet(kills: u64, events: u64, seed: u64) -> anyhow::Result<Row> {
     let data = data_folder()?;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut fleet = Fleet::start(data.path(), WRITERS).await;
-    let mut load = Load::start(fleet.address(), SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
-    for done in 0..kills {
-        a_random_moment(&mut load, events / kills, &mut random).await;
-        fleet.kill_one(&mut random).await;
-        load.follow(fleet.address());
-        tell(done + 1, kills, &load);
-    }
-    let sent = top_up(load, events).await;
+    let (fleet, sent) = kill_parts(data.path(), kills, events, seed).await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     let aside = put_aside(&status(data.path()).await);
     drop(fleet);
@@ -81,8 +71,24 @@ pub(crate) async fn of_a_fleet(kills: u64, events: u64, seed: u64) -> anyhow::Re
 /// The same on SQS and DynamoDB, as an emulator plays them.
 pub(crate) async fn on_aws(kills: u64, events: u64, seed: u64) -> anyhow::Result<Row> {
     let installation = Installation::new().await;
+    let (fleet, sent) = kill_parts(&installation, kills, events, seed).await;
+    // What a killed writer held is free once its lease ends.
+    installation.drained(IDLE_DEADLINE).await;
+    let aside = put_aside(&status(&installation).await);
+    drop(fleet);
+    let row = Row::new("SIGKILL of ingest or a message-writer, on an emulator of AWS", kills, &sent);
+    ledger::compare(row, &*installation.aws.archive(), &sent.model, aside).await
+}
+
+/// Loads a fleet and kills one part of it after the other; what was acked, and the fleet that still works it off.
+async fn kill_parts<P: Place + ?Sized>(
+    place: &P,
+    kills: u64,
+    events: u64,
+    seed: u64,
+) -> (Fleet<'_, P>, Sent) {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut fleet = Fleet::start(&installation, WRITERS).await;
+    let mut fleet = Fleet::start(place, WRITERS).await;
     let mut load = Load::start(fleet.address(), SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
     for done in 0..kills {
         a_random_moment(&mut load, events / kills, &mut random).await;
@@ -91,11 +97,7 @@ pub(crate) async fn on_aws(kills: u64, events: u64, seed: u64) -> anyhow::Result
         tell(done + 1, kills, &load);
     }
     let sent = top_up(load, events).await;
-    // What a killed writer held is free once its lease ends.
-    installation.drained(IDLE_DEADLINE).await;
-    let aside = put_aside(&status(&installation).await);
-    let row = Row::new("SIGKILL of ingest or a message-writer, on an emulator of AWS", kills, &sent);
-    ledger::compare(row, &*installation.aws.archive(), &sent.model, aside).await
+    (fleet, sent)
 }
 
 /// A moment in the life of a server that has just acked something: the moment itself is what is tested.
@@ -106,7 +108,7 @@ async fn a_random_moment(load: &mut Load, events: u64, random: &mut fastrand::Rn
 }
 
 /// Goes on to the wanted number of events.
-async fn top_up(mut load: Load, events: u64) -> ::tests::harness::load::Sent {
+async fn top_up(mut load: Load, events: u64) -> Sent {
     let wanted = usize::try_from(events).unwrap_or(usize::MAX);
     load.acked(wanted.saturating_sub(load.count()).max(1)).await;
     load.stop().await
@@ -124,14 +126,9 @@ fn put_aside(status: &serde_json::Value) -> u64 {
     dead.chain([status["quarantined"].as_u64()]).map(Option::unwrap_or_default).sum()
 }
 
-async fn on_folder(
-    row: Row,
-    data: &TempDir,
-    sent: &::tests::harness::load::Sent,
-    aside: u64,
-) -> anyhow::Result<Row> {
+async fn on_folder(row: Row, data: &TempDir, sent: &Sent, aside: u64) -> anyhow::Result<Row> {
     let database = Database::open_existing(data.path(), SystemClock::shared())?;
-    let archive = Arc::clone(&database.archive());
+    let archive = database.archive();
     let row = ledger::compare(row, &*archive, &sent.model, aside).await;
     database.close().await;
     row
