@@ -7,7 +7,6 @@ use shared::queue::QueueError;
 use shared::queue::job::JobError;
 use shared::rules::Malformed;
 
-use crate::existence::Verdict;
 use crate::runtime::{Outcome, Retry};
 
 /// Why a job is not done.
@@ -28,16 +27,6 @@ impl Failure {
             Self::Permanent(reason) => Outcome::Quarantine(reason),
             Self::Transient(reason) => Outcome::retry(reason),
             Self::Postponed(reason, after) => Outcome::Retry(Retry { reason, after: Some(after) }),
-        }
-    }
-}
-
-impl From<Verdict> for Result<(), Failure> {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Exists => Ok(()),
-            Verdict::Unknown(reason) => Err(Failure::Permanent(reason)),
-            Verdict::Wait { after, reason } => Err(Failure::Postponed(reason, after)),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod channel_indexer;
 pub mod claims;
+mod clearance;
 pub mod directory;
 mod event_job;
 pub mod existence;

@@ -99,6 +99,20 @@ async fn a_channel_that_became_private_where_the_app_cannot_see_it_is_kept() {
 }
 
 #[tokio::test]
+async fn a_channel_that_became_private_where_the_app_sees_it_keeps_what_was_said_before_and_after() {
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_private"] = true.into());
+    fixture.clock.advance(LATER);
+    let late = message(CHANNEL, USER, "1700000005.000100");
+    let after = event::with(message(CHANNEL, USER, "1700000006.000100"), [("channel_type", "group".into())]);
+    assert_eq!(fixture.write(&[late, after]).await, [Outcome::Done, Outcome::Done]);
+    assert_eq!(fixture.index(&[happened("channel_archive", CHANNEL)]).await, [Outcome::Done]);
+    let messages = fixture.rows().iter().filter(|row| row.key.item_id.starts_with("message#")).count();
+    assert_eq!(messages, 3);
+}
+
+#[tokio::test]
 async fn private_channels_that_never_were_public_cost_no_questions() {
     let fixture = Fixture::new().await;
     let private = event::with(message("C0SECRET", USER, TS), [("channel_type", "group".into())]);

@@ -9,7 +9,7 @@ use tests::corpus::{TEAM, event};
 use tests::fake_slack::{self, Workspace, tokens};
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, message, reason, waits};
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits};
 use crate::deliveries::delivery;
 
 /// Events for the message-writer, each with something that Slack does not know.
@@ -121,6 +121,40 @@ async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
     assert!(reason(&outcomes[0]).contains("U0NOBODY"));
     assert_eq!(outcomes[1], Outcome::Done, "dropped");
     assert_eq!(fixture.rows(), []);
+}
+
+/// Slack shows the app a private channel, as one that was invited does.
+fn add_private_channel(fixture: &Fixture) {
+    let secret = event::with(fake_slack::channel("C0SECRET", "secret"), [("is_private", true.into())]);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
+}
+
+/// A message as Slack sends it from a private channel.
+fn private_message(ts: &str) -> Value {
+    event::with(message("C0SECRET", USER, ts), [("channel_type", "group".into())])
+}
+
+#[tokio::test]
+async fn no_event_opens_a_private_channel_by_calling_it_public() {
+    let converted = event::with(private_message(TS), [("subtype", "channel_convert_to_private".into())]);
+    for forged in [message("C0SECRET", USER, TS), converted] {
+        let fixture = Fixture::new().await;
+        add_private_channel(&fixture);
+        let outcomes = fixture.write(&[forged.clone(), private_message("1700000001.000100")]).await;
+        let why = reason(&outcomes[0]);
+        assert!(why.contains("C0SECRET") && why.contains("as private"), "{forged}: {why}");
+        assert_eq!(outcomes[1], Outcome::Done, "dropped");
+        // Nor in a process that knows nothing but what the shared cache says.
+        let outcomes = fixture.another().handle(&jobs(from_ref(&forged))).await;
+        assert!(reason(&outcomes[0]).contains("as private"), "{forged}");
+        assert_eq!((fixture.rows(), fixture.table.rows().len()), (vec![], 0), "{forged}");
+    }
+    for forged in [created("C0SECRET"), happened("channel_archive", "C0SECRET")] {
+        let fixture = Fixture::new().await;
+        add_private_channel(&fixture);
+        assert!(reason(&fixture.index(from_ref(&forged)).await[0]).contains("as private"), "{forged}");
+        assert_eq!(fixture.rows(), [], "{forged}");
+    }
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ impl Admission {
 
 /// Whether the event itself says that the channel is public. `channel_shared`, `channel_unshared` and
 /// `channel_id_changed` are sent for private channels too; a message came through the message-writer, which judged it.
-fn says_public(event: &Event<'_>) -> bool {
+pub(super) fn says_public(event: &Event<'_>) -> bool {
     match event.header.kind.as_deref() {
         Some(
             "message" | "channel_rename" | "channel_archive" | "channel_unarchive" | "channel_deleted"

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, ItemKey, Update};
-use shared::config::existence::ExistenceMode;
 use shared::queue::{Delivery, GroupId, QueueName};
 use shared::rules::channel::{ChannelEvent, index};
 use shared::rules::{Event, Malformed, gap};
@@ -20,15 +19,16 @@ use shared::slack::envelope::Envelope;
 use shared::slack::ids::TeamId;
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
+use crate::clearance::{self, Cleared};
 use crate::directory::Joiner;
-use crate::event_job;
+use crate::event_job::Told;
 use crate::existence::{Check, Subject};
 use crate::failure::Failure;
 use crate::marks::Marks;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
-use admission::Admission;
+use admission::{Admission, says_public};
 
 pub use store::store;
 
@@ -75,14 +75,9 @@ impl ChannelIndexer {
         Self { shard_bytes, ..self }
     }
 
-    /// What a job brings.
-    async fn admit(
-        &self,
-        job: &Delivery,
-        admission: &mut Admission,
-        sightings: &Sightings,
-    ) -> Result<Brought, Failure> {
-        let (raw, envelope, run) = event_job::read(job)?;
+    /// What a job brings, given what those in front of it let in.
+    async fn admit(&self, told: &Told<'_>, admission: &mut Admission) -> Result<Brought, Failure> {
+        let Told { raw, envelope, event, .. } = told;
         if envelope.kind.as_deref() == Some("app_rate_limited") {
             let missing = Malformed::Missing { event: "app_rate_limited", field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -90,33 +85,22 @@ impl ChannelIndexer {
             let gap = gap::rate_limited(&team, raw)?;
             return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
         }
-        if envelope.event.is_none() {
-            return Ok(Brought::passed_over(PassedOver::Unknown));
-        }
-        let event = Event::read(&envelope)?;
-        // Of what is passed over, a check does not ask whether its workspace exists.
-        if !self.is_checked() {
-            sightings.note(run.clone(), &event);
-        }
-        let mut brought = Brought { team: Some(event.team.clone()), ..Brought::default() };
-        let told = ChannelEvent::read(&event)?;
-        let told_of_gap = match gap::joined(&event)?.filter(|_| self_joined(&event, &envelope)) {
-            Some(joined) if self.may_note_join(&event).await? => Some(joined),
+        let Some(event) = event else { return Ok(Brought::passed_over(PassedOver::Unknown)) };
+        let change = ChannelEvent::read(event)?;
+        let gap = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
+            Some(joined) if self.may_note_join(event).await? => Some(joined),
             Some(_) => return Ok(Brought::passed_over(PassedOver::Private)),
-            None => gap::opened_by(&event)?,
+            None => gap::opened_by(event)?,
         };
-        if told.is_none() && told_of_gap.is_none() {
+        if change.is_none() && gap.is_none() {
             return Ok(Brought::passed_over(PassedOver::Unknown));
         }
-        if let Some(told) = told {
-            if !admission.admits(&*self.archive, &self.marks, &event, &told).await? {
-                return Ok(Brought::passed_over(PassedOver::Private));
-            }
-            brought.event = Some(told);
+        if let Some(change) = &change
+            && !admission.admits(&*self.archive, &self.marks, event, change).await?
+        {
+            return Ok(Brought::passed_over(PassedOver::Private));
         }
-        brought.gap = told_of_gap;
-        sightings.note(run, &event);
-        Ok(brought)
+        Ok(Brought { team: Some(event.team.clone()), gap, event: change, passed_over: None })
     }
 
     /// Of a private channel that never was public nothing is kept, not even that the app is in it.
@@ -134,12 +118,11 @@ fn self_joined(event: &Event<'_>, envelope: &Envelope<'_>) -> bool {
 }
 
 /// What a job claims to exist.
-fn subject(job: &Delivery, team: &TeamId) -> Result<Subject, Failure> {
-    let (_, envelope, _) = event_job::read(job)?;
-    if envelope.event.is_none() {
-        return Ok(Subject::team(team, job.sent_at));
-    }
-    Ok(Subject::of(&Event::read(&envelope)?, &envelope, job.sent_at)?)
+fn subject(job: &Delivery, told: &Told<'_>, team: &TeamId) -> Result<Subject, Failure> {
+    Ok(match &told.event {
+        Some(event) => Subject::of(event, &told.envelope, job.sent_at)?.in_public(says_public(event)),
+        None => Subject::team(team, job.sent_at),
+    })
 }
 
 /// What one job writes.
@@ -189,20 +172,21 @@ impl Worker for ChannelIndexer {
 
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::Done; jobs.len()];
-        let cleared = self.clear(jobs).await;
+        let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
+        let cleared = self.clear(jobs, &told).await;
         let mut admission = Admission::default();
         let mut waiting: HashSet<&GroupId> = HashSet::new();
         let mut events = Vec::new();
         let mut places = Vec::new();
         let sightings = Sightings::default();
-        for ((place, job), cleared) in jobs.iter().enumerate().zip(cleared) {
+        for ((place, job), (told, cleared)) in jobs.iter().enumerate().zip(told.iter().zip(cleared)) {
             if waiting.contains(&job.group) {
                 outcomes[place] = Outcome::retry("what is in front of it waits to be checked");
                 continue;
             }
-            let brought = match cleared {
-                Ok(()) => self.admit(job, &mut admission, &sightings).await,
-                Err(failure) => Err(failure),
+            let brought = match told {
+                Ok(told) => self.admit_cleared(told, cleared, &mut admission, &sightings).await,
+                Err(failure) => Err(failure.clone()),
             };
             let brought = match brought {
                 Ok(brought) => brought,
@@ -242,42 +226,46 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// What the existence check says of each job that would write something. What lets in private channels is judged
-    /// twice, here and where it counts: a job that is put aside lets in nothing.
-    async fn clear(&self, jobs: &[Delivery]) -> Vec<Result<(), Failure>> {
-        let mut cleared = vec![Ok(()); jobs.len()];
-        let Some((check, mode)) = self.check.as_ref().map(|check| (check, check.mode())) else {
-            return cleared;
+    /// What the existence check says of each job. What lets in private channels is judged twice, here and where it
+    /// counts: a job that is put aside lets in nothing.
+    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> Vec<Cleared> {
+        let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
+            return vec![Cleared::Clear; jobs.len()];
         };
-        if mode == ExistenceMode::Off {
-            return cleared;
+        let mut admission = Admission::default();
+        let mut claims = Vec::with_capacity(jobs.len());
+        for (job, told) in jobs.iter().zip(told) {
+            claims.push(match told {
+                Ok(told) => match self.admit(told, &mut admission).await {
+                    Ok(Brought { team: Some(team), .. }) => subject(job, told, &team).map(Some),
+                    // What fails here fails again where it counts.
+                    Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
+                },
+                Err(_) => Ok(None),
+            });
         }
-        let (mut admission, unused) = (Admission::default(), Sightings::default());
-        let (mut places, mut subjects) = (Vec::new(), Vec::new());
-        for (place, job) in jobs.iter().enumerate() {
-            // What fails here fails again where it counts.
-            let Ok(brought) = self.admit(job, &mut admission, &unused).await else { continue };
-            let Some(team) = &brought.team else { continue };
-            match subject(job, team) {
-                Ok(subject) => {
-                    places.push(place);
-                    subjects.push(subject);
-                }
-                Err(failure) => cleared[place] = Err(failure),
-            }
-        }
-        for (place, verdict) in places.into_iter().zip(check.judge(mode, subjects).await) {
-            cleared[place] = verdict.into();
-        }
-        if mode == ExistenceMode::Observe {
-            cleared.fill(Ok(()));
-        }
-        cleared
+        clearance::clear(check, mode, claims).await
     }
 
-    /// Whether anything is kept from being written.
-    fn is_checked(&self) -> bool {
-        self.check.as_ref().is_some_and(|check| check.mode() == ExistenceMode::Enforce)
+    /// What a job brings where all that it claims exists. One that is put aside lets nothing in.
+    async fn admit_cleared(
+        &self,
+        told: &Told<'_>,
+        cleared: Cleared,
+        admission: &mut Admission,
+        sightings: &Sightings,
+    ) -> Result<Brought, Failure> {
+        if let Cleared::Refused(failure) = cleared {
+            return Err(failure);
+        }
+        if let (Cleared::Clear, Some(event)) = (&cleared, &told.event) {
+            sightings.note(told.run.clone(), event);
+        }
+        let brought = self.admit(told, admission).await?;
+        if brought.passed_over.is_none() {
+            cleared.require()?;
+        }
+        Ok(brought)
     }
 
     /// Rows that no channel is folded from.

@@ -15,7 +15,7 @@ use super::listing::{Listing, Page};
 use super::sync::write;
 use super::{DirectorySync, Report, SyncError};
 use crate::channel_indexer;
-use crate::existence::is_shared;
+use crate::existence::Reach;
 
 /// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
@@ -32,23 +32,12 @@ struct Listed<'a> {
 #[derive(Default, Deserialize)]
 struct Standing<'a> {
     #[serde(borrow, default)]
-    is_private: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_im: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_mpim: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     is_archived: Option<&'a RawValue>,
     #[serde(borrow, default)]
     is_member: Option<&'a RawValue>,
 }
 
 impl Standing<'_> {
-    /// Not asked for, and never kept.
-    fn is_private(&self) -> bool {
-        [self.is_private, self.is_im, self.is_mpim].into_iter().any(|flag| is(flag, "true"))
-    }
-
     fn could_be_joined(&self) -> bool {
         is(self.is_member, "false") && !is(self.is_archived, "true")
     }
@@ -78,11 +67,13 @@ impl DirectorySync {
         for raw in listed.channels {
             report.channels.listed += 1;
             let standing: Standing<'_> = envelope::object(raw);
+            let reach = Reach::of(raw);
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
-                Ok(_) if standing.is_private() => report.channels.skipped += 1,
+                // Not asked for, and never kept.
+                Ok(_) if reach.private => report.channels.skipped += 1,
                 Ok(event) => {
                     if let Some(known) = &self.known {
-                        known.found_channel(&report.team, event.channel(), is_shared(raw));
+                        known.found_channel(&report.team, event.channel(), reach);
                     }
                     if standing.could_be_joined() {
                         report.to_join.push(event.channel().clone());

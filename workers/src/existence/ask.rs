@@ -9,12 +9,13 @@ use shared::slack::envelope::{self, text_or_none};
 use shared::slack::web::{ApiError, Reply, WebApi};
 
 use super::entity::Entity;
+use super::reach::Reach;
 
 /// What Slack says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It exists. Of a channel: whether it is shared with another workspace.
-    Found { shared: Option<bool> },
+    /// It exists. Of a channel: whom it reaches.
+    Found { reach: Option<Reach> },
     /// It does not, by this code.
     Missing(String),
     /// Slack wants a pause.
@@ -85,30 +86,11 @@ fn read(reply: &Reply, entity: &Entity) -> Answer {
     match answered {
         Some(answered) if answered == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
-            Answer::Found { shared: channel.map(is_shared) }
+            Answer::Found { reach: channel.map(Reach::of) }
         }
         Some(_) => Answer::Missing(ANOTHER.to_owned()),
         None => garbled(ApiError::Garbled { method: entity.method(), why: "it is about nothing" }),
     }
-}
-
-/// What says whether people of other workspaces write in a channel. Each flag for itself: one that is odd takes no other
-/// with it. <https://docs.slack.dev/reference/objects/conversation-object>
-#[derive(Default, Deserialize)]
-struct Sharing<'a> {
-    #[serde(borrow, default)]
-    is_ext_shared: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_org_shared: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_shared: Option<&'a RawValue>,
-}
-
-/// Whether a channel, as Slack shows it, is shared with another workspace.
-pub(crate) fn is_shared(channel: &RawValue) -> bool {
-    let sharing: Sharing<'_> = envelope::object(channel);
-    let flags = [sharing.is_ext_shared, sharing.is_org_shared, sharing.is_shared];
-    flags.into_iter().flatten().any(|flag| flag.get() == "true")
 }
 
 fn refused(error: &ApiError) -> Answer {
@@ -120,7 +102,7 @@ fn refused(error: &ApiError) -> Answer {
                 Answer::Missing(code.clone())
             }
             // Whom the app must not see exists all the same.
-            "user_not_visible" => Answer::Found { shared: None },
+            "user_not_visible" => Answer::Found { reach: None },
             MISSING_SCOPE if needs_only_private(needed.as_deref()) => Answer::Missing(NO_GROUPS.to_owned()),
             MISSING_SCOPE => Answer::NotAllowed(format!(
                 "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
@@ -162,22 +144,6 @@ mod tests {
                 matches!(refused(needed), Answer::NotAllowed(why) if why.contains("OAuth")),
                 "{needed:?}"
             );
-        }
-    }
-
-    #[test]
-    fn a_channel_is_shared_where_any_flag_says_so() {
-        for (json, shared) in [
-            (r#"{"is_ext_shared":true}"#, true),
-            (r#"{"is_org_shared":true,"is_ext_shared":false}"#, true),
-            (r#"{"is_shared":true,"is_ext_shared":7}"#, true),
-            (r#"{"is_ext_shared":false,"is_shared":false}"#, false),
-            (r#"{"is_ext_shared":"true"}"#, false),
-            ("{}", false),
-            ("[]", false),
-        ] {
-            let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert_eq!(is_shared(&raw), shared, "{json}");
         }
     }
 }

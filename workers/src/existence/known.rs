@@ -10,6 +10,7 @@ use shared::existence::TTL;
 use shared::slack::ids::{ChannelId, TeamId, UserId};
 
 use super::entity::Entity;
+use super::reach::Reach;
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
 const MAX_REMEMBERED: usize = 100_000;
@@ -21,8 +22,8 @@ const MISSING_FOR: Duration = Duration::from_secs(5);
 /// What is known of one entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// Slack confirmed it at that time. Of a channel it may be known whether it is shared with another workspace.
-    Found { verified_at: TimestampMs, shared: Option<bool> },
+    /// Slack confirmed it at that time. Of a channel it may be known whom it reaches.
+    Found { verified_at: TimestampMs, reach: Option<Reach> },
     /// Slack does not know it, by this code.
     Missing(String),
 }
@@ -51,19 +52,19 @@ impl Known {
     }
 
     /// Slack listed a channel.
-    pub fn found_channel(&self, team: &TeamId, channel: &ChannelId, shared: bool) {
-        self.found(Entity::Channel(team.clone(), channel.clone()), Some(shared));
+    pub(crate) fn found_channel(&self, team: &TeamId, channel: &ChannelId, reach: Reach) {
+        self.found(Entity::Channel(team.clone(), channel.clone()), Some(reach));
     }
 
-    pub(super) fn found(&self, entity: Entity, shared: Option<bool>) {
+    pub(super) fn found(&self, entity: Entity, reach: Option<Reach>) {
         let now = self.clock.now();
-        self.keep(entity, now, Knowledge::Found { verified_at: now, shared });
+        self.keep(entity, now, Knowledge::Found { verified_at: now, reach });
     }
 
     /// What a row of the cache says: the oldest of its three confirmations may be all of them. What is known better stays.
     pub(super) fn found_at(&self, entity: Entity, verified_at: TimestampMs) {
         if self.get(&entity).is_none() {
-            self.keep(entity, verified_at, Knowledge::Found { verified_at, shared: None });
+            self.keep(entity, verified_at, Knowledge::Found { verified_at, reach: None });
         }
     }
 
@@ -78,20 +79,22 @@ impl Known {
         self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
     }
 
-    /// Whether all of these are known to exist: the common case, under one lock.
-    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>) -> bool {
+    /// Whether all of these are known to exist, and none as private where they should be public: the common case, under
+    /// one lock.
+    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>, public: bool) -> bool {
         let now = self.clock.now();
         let known = self.entities();
-        entities.all(|entity| {
-            known
-                .get(entity)
-                .is_some_and(|entry| counts(entry, now) && matches!(entry.1, Knowledge::Found { .. }))
+        entities.all(|entity| match known.get(entity) {
+            Some(entry @ (_, Knowledge::Found { reach, .. })) => {
+                counts(entry, now) && !(public && reach.is_some_and(|reach| reach.private))
+            }
+            Some((_, Knowledge::Missing(_))) | None => false,
         })
     }
 
     /// Whether a channel is known to be shared with another workspace.
     pub(super) fn is_shared(&self, channel: &Entity) -> bool {
-        matches!(self.get(channel), Some(Knowledge::Found { shared: Some(true), .. }))
+        matches!(self.get(channel), Some(Knowledge::Found { reach: Some(Reach { shared: true, .. }), .. }))
     }
 
     fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
@@ -143,13 +146,13 @@ mod tests {
         let (clock, known) = known();
         known.found(team(), None);
         clock.advance(Duration::from_millis(299_999));
-        assert!(known.has_all([team()].iter()));
+        assert!(known.has_all([team()].iter(), true));
         clock.advance(Duration::from_millis(1));
-        assert!(!known.has_all([team()].iter()) && known.get(&team()).is_none());
+        assert!(!known.has_all([team()].iter(), true) && known.get(&team()).is_none());
 
         known.missing(team(), "team_not_found");
         assert_eq!(known.get(&team()), Some(Knowledge::Missing("team_not_found".into())));
-        assert!(!known.has_all([team()].iter()));
+        assert!(!known.has_all([team()].iter(), true));
         clock.advance(MISSING_FOR);
         assert_eq!(known.get(&team()), None);
     }

@@ -10,8 +10,8 @@ use shared::slack::envelope::{self, text_or_none};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
 use shared::slack::web::{Method, WebApi};
 
-use super::ask::is_shared;
 use super::known::Known;
+use super::reach::Reach;
 use crate::directory::{Listing, SyncError};
 
 /// So many unknown ones of a workspace make its list worth reading.
@@ -72,7 +72,7 @@ async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result
                 }
                 List::Channels => {
                     if let Ok(channel) = ChannelId::parse(&id) {
-                        known.found_channel(team, &channel, is_shared(raw));
+                        known.found_channel(team, &channel, Reach::of(raw));
                     }
                 }
             }

@@ -2,6 +2,7 @@
 //! its workspace, people and channel exist. A leaked signing secret alone invents nobody.
 //!
 //! * [`subject`] is what an event claims, [`weigh`] what becomes of it; both hold the exceptions and their reasons.
+//!   [`reach`] is whom a channel reaches.
 //! * [`known`] remembers, in this process; behind it is the cache that all processes share, [`table`], then Slack: [`ask`].
 //! * [`flights`] makes one call of many, [`listings`] one page of many calls, [`lanes`] and [`breaker`] none at all
 //!   while Slack does not answer; [`waiting`] is what `annalist status` says of that.
@@ -16,6 +17,7 @@ mod flights;
 mod known;
 mod lanes;
 mod listings;
+mod reach;
 mod subject;
 mod table;
 mod waiting;
@@ -46,8 +48,8 @@ use lanes::Lanes;
 use listings::List;
 use weigh::{Fact, Scales};
 
-pub(crate) use ask::is_shared;
 pub use known::Known;
+pub(crate) use reach::Reach;
 pub(crate) use subject::Subject;
 pub use waiting::{Waiting, waiting};
 
@@ -216,9 +218,9 @@ impl Check {
     /// Whether this process knows all that it takes: the common case.
     fn knows(&self, subject: &Subject) -> bool {
         let known = &self.0.known;
-        known.has_all(subject.entities())
+        known.has_all(subject.entities(), subject.public)
             || (subject.has_foreigners()
-                && known.has_all(subject.own_entities())
+                && known.has_all(subject.own_entities(), subject.public)
                 && subject.channels.iter().all(|channel| known.is_shared(channel)))
     }
 
@@ -265,8 +267,8 @@ impl Check {
     fn without_asking(&self, entity: &Entity) -> Option<Fact> {
         // A question that has landed since has said what it found before it was gone.
         match self.0.known.get(entity) {
-            Some(Knowledge::Found { shared: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
-            Some(Knowledge::Found { shared, .. }) => return Some(Fact::Found { shared }),
+            Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
+            Some(Knowledge::Found { reach, .. }) => return Some(Fact::Found { reach }),
             Some(Knowledge::Missing(code)) => return Some(Fact::Missing(code)),
             None => {}
         }
@@ -277,19 +279,19 @@ impl Check {
         if let Some(list) = list {
             // Out of time or crashed: it is asked about alone.
             timeout(LIST_PATIENCE, list.landed()).await.ok();
-            if let Some(Knowledge::Found { shared, .. }) = self.0.known.get(entity) {
-                return Fact::Found { shared };
+            if let Some(Knowledge::Found { reach, .. }) = self.0.known.get(entity) {
+                return Fact::Found { reach };
             }
         }
         let answer = ask::ask(&self.0.api, entity).await;
         match &answer {
-            Answer::Found { shared } => self.0.known.found(entity.clone(), *shared),
+            Answer::Found { reach } => self.0.known.found(entity.clone(), *reach),
             Answer::Missing(code) => self.0.known.missing(entity.clone(), code),
             Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
         }
         self.0.lanes.note(entity, &answer).await;
         match answer {
-            Answer::Found { shared } => Fact::Found { shared },
+            Answer::Found { reach } => Fact::Found { reach },
             Answer::Missing(code) => Fact::Missing(code),
             Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
             Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },

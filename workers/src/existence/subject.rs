@@ -46,6 +46,8 @@ pub(crate) struct Subject {
     pub(super) channels: Vec<Entity>,
     pub(super) people: Vec<Person>,
     pub(super) story: Story,
+    /// It says that its channels are public, or were until now.
+    pub(super) public: bool,
     /// When it came here. What the event itself says of the time is as invented as the rest may be.
     pub(super) sent_at: TimestampMs,
 }
@@ -58,8 +60,14 @@ impl Subject {
             channels: Vec::new(),
             people: Vec::new(),
             story: Story::Plain,
+            public: false,
             sent_at,
         }
+    }
+
+    /// The same, of an event that says so, or not, of its channels: what it opens stays open.
+    pub(crate) fn in_public(self, public: bool) -> Self {
+        Self { public, ..self }
     }
 
     /// Of an event.

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::entity::Entity;
 use super::known::Knowledge;
+use super::reach::Reach;
 use super::subject::Subject;
 use super::{Check, answered};
 
@@ -31,12 +32,14 @@ impl Check {
         }
     }
 
-    /// Keeps the triples that Slack has just confirmed.
+    /// Keeps the triples that Slack has just confirmed, but for private channels: a row then also vouches that its channel
+    /// is none.
     pub(super) async fn tell_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
         let verified = |(key, entities): (CacheKey, [&Entity; 3])| {
             // A triple is as old as the oldest of its three.
             let ages = entities.map(|entity| match self.0.known.get(entity) {
+                Some(Knowledge::Found { reach: Some(Reach { private: true, .. }), .. }) => None,
                 Some(Knowledge::Found { verified_at, .. }) => Some(verified_at),
                 Some(Knowledge::Missing(_)) | None => None,
             });

@@ -11,6 +11,9 @@
 //! * The app's own end (`tokens_revoked`, `app_uninstalled`), after which Slack answers nothing, of a workspace that the
 //!   archive knows.
 //!
+//! An event that says that a channel is public, where Slack says that it is private and the archive does not know it, counts
+//! as invented: else one forged event would open a private channel for all that is said in it from then on.
+//!
 //! A scope that the app lacks is nobody's invention: events wait until it is added, except in channels that the archive
 //! knows. A private channel that only `groups:read` would show counts as one that Slack does not know.
 
@@ -23,6 +26,7 @@ use shared::clock::TimestampMs;
 use super::ask::NO_TOKEN;
 use super::entity::Entity;
 use super::known::{Knowledge, Known};
+use super::reach::Reach;
 use super::subject::{Person, Story, Subject};
 use super::{SOON, Verdict};
 
@@ -36,7 +40,8 @@ const NEWBORN_AGAIN: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fact {
     Found {
-        shared: Option<bool>,
+        /// Of a channel; a row of the cache does not say it.
+        reach: Option<Reach>,
     },
     Missing(String),
     /// It is not known yet.
@@ -96,14 +101,18 @@ impl Scales<'_> {
                     unknown.push(channel.clone());
                     shared = None;
                 }
-                Some(Fact::Found { shared: Some(of_this) }) => shared = shared.map(|all| all && of_this),
-                Some(Fact::Found { shared: None }) if !subject.has_foreigners() => {}
-                // A row of the cache does not say it.
-                Some(Fact::Found { shared: None }) if !self.facts.contains_key(channel) => {
+                Some(Fact::Found { reach: Some(reach) }) => {
+                    if reach.private && subject.public && !self.knows_channel(channel).await? {
+                        return Ok(Ok(private(channel)));
+                    }
+                    shared = shared.map(|all| all && reach.shared);
+                }
+                Some(Fact::Found { reach: None }) if !subject.has_foreigners() => {}
+                Some(Fact::Found { reach: None }) if !self.facts.contains_key(channel) => {
                     unknown.push(channel.clone());
                     shared = None;
                 }
-                Some(Fact::Found { shared: None }) => shared = shared.map(|_| false),
+                Some(Fact::Found { reach: None }) => shared = shared.map(|_| false),
                 Some(Fact::Missing(code)) => {
                     if !self.knows_channel(channel).await? {
                         if self.is_newborn(subject) {
@@ -150,7 +159,7 @@ impl Scales<'_> {
             return Some(fact.clone());
         }
         self.known.get(entity).map(|known| match known {
-            Knowledge::Found { shared, .. } => Fact::Found { shared },
+            Knowledge::Found { reach, .. } => Fact::Found { reach },
             Knowledge::Missing(code) => Fact::Missing(code),
         })
     }
@@ -193,4 +202,13 @@ fn missing(entity: &Entity, code: &str) -> Verdict {
             entity.method().name()
         )
     })
+}
+
+/// The same, of a channel that is not what the event says.
+fn private(channel: &Entity) -> Verdict {
+    Verdict::Unknown(format!(
+        "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \
+         forged: drop it and change the signing secret. If the channel was public until now, start with \
+         `--existence-check observe` and replay this job"
+    ))
 }

@@ -1,14 +1,14 @@
 //! message-writer: from Slack's events to messages, revisions, people and emoji.
 //!
 //! * [`audience`] decides, in the order of the channel, which events are stored at all.
-//! * [`clearance`] asks whether what they claim exists, before anything is written.
+//! * [`foresight`] says what of them is checked for its existence, before anything is written.
 //! * [`content`] writes versions of messages, so that any order gives the same rows.
 //! * [`follow_up`] is what other workers do next.
 
 mod audience;
-mod clearance;
 mod content;
 mod follow_up;
+mod foresight;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +16,20 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use serde_json::value::RawValue;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
-use shared::queue::run::RunId;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
-use shared::rules::{Change, Event, Kind};
-use shared::slack::envelope::Envelope;
+use shared::rules::{Change, Kind};
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
-use crate::event_job;
+use crate::clearance::{self, Cleared};
+use crate::event_job::Told;
 use crate::existence::Check;
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
 use audience::{Audiences, Verdict, says_public};
-use clearance::{Cleared, clear};
 use content::Standing;
 
 /// The worker's name in the topology.
@@ -48,24 +45,6 @@ pub struct MessageWriter {
     audiences: Audiences,
     check: Option<Check>,
     runs: Runs,
-}
-
-/// A job as it was read: once, for all that looks at it.
-struct Told<'j> {
-    raw: &'j RawValue,
-    envelope: Envelope<'j>,
-    /// The event, where the request brings one.
-    event: Option<Event<'j>>,
-    /// The run of ingest that took it at Slack's first try.
-    run: Option<RunId>,
-}
-
-impl<'j> Told<'j> {
-    fn read(job: &'j Delivery) -> Result<Self, Failure> {
-        let (raw, envelope, run) = event_job::read(job)?;
-        let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
-        Ok(Self { raw, envelope, event, run })
-    }
 }
 
 /// A job on its way through its group: its place in the batch, what it says, and whether all of it exists.
@@ -89,6 +68,15 @@ impl MessageWriter {
     #[must_use]
     pub fn checked_by(self, check: Check) -> Self {
         Self { check: Some(check), ..self }
+    }
+
+    /// What the existence check says of each job.
+    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> Vec<Cleared> {
+        let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
+            return vec![Cleared::Clear; jobs.len()];
+        };
+        let claims = foresight::claims(&*self.archive, &self.audiences, jobs, told).await;
+        clearance::clear(check, mode, claims).await
     }
 
     /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
@@ -125,7 +113,7 @@ impl MessageWriter {
             counter!(EVENTS_UNKNOWN).increment(1);
             return Ok(None);
         };
-        if cleared.is_ok() {
+        if matches!(cleared, Cleared::Clear) {
             sightings.note(run, &event);
         }
         match event.kind() {
@@ -134,24 +122,24 @@ impl MessageWriter {
                 return Ok(None);
             }
             Kind::ChannelIdChanged => {
-                cleared?;
+                cleared.require()?;
                 self.audiences.carry_over(&*self.archive, &event).await?;
                 return Ok(None);
             }
             Kind::Message | Kind::Reaction => {
                 // It sets the public mark: nothing of what does not exist may. Any other may be dropped as it is.
                 if says_public(&event) {
-                    cleared.clone()?;
+                    cleared.clone().require()?;
                 }
                 match self.audiences.judge(&*self.archive, &event).await? {
-                    Verdict::Store => cleared?,
+                    Verdict::Store => cleared.require()?,
                     Verdict::Drop(reason) => {
                         counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
                         return Ok(None);
                     }
                 }
             }
-            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared?,
+            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared.require()?,
         }
         let changes = event.changes()?;
         self.audiences.note_team(&*self.archive, &event.team).await?;
@@ -246,7 +234,7 @@ impl Worker for MessageWriter {
 
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
         let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
-        let cleared = clear(self.check.as_ref(), &*self.archive, &self.audiences, jobs, &told).await;
+        let cleared = self.clear(jobs, &told).await;
         let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
         for (place, ((job, told), cleared)) in jobs.iter().zip(told).zip(cleared).enumerate() {
             groups.entry(&job.group).or_default().push((place, told, cleared));
