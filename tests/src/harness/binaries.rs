@@ -4,6 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// What Cargo tells the program it starts about the program's own package. The build script of `ring` asks to be run again
+/// where one of them changes: inherited, they would make each build by hand and each by a test undo the other.
+const OF_THIS_PROGRAM: [&str; 7] = [
+    "CARGO_MANIFEST_DIR",
+    "CARGO_MANIFEST_LINKS",
+    "CARGO_PKG_NAME",
+    "CARGO_PKG_VERSION_MAJOR",
+    "CARGO_PKG_VERSION_MINOR",
+    "CARGO_PKG_VERSION_PATCH",
+    "CARGO_PKG_VERSION_PRE",
+];
+
 /// Where the binaries are.
 #[derive(Debug)]
 pub struct Binaries {
@@ -79,7 +91,11 @@ fn build(profile_dir: &Path, what: &[&str]) {
     };
     let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    let output = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    for of_this_program in OF_THIS_PROGRAM {
+        cargo.env_remove(of_this_program);
+    }
+    let output = cargo
         .args(["build", "--quiet", "--bins", "--package", "ingest", "--package", "workers"])
         .args(what)
         .args(["--profile", profile])

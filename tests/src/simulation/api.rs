@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::slack::web::transport::{Answer, Body, HeaderMap, Question, StatusCode, Transport};
 
 use super::course::Steps;
-use super::workload;
+use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind, World, lock};
 use crate::corpus::TEAM;
 use crate::fake_slack::{channel, person};
@@ -194,12 +194,19 @@ impl PlayedSlack {
                 lock(&self.directory.joined).insert(parameter("channel").to_owned());
                 json!({ "ok": true, "channel": { "id": parameter("channel") } })
             }
-            // Whoever writes here exists; who does not is another matter's tests.
             "team.info" => json!({ "ok": true, "team": { "id": TEAM } }),
+            "users.info" if parameter("user") == INVENTED_PERSON => {
+                json!({ "ok": false, "error": "user_not_found" })
+            }
+            "conversations.info" if parameter("channel") == INVENTED_CHANNEL => {
+                json!({ "ok": false, "error": "channel_not_found" })
+            }
             "users.info" => json!({ "ok": true, "user": { "id": parameter("user") } }),
             "bots.info" => json!({ "ok": true, "bot": { "id": parameter("bot") } }),
             "conversations.info" => {
-                json!({ "ok": true, "channel": { "id": parameter("channel"), "is_ext_shared": false } })
+                let channel = parameter("channel");
+                let private = channel == PRIVATE_CHANNEL;
+                json!({ "ok": true, "channel": { "id": channel, "is_private": private, "is_ext_shared": false } })
             }
             "files.info" => match workload::file_object(parameter("file")) {
                 Some(file) => json!({ "ok": true, "file": file }),

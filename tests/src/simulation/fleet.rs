@@ -114,7 +114,7 @@ impl Surroundings {
             table: Arc::clone(&self.existence) as Arc<dyn Existence>,
             archive: Arc::clone(&ports.archive),
             clock: Arc::clone(&ports.clock),
-            mode: None,
+            mode: self.mutants.existence_mode(),
         });
         let (joiner, asked) = Joiner::new();
         let equipment = Equipment {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use shared::config::existence::ExistenceMode;
 use shared::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
@@ -30,11 +31,13 @@ pub enum Mutation {
     ForgetFollowUps,
     /// What is handed over together is done in the wrong order.
     Backwards,
+    /// Whoever has the signing secret is believed.
+    BelieveAll,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -42,6 +45,7 @@ impl Mutation {
         Self::AnswerBeforeDurable,
         Self::ForgetFollowUps,
         Self::Backwards,
+        Self::BelieveAll,
     ];
 }
 
@@ -69,8 +73,13 @@ impl Mutants {
                 | Mutation::ForgetFollowUps
                 | Mutation::Backwards),
             ) => Arc::new(MutatedQueue { inner, mutation }),
-            Some(Mutation::MarkBeforeDo) | None => inner,
+            Some(Mutation::MarkBeforeDo | Mutation::BelieveAll) | None => inner,
         }
+    }
+
+    /// How a fleet with the bug checks what it is told.
+    pub(super) fn existence_mode(&self) -> Option<ExistenceMode> {
+        (self.mutation == Some(Mutation::BelieveAll)).then_some(ExistenceMode::Off)
     }
 
     /// A worker of a fleet with the bug.
@@ -83,7 +92,8 @@ impl Mutants {
                 | Mutation::AckOnLeaseLoss
                 | Mutation::AnswerBeforeDurable
                 | Mutation::ForgetFollowUps
-                | Mutation::Backwards,
+                | Mutation::Backwards
+                | Mutation::BelieveAll,
             )
             | None => inner,
         }

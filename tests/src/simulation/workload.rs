@@ -16,6 +16,12 @@ const FILE_BYTES: usize = 12;
 /// A private channel that was never public.
 pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
 
+/// A channel that somebody invented.
+pub(super) const INVENTED_CHANNEL: &str = "C0NOWHERE";
+
+/// A person that somebody invented.
+pub(super) const INVENTED_PERSON: &str = "U0NOBODY";
+
 /// What should become of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -171,6 +177,7 @@ impl Maker<'_> {
             (85..88, _) if self.world.has(Kind::Panicked) => {
                 accepted(self.post(n, event::message(&clock, &user, &format!("{text}: {POISON}"))))
             }
+            (88..91, _) => accepted(self.post(n, event::bot_message(&clock, "B0DEPLOY", "deploy", &text))),
             _ => accepted(self.post(n, event::message(&clock, &user, &text))),
         }
     }
@@ -262,16 +269,22 @@ impl Maker<'_> {
         }
     }
 
-    /// Signed, and not to be kept: ids that would be parts of keys and paths, and events without what they need.
+    /// Signed, and not to be kept: ids that would be parts of keys and paths, events without what they need, and what only
+    /// somebody with a leaked signing secret would say.
     fn hostile(&self, channel: &str, clock: &str, text: &str) -> Value {
+        let invented = |channel: &str, user: &str| event::posted(channel, &event::message(clock, user, text));
         let posted = |channel: &str, clock: &str| {
             json!({ "type": "message", "channel": channel, "channel_type": "channel", "ts": clock, "event_ts": clock,
                 "user": "U0", "text": text })
         };
-        match self.world.below(4) {
+        match self.world.below(8) {
             0 => posted("C0#../../etc", clock),
             1 => posted(channel, "not a time"),
             2 => json!({ "type": "user_change", "user": { "id": "u/../x" }, "event_ts": clock }),
+            3 => invented(channel, INVENTED_PERSON),
+            4 => invented(INVENTED_CHANNEL, &user_id(0)),
+            5 => invented(PRIVATE_CHANNEL, &user_id(0)),
+            6 => event::user_change(INVENTED_PERSON, text, clock),
             _ => {
                 json!({ "type": "message", "subtype": "message_changed", "channel": channel, "channel_type": "channel",
                 "ts": clock, "event_ts": clock })
