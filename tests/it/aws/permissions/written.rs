@@ -27,16 +27,29 @@ const GRANTED: [(Actions, &[&str]); 11] = [
     (may::PROVISION, &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs"]),
 ];
 
+fn cargo(args: &[&str]) -> Vec<u8> {
+    let manifest = workspace().join("Cargo.toml");
+    let output =
+        Command::new(env!("CARGO")).args(args).arg("--manifest-path").arg(manifest).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// The platform that this is built on.
+fn host() -> String {
+    let output = Command::new(env!("CARGO")).arg("-vV").output().unwrap();
+    let version = String::from_utf8(output.stdout).unwrap();
+    version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
+}
+
 /// Every operation of the services, as the SDK calls it: `send_message_batch` of `sqs`.
 fn operations() -> BTreeMap<String, BTreeSet<&'static str>> {
-    let manifest = workspace().join("Cargo.toml");
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--all-features", "--manifest-path"])
-        .arg(manifest)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Of other platforms nothing may be downloaded: the crates of this one are, since this was built from them.
+    let platform = ["--filter-platform", &host()];
+    let metadata = cargo(
+        &[&["metadata", "--format-version", "1", "--offline", "--all-features"][..], &platform].concat(),
+    );
+    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
     let mut operations: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     for service in ["dynamodb", "s3", "secretsmanager", "sqs"] {
         let package = metadata["packages"].as_array().unwrap().iter();
