@@ -189,3 +189,20 @@ pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
 fn any_order_duplication_and_crash_gives_the_same_channels() {
     converge(1000, async || Arc::new(MemoryArchive::new()));
 }
+
+#[test]
+fn whoever_read_older_rows_does_not_have_the_last_word_on_a_name() {
+    // It is named, then listed under another name, then named back: who sees only the first two is behind, and finds the
+    // index as it was before.
+    let told = told(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for interleaving in 0..1_000 {
+        let order = vec![0, 0, 0, 0, 2, 1, 0, 1];
+        let delivered = Delivered { told: told.clone(), order, batch: 2, lives: Vec::new(), interleaving };
+        runtime.block_on(async {
+            let expected = in_order(&delivered.told).await;
+            let found = as_delivered(&delivered, Arc::new(MemoryArchive::new())).await;
+            assert_eq!(expected.1, found.1, "interleaving {interleaving}");
+        });
+    }
+}

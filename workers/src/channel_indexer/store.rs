@@ -1,8 +1,10 @@
 //! Keeps events, folds their channels again, and projects the ChannelIndex.
 //!
-//! The shards of the index are read before the channels' rows, and written only if they are unchanged: whoever writes
-//! a shard has folded from rows at least as new as everything the shard was made from. So two writers, or a crash
-//! between any two steps, leave nothing that the next one does not set right.
+//! The shards of the index are read before the channels' rows, and written only if they are unchanged, so that no entry of
+//! another writer is lost. That alone would not do: whoever finds that the index says already what it should writes nothing,
+//! and one with older rows may write after that. So everybody looks again after a write, until there is nothing to write:
+//! an event is kept before its writer looks at the index, hence either its writer sees the last write, or whoever made
+//! that sees the event. A crash in between leaves a job that is done again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +21,7 @@ const READS_AT_ONCE: usize = 16;
 /// Ids of one channel that are folded together: what a forged chain of changes may cost.
 const MAX_RELATIVES: usize = 64;
 
-/// Each refusal of a shard means that somebody else's write went through, so a few rounds are many.
+/// Each round but the last is a write, or a refusal, which means that somebody else's write went through: a few are many.
 const MAX_ROUNDS: usize = 16;
 
 /// Keeps events: one result per event, in their order. Done again, it changes nothing but what is missing.
@@ -64,23 +66,29 @@ async fn project(
     for _ in 0..MAX_ROUNDS {
         let shards = index::shards(&query_all(archive, Query::partition(key::channel_index(team))).await?);
         let names = refold(archive, team, &channels).await?;
-        if write_index(archive, &index::plan(team, shards, &names, shard_bytes)).await? {
+        let updates = index::plan(team, shards, &names, shard_bytes);
+        if updates.is_empty() {
+            return Ok(());
+        }
+        if !write_index(archive, &updates).await? {
             return Ok(());
         }
     }
     Err(ArchiveError::Unavailable("the channel index keeps changing".into()))
 }
 
-/// Says whether every shard was still what was read.
+/// Writes shards, as far as they are still what was read. Whether it is worth looking again: what was erased stays so.
 async fn write_index(archive: &dyn Archive, updates: &[Update]) -> Result<bool, ArchiveError> {
+    let mut erased = false;
     for update in updates {
         match archive.write(update).await? {
             WriteOutcome::Applied => {}
-            WriteOutcome::Rejected(shard) if shard.is_erased() => {}
-            WriteOutcome::Rejected(_) => return Ok(false),
+            WriteOutcome::Rejected(shard) if shard.is_erased() => erased = true,
+            // An entry that moves must be in its new shard before it leaves the old one.
+            WriteOutcome::Rejected(_) => return Ok(true),
         }
     }
-    Ok(true)
+    Ok(!erased)
 }
 
 /// Writes the snapshots that rows lack, and answers what the index should call each channel.
