@@ -43,9 +43,6 @@ struct Book {
     done: BTreeSet<MessageId>,
     /// A handler said that, or that they never can be.
     decided: BTreeSet<MessageId>,
-    /// Delivered with all the marks of poison. Whoever goes on holding one of the marks may take it back after that; those
-    /// behind it are acked after its row in quarantine is written, and not before, all the same.
-    given_up: BTreeSet<MessageId>,
 }
 
 #[derive(Clone)]
@@ -148,7 +145,7 @@ impl Ledger {
         let (decided, delivered) = {
             let book = lock(&self.book);
             let delivered = book.delivered.values().find(|delivered| delivered.id == *id).cloned();
-            (book.decided.contains(id) || book.given_up.contains(id), delivered)
+            (book.decided.contains(id), delivered)
         };
         let quarantined = || delivered.is_some_and(|delivered| self.is_quarantined(queue, &delivered.origin));
         decided || self.is_poison(queue, id) || quarantined()
@@ -209,9 +206,6 @@ impl Ledger {
             });
             let delivered = Delivered { id: delivery.message_id.clone(), origin };
             book.delivered.insert(delivery.receipt.0.clone(), delivered);
-            if self.is_poison(request.queue.name, &delivery.message_id) {
-                book.given_up.insert(delivery.message_id.clone());
-            }
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);
             if before.is_some_and(|before| before > now) {
