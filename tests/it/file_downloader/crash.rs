@@ -9,7 +9,9 @@ use shared::claims::Claims;
 use shared::files::Files;
 use shared::queue::Delivery;
 use shared::slack::web::{Token, Tokens};
-use tests::faults::{CrashPoint, CrashingArchive, FaultyClaims, FaultyFiles};
+use tests::faults::{
+    CrashPoint, CrashingArchive, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan,
+};
 use wiremock::MockServer;
 use workers::runtime::{Outcome, Worker};
 
@@ -65,6 +67,33 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
         assert!(point.has_crashed());
         assert_eq!(healed.archive.items(), whole.archive.items(), "after step {step}");
         assert_eq!(healed.files.published(), whole.files.published(), "after step {step}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    let fixture = Fixture::of(&slack);
+    let file = fixture.file("F01", json!({ "size": 5 }));
+    // The greater address is that of the job that is not done: it is put aside, and replayed when the other is.
+    let (other, unlucky) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
+    for writes in [2..=2, 1..=2, 1..=1] {
+        let failing = Plan::none().and(Method::Write, writes.clone(), Fault::FailBefore);
+        let archive = FaultyArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, failing);
+        let stores =
+            (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
+        let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+        let worker = worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings());
+        let outcome = worker.handle(std::slice::from_ref(&unlucky)).await.remove(0);
+        assert!(matches!(outcome, Outcome::Retry(_)), "{writes:?}: {outcome:?}");
+        assert_eq!(fixture.in_channel("C02").await["files_s3"], json!(null), "{writes:?}");
+    }
+    fixture.insist(&other).await;
+    fixture.insist(&unlucky).await;
+    let uri = fixture.row("F01").await["uri"].clone();
+    for channel in ["C01", "C02"] {
+        assert_eq!(fixture.in_channel(channel).await["files_s3"], json!([uri]), "{channel}");
     }
 }
 

@@ -85,7 +85,7 @@ impl FileDownloader {
 
     async fn already_held(&self, job: &FileJob, known: Known, receives: u32) -> Result<(), Stop> {
         let seen = seen(job, &known);
-        let Some(held) = &known.state else { return Ok(()) };
+        let Some(held) = known.state else { return Ok(()) };
         // A first delivery has nothing to heal: the others know already.
         let others = if receives > 1 { known.places } else { Vec::new() };
         self.tell(job, held, others, vec![seen]).await?;
@@ -126,24 +126,33 @@ impl FileDownloader {
             }
         };
         // An earlier attempt, for another message, may have been told something more final.
-        self.tell(job, &state.max(known.state), known.places, vec![seen, row]).await?;
+        self.tell(job, state.max(known.state), known.places, vec![seen, row]).await?;
         note(job, &fetched);
         Ok(settled)
     }
 
-    /// Writes a file's row and the messages it is in, this job's and the others it was shared in.
+    /// Writes a file's row, then the messages it is in, this job's and the others it was shared in.
+    ///
+    /// In this order: a message that said more than the row would go on saying it after another job, which goes by the
+    /// row, had fetched the file to another place.
     async fn tell(
         &self,
         job: &FileJob,
-        state: &State,
+        state: State,
         others: Vec<Share>,
         row: Vec<Update>,
     ) -> Result<(), Failure> {
+        let mut state = state;
+        for stored in self.write(&row.iter().collect::<Vec<_>>()).await? {
+            // Somebody knew something more final.
+            state = state.max(row::state(&stored, &job.object.id));
+        }
         let others = others.into_iter().filter(|place| *place != job.share);
-        let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, state);
-        let messages = std::iter::once(job.share.clone()).chain(others).map(on_message);
-        let updates: Vec<Update> = row.into_iter().chain(messages).collect();
-        Ok(self.write(&updates.iter().collect::<Vec<_>>()).await?)
+        let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, &state);
+        let messages: Vec<Update> =
+            std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
+        self.write(&messages.iter().collect::<Vec<_>>()).await?;
+        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ mod settings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use shared::archive::{self, Archive, ArchiveError, Update};
+use shared::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
 use shared::files::Files;
 use shared::queue::job::Job;
 use shared::queue::{Delivery, QueueName};
@@ -66,26 +66,33 @@ impl FileDownloader {
     async fn job(&self, delivery: &Delivery) -> Result<(), Stop> {
         let job = Job::decode(&delivery.body).map_err(Failure::from)?;
         let mut permit = self.permits.claim();
+        // Whatever was replayed was tried before.
+        let receives = delivery.receive_count.saturating_add(u32::from(job.origin.is_some()));
         match (job.file, job.image) {
             (Some(raw), _) => {
                 let job = FileJob::decode(raw).map_err(Failure::from)?;
-                self.file(&job, delivery.receive_count, &mut permit).await
+                self.file(&job, receives, &mut permit).await
             }
             (None, Some(raw)) => {
                 let job = ImageJob::decode(raw).map_err(Failure::from)?;
-                self.image(&job, delivery.receive_count).await
+                self.image(&job, receives).await
             }
             (None, None) => Err(Failure::Permanent("the job has neither a file nor an image".into()).into()),
         }
     }
 
-    /// Applies updates together, each to its end.
-    async fn write(&self, updates: &[&Update]) -> Result<(), ArchiveError> {
+    /// Applies updates together, each to its end, and returns the items that refused one as they stand.
+    async fn write(&self, updates: &[&Update]) -> Result<Vec<Item>, ArchiveError> {
         let outcomes = self.archive.write_all(updates).await;
+        let mut refused = Vec::new();
         for (update, outcome) in updates.iter().zip(outcomes) {
-            archive::settle(&*self.archive, update, &outcome?).await?;
+            let outcome = outcome?;
+            archive::settle(&*self.archive, update, &outcome).await?;
+            if let WriteOutcome::Rejected(stored) = outcome {
+                refused.push(stored);
+            }
         }
-        Ok(())
+        Ok(refused)
     }
 }
 
