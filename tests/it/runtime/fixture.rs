@@ -116,6 +116,7 @@ pub(super) struct Fixture {
     pub(super) archive: Arc<dyn Archive>,
     pub(super) clock: SharedClock,
     pub(super) memory: Arc<MemoryArchive>,
+    pub(super) memory_queue: Arc<MemoryQueue>,
 }
 
 impl Fixture {
@@ -126,11 +127,13 @@ impl Fixture {
     pub(super) fn faulty(queue: Plan, archive: Plan) -> Self {
         let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
         let memory = Arc::new(MemoryArchive::new());
+        let memory_queue = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
         Self {
-            queue: Arc::new(FaultyQueue::new(Arc::new(MemoryQueue::new(Arc::clone(&clock))), queue)),
+            queue: Arc::new(FaultyQueue::new(Arc::clone(&memory_queue) as Arc<dyn Queue>, queue)),
             archive: Arc::new(FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, archive)),
             clock,
             memory,
+            memory_queue,
         }
     }
 
@@ -168,6 +171,11 @@ impl Fixture {
         };
         timeout(Duration::from_secs(3600), idle).await.expect("the queue is empty within an hour");
         running.stop().await;
+    }
+
+    /// Marks of jobs that run alone.
+    pub(super) fn marks(&self) -> usize {
+        self.memory.items().iter().filter(|item| item.key.item_id.contains("attempts")).count()
     }
 
     pub(super) async fn quarantined(&self) -> Vec<(String, String)> {

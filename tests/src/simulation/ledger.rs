@@ -19,8 +19,8 @@ use super::world::{Invariant, JumpyClock, Kind, World, lock};
 use crate::memory::archive::MemoryArchive;
 use crate::memory::queue::MemoryQueue;
 
-/// Marks that make a job poison, as the runtime writes them.
-const POISON_MARKS: &str = "000003";
+/// How the runtime ends the standing of a job that it has found to be poison.
+const POISON: &str = " poison";
 
 /// The queue, and what happened on it.
 pub(super) struct Ledger {
@@ -153,7 +153,9 @@ impl Ledger {
 
     fn is_poison(&self, queue: QueueName, id: &MessageId) -> bool {
         let key = ItemKey::new(format!("meta#attempts#{queue}"), id.to_string());
-        self.archive.item(&key).is_some_and(|item| item.text("attempts").is_some_and(|n| n >= POISON_MARKS))
+        self.archive
+            .item(&key)
+            .is_some_and(|item| item.text("attempts").is_some_and(|standing| standing.ends_with(POISON)))
     }
 
     /// Whether what a message asked for is durable.

@@ -1,24 +1,83 @@
 //! Finds poison: jobs that crash their handler, however they do it.
 //!
 //! A crash cannot be counted by whoever crashes. So before a job that was received more than once runs, it runs alone
-//! and a durable mark is written; a handler that returns, whatever it returns, takes the mark back. Marks that stay
+//! and a durable mark is written; a handler that returns, whatever it returns, takes the marks back. Marks that stay
 //! are crashes. A first delivery pays nothing, and a job that only waited behind another is never charged.
+//!
+//! A lease may end early, and then the last mark is that of a handler still at work. So enough marks are not poison yet:
+//! the job first waits until whoever had it has stopped and taken its mark back. The verdict itself is a conditional
+//! write: it finds the marks as they were, or it is none, and from then on nobody takes a mark back.
 
 use shared::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Update, WriteOutcome};
 use shared::queue::{MessageId, QueueRef};
 
-const COUNT: &str = "attempts";
+const STANDING: &str = "attempts";
 
-/// A mark, or that there are enough of them.
+/// What is to be done with a job.
 pub(super) enum Marked {
-    /// The job may run; the mark is to be cleared when its handler returns.
+    /// It may run; the mark is to be cleared when its handler returns.
     Run(Mark),
-    /// The job has crashed its handler this often.
+    /// It has as many marks as poison has, but the last of them may be of a handler still at work.
+    Wait,
+    /// It has crashed its handler this often.
     Poison(u32),
 }
 
 /// Proof that a mark was written.
-pub(super) struct Mark(Item);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    key: ItemKey,
+    number: u32,
+}
+
+/// How a job stands that was begun alone and has not come back since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// So many marks; whoever wrote the last may be at work.
+    Tried(u32),
+    /// So many marks, and nobody is at work.
+    Crashed(u32),
+    /// So many marks, and a verdict.
+    Poison(u32),
+}
+
+impl Standing {
+    /// What comes next where a job is received again.
+    fn next(before: Option<Self>, max_crashes: u32) -> Self {
+        match before {
+            None => Self::Tried(1),
+            Some(Self::Tried(marks)) if marks >= max_crashes => Self::Crashed(marks),
+            Some(Self::Crashed(marks)) if marks >= max_crashes => Self::Poison(marks),
+            Some(Self::Tried(marks) | Self::Crashed(marks)) => Self::Tried(marks + 1),
+            Some(verdict @ Self::Poison(_)) => verdict,
+        }
+    }
+
+    /// As it is stored.
+    fn label(self) -> String {
+        match self {
+            Self::Tried(marks) => format!("{marks:06}"),
+            Self::Crashed(marks) => format!("{marks:06} crashed"),
+            Self::Poison(marks) => format!("{marks:06} poison"),
+        }
+    }
+
+    fn from_label(label: &str) -> Option<Self> {
+        let (marks, word) = label.split_once(' ').unwrap_or((label, ""));
+        let marks = marks.parse().ok()?;
+        match word {
+            "" => Some(Self::Tried(marks)),
+            "crashed" => Some(Self::Crashed(marks)),
+            "poison" => Some(Self::Poison(marks)),
+            _ => None,
+        }
+    }
+
+    fn item(self, key: &ItemKey) -> Item {
+        let attributes = [(STANDING.to_owned(), self.label().into())].into_iter().collect();
+        Item { key: key.clone(), attributes }
+    }
+}
 
 /// Writes a mark for a job that is about to run alone.
 pub(super) async fn mark(
@@ -27,30 +86,36 @@ pub(super) async fn mark(
     message: &MessageId,
     max_crashes: u32,
 ) -> Result<Marked, ArchiveError> {
-    let key = ItemKey::new(format!("meta#attempts#{queue}"), message.to_string());
+    let key = key(queue, message);
     let stored = archive.get(&key).await?;
-    let crashes: u32 = stored.as_ref().and_then(|item| item.text(COUNT)?.parse().ok()).unwrap_or(0);
-    if crashes >= max_crashes {
-        return Ok(Marked::Poison(crashes));
-    }
-    let version = format!("{:06}", crashes + 1);
-    let update =
-        Update { guard: Guard::Greater { register: COUNT.into(), version }, ..Update::new(key.clone()) };
-    let Some(attributes) = update.apply(stored.as_ref().map(|item| &item.attributes)) else {
-        return Ok(Marked::Poison(crashes));
-    };
-    match archive.write(&update).await? {
-        WriteOutcome::Applied => Ok(Marked::Run(Mark(Item { key, attributes }))),
+    let before = stored.as_ref().and_then(|item| Standing::from_label(item.text(STANDING)?));
+    let after = Standing::next(before, max_crashes);
+    if before != Some(after) && !step(archive, &key, before, after).await? {
         // Somebody else runs it: this lease is lost and the heartbeat will say so.
-        WriteOutcome::Rejected(_) => {
-            Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()))
-        }
+        return Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()));
     }
+    Ok(match after {
+        Standing::Tried(number) => Marked::Run(Mark { key, number }),
+        Standing::Crashed(_) => Marked::Wait,
+        Standing::Poison(crashes) => Marked::Poison(crashes),
+    })
 }
 
-/// Takes a mark back: the handler returned. A failure to do so only makes the job look worse than it is.
+/// The handler crashed and this process did not: nobody has to wait in order to know that it is no longer at work.
+pub(super) async fn crashed(archive: &dyn Archive, mark: &Mark) -> Result<(), ArchiveError> {
+    let (before, after) = (Standing::Tried(mark.number), Standing::Crashed(mark.number));
+    step(archive, &mark.key, Some(before), after).await.map(drop)
+}
+
+/// Takes marks back: the handler returned, or was stopped. Those of somebody who came after it stay, and so does a
+/// verdict.
 pub(super) async fn clear(archive: &dyn Archive, mark: &Mark) -> Result<(), ArchiveError> {
-    archive.delete_unchanged(&mark.0).await.map(drop)
+    for standing in [Standing::Tried(mark.number), Standing::Crashed(mark.number)] {
+        if archive.delete_unchanged(&standing.item(&mark.key)).await? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Forgets a job that is in quarantine now.
@@ -59,9 +124,55 @@ pub(super) async fn forget(
     queue: QueueRef,
     message: &MessageId,
 ) -> Result<(), ArchiveError> {
-    let key = ItemKey::new(format!("meta#attempts#{queue}"), message.to_string());
-    if let Some(item) = archive.get(&key).await? {
+    if let Some(item) = archive.get(&key(queue, message)).await? {
         archive.delete_unchanged(&item).await?;
     }
     Ok(())
+}
+
+fn key(queue: QueueRef, message: &MessageId) -> ItemKey {
+    ItemKey::new(format!("meta#attempts#{queue}"), message.to_string())
+}
+
+/// One step of a job's standing; says whether it was still where it was read.
+async fn step(
+    archive: &dyn Archive,
+    key: &ItemKey,
+    before: Option<Standing>,
+    after: Standing,
+) -> Result<bool, ArchiveError> {
+    let guard = Guard::Unchanged {
+        register: STANDING.into(),
+        expected: before.map(Standing::label),
+        version: after.label(),
+    };
+    let update = Update { guard, ..Update::new(key.clone()) };
+    Ok(archive.write(&update).await? == WriteOutcome::Applied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Standing::{self, Crashed, Poison, Tried};
+
+    #[test]
+    fn enough_marks_are_poison_once_nobody_is_at_work() {
+        let crash_of_the_process =
+            [None, Some(Tried(1)), Some(Tried(2)), Some(Tried(3)), Some(Crashed(3)), Some(Poison(3))];
+        for pair in crash_of_the_process.windows(2) {
+            assert_eq!(Some(Standing::next(pair[0], 3)), pair[1], "{pair:?}");
+        }
+        // Whoever panicked and lived has said so: the job is tried again at once.
+        assert_eq!(Standing::next(Some(Crashed(2)), 3), Tried(3));
+        assert_eq!(Standing::next(Some(Poison(3)), 3), Poison(3));
+    }
+
+    #[test]
+    fn a_standing_is_read_as_it_was_written() {
+        for standing in [Tried(1), Crashed(3), Poison(1_000_000)] {
+            assert_eq!(Standing::from_label(&standing.label()), Some(standing));
+        }
+        for other in ["", "x", "000001 ", "000001 done", "poison"] {
+            assert_eq!(Standing::from_label(other), None, "{other:?}");
+        }
+    }
 }

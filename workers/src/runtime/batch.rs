@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,6 +17,7 @@ use super::attempts::{self, Mark, Marked};
 use super::backoff::Backoff;
 use super::conclude::conclude;
 use super::lease::Lease;
+use super::owed::Owed;
 use super::settle::settle;
 use super::{Outcome, Ports, Retry, Settings, Worker};
 
@@ -27,6 +28,7 @@ pub(super) struct Context {
     pub(super) settings: Settings,
     pub(super) backoff: Backoff,
     pub(super) blocked: Mutex<HashSet<GroupId>>,
+    pub(super) owed: Owed,
     /// Has no permits, and is closed when there is no more time: what is not done by then is given back. It wakes those
     /// who wait in their order, where a `watch` would pick at random.
     pub(super) cut: Arc<Semaphore>,
@@ -74,8 +76,9 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
     };
     let held = lease.stop().await && in_time;
     // Whoever was stopped has not crashed; whoever came to an end has taken its mark back.
-    for mark in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-        clear(context, &mark).await;
+    let stopped = std::mem::take(&mut *lock(&running));
+    for mark in stopped.into_values() {
+        clear(context, mark).await;
     }
     if held {
         let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +92,12 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
         );
     }
     histogram!(WORKER_BATCH_SECONDS, "worker" => worker).record(began.elapsed().as_secs_f64());
+    // For whoever gets those jobs next, which may be another process. Each failure was said when it happened first.
+    drop(context.owed.repay(&*context.ports.archive).await);
+}
+
+fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<MessageId, Mark>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What became of each job so far: of those that were not reached in time, nothing.
@@ -180,32 +189,46 @@ async fn alone(context: &Context, job: &Delivery, running: &Running) -> Outcome 
             .unwrap_or_else(|| Outcome::retry("no outcome"));
     }
     let archive = &*context.ports.archive;
-    let mark =
-        match attempts::mark(archive, context.queue_ref(), &job.message_id, context.settings.max_crashes)
-            .await
-        {
-            Ok(Marked::Run(mark)) => mark,
-            Ok(Marked::Poison(crashes)) => {
-                return Outcome::Quarantine(format!("it crashed its handler {crashes} times"));
-            }
-            Err(error) => return Outcome::retry(error),
-        };
-    // Noted outside this future: where the lease ends first, it is dropped, and that is no crash.
-    running.lock().unwrap_or_else(PoisonError::into_inner).insert(job.message_id.clone(), mark);
-    let outcomes = guarded(context, std::slice::from_ref(job)).await;
-    let mark = running.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.message_id);
-    let Some(mut outcomes) = outcomes else {
-        return Outcome::retry("the handler panicked");
-    };
-    if let Some(mark) = mark {
-        clear(context, &mark).await;
+    // Nobody is judged by marks that are owed.
+    if let Err(error) = context.owed.repay(archive).await {
+        return Outcome::retry(error);
     }
-    outcomes.pop().unwrap_or_else(|| Outcome::retry("no outcome"))
+    let max_crashes = context.settings.max_crashes;
+    let mark = match attempts::mark(archive, context.queue_ref(), &job.message_id, max_crashes).await {
+        Ok(Marked::Run(mark)) => mark,
+        // Whoever still has it finds its lease ended within the visibility timeout: it stops, and says that it lives.
+        Ok(Marked::Wait) => {
+            return Outcome::Retry(Retry {
+                reason: "its last handler may still be at work".into(),
+                after: Some(context.settings.visibility_timeout),
+            });
+        }
+        Ok(Marked::Poison(crashes)) => {
+            return Outcome::Quarantine(format!("it crashed its handler {crashes} times"));
+        }
+        Err(error) => return Outcome::retry(error),
+    };
+    // Noted outside this future: where the lease ends first, it is dropped, and that is no crash.
+    lock(running).insert(job.message_id.clone(), mark.clone());
+    let outcomes = guarded(context, std::slice::from_ref(job)).await;
+    if outcomes.is_some() {
+        clear(context, mark.clone()).await;
+    }
+    lock(running).remove(&job.message_id);
+    match outcomes {
+        Some(mut outcomes) => outcomes.pop().unwrap_or_else(|| Outcome::retry("no outcome")),
+        None => {
+            if let Err(error) = attempts::crashed(archive, &mark).await {
+                tracing::warn!(worker = context.worker.name(), %error, "nobody knows yet that a crashed handler is gone");
+            }
+            Outcome::retry("the handler panicked")
+        }
+    }
 }
 
-async fn clear(context: &Context, mark: &Mark) {
-    if let Err(error) = attempts::clear(&*context.ports.archive, mark).await {
-        tracing::warn!(worker = context.worker.name(), %error, "a mark stays uncleared");
+async fn clear(context: &Context, mark: Mark) {
+    if let Err(error) = context.owed.clear(&*context.ports.archive, mark).await {
+        tracing::warn!(worker = context.worker.name(), %error, "a mark is to be taken back later");
     }
 }
 

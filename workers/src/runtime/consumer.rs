@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::backoff::Backoff;
 use super::batch::{self, Context};
+use super::owed::Owed;
 use super::{Ports, Settings, Worker, dead_letters, gauges};
 
 /// Messages are pressing where a receive brings this share of the most it may: the queue hands out half of what is ready
@@ -54,6 +55,7 @@ pub(crate) async fn consume(
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
         blocked: Mutex::new(HashSet::new()),
+        owed: Owed::default(),
         cut: Arc::clone(&cut),
         worker,
         ports,

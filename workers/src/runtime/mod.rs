@@ -16,6 +16,7 @@ mod consumer;
 mod dead_letters;
 mod gauges;
 mod lease;
+mod owed;
 mod pressure;
 mod settings;
 mod settle;
