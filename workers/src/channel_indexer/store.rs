@@ -1,17 +1,18 @@
 //! Keeps events, folds their channels again, and projects the ChannelIndex.
 //!
-//! The shards of the index are read before the channels' rows, and written only if they are unchanged, so that no entry of
-//! another writer is lost. That alone would not do: whoever finds that the index says already what it should writes nothing,
-//! and one with older rows may write after that. So everybody looks again after a write, until there is nothing to write:
-//! an event is kept before its writer looks at the index, hence either its writer sees the last write, or whoever made
-//! that sees the event. A crash in between leaves a job that is done again.
+//! The shards of the index are written only if they are as they were read, so that no entry of another writer is lost.
+//! That alone would not do: whoever finds that the index says already what it should writes nothing, and one with older
+//! rows may write after that. So whoever wrote looks again whether its channels have gone on since it read their rows. An
+//! event is kept, and then a greater snapshot stands in the newest row of its channel, before the one that brings it reads
+//! the index: so either that one sees the last write, or whoever made that sees the snapshot, and folds the channel again.
+//! A crash in between leaves a job that is done again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use shared::archive::{Archive, ArchiveError, Query, Update, WriteOutcome, key, query_all, settle};
 use shared::rules::channel::ChannelEvent;
-use shared::rules::channel::fold::{Timeline, Timelines, fold};
+use shared::rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use shared::rules::channel::index;
 use shared::slack::ids::{ChannelId, TeamId};
 
@@ -64,52 +65,84 @@ async fn project(
     shard_bytes: usize,
 ) -> Result<(), ArchiveError> {
     for _ in 0..MAX_ROUNDS {
+        let folded = refold(archive, team, &channels).await?;
+        let names = folded
+            .iter()
+            .filter_map(|(channel, folded)| Some((channel.clone(), folded.index_name.clone()?)))
+            .collect();
         let shards = index::shards(&query_all(archive, Query::partition(key::channel_index(team))).await?);
-        let names = refold(archive, team, &channels).await?;
         let updates = index::plan(team, shards, &names, shard_bytes);
         if updates.is_empty() {
             return Ok(());
         }
-        if !write_index(archive, &updates).await? {
-            return Ok(());
+        match write_index(archive, &updates).await? {
+            IndexWrite::Refused => {}
+            IndexWrite::Applied if have_gone_on(archive, team, folded).await? => {}
+            IndexWrite::Applied | IndexWrite::Erased => return Ok(()),
         }
     }
     Err(ArchiveError::Unavailable("the channel index keeps changing".into()))
 }
 
-/// Writes shards, as far as they are still what was read. Whether it is worth looking again: what was erased stays so.
-async fn write_index(archive: &dyn Archive, updates: &[Update]) -> Result<bool, ArchiveError> {
-    let mut erased = false;
+/// What became of a write to the index.
+enum IndexWrite {
+    Applied,
+    /// Somebody else wrote meanwhile.
+    Refused,
+    /// A shard was erased, and stays so.
+    Erased,
+}
+
+/// Writes shards, as far as they are still what was read.
+async fn write_index(archive: &dyn Archive, updates: &[Update]) -> Result<IndexWrite, ArchiveError> {
+    let mut write = IndexWrite::Applied;
     for update in updates {
         match archive.write(update).await? {
             WriteOutcome::Applied => {}
-            WriteOutcome::Rejected(shard) if shard.is_erased() => erased = true,
+            WriteOutcome::Rejected(shard) if shard.is_erased() => write = IndexWrite::Erased,
             // An entry that moves must be in its new shard before it leaves the old one.
-            WriteOutcome::Rejected(_) => return Ok(true),
+            WriteOutcome::Rejected(_) => return Ok(IndexWrite::Refused),
         }
     }
-    Ok(!erased)
+    Ok(write)
 }
 
-/// Writes the snapshots that rows lack, and answers what the index should call each channel.
+/// Whether anything came to one of these channels after it was folded. Its newest row tells.
+async fn have_gone_on(
+    archive: &dyn Archive,
+    team: &TeamId,
+    folded: BTreeMap<ChannelId, Folded>,
+) -> Result<bool, ArchiveError> {
+    let looks = stream::iter(folded).map(|(channel, folded)| async move {
+        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, &channel)) };
+        let page = archive.query(&newest).await?;
+        Ok::<_, ArchiveError>(page.items.iter().any(|row| folded.newest.is_behind(row)))
+    });
+    let mut looks = looks.buffer_unordered(READS_AT_ONCE);
+    while let Some(has_gone_on) = looks.try_next().await? {
+        if has_gone_on {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Writes the snapshots that rows lack, and answers how each channel stands then.
 async fn refold(
     archive: &dyn Archive,
     team: &TeamId,
     channels: &BTreeSet<ChannelId>,
-) -> Result<BTreeMap<ChannelId, String>, ArchiveError> {
+) -> Result<BTreeMap<ChannelId, Folded>, ArchiveError> {
     let timelines = read(archive, team, channels).await?;
-    let mut snapshots = Vec::new();
-    let mut names = BTreeMap::new();
     // What the channels went on as is folded with them: it took over what they were.
-    for (channel, folded) in fold(team, &timelines) {
-        snapshots.extend(folded.snapshots);
-        names.extend(folded.index_name.map(|name| (channel, name)));
-    }
+    let mut folded = fold(team, &timelines);
+    let snapshots: Vec<Update> =
+        folded.values_mut().flat_map(|folded| std::mem::take(&mut folded.snapshots)).collect();
     let updates: Vec<&Update> = snapshots.iter().collect();
     for (update, outcome) in updates.iter().zip(archive.write_all(&updates).await) {
         settle(archive, update, &outcome?).await?;
     }
-    Ok(names)
+    Ok(folded)
 }
 
 /// The rows of these channels and of every id they had or have.

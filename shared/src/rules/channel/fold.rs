@@ -126,6 +126,24 @@ pub struct Folded {
     pub snapshots: Vec<Update>,
     /// What the ChannelIndex calls it; `None` where no name is known.
     pub index_name: Option<String>,
+    /// Its newest row, once the snapshots are written.
+    pub newest: Newest,
+}
+
+/// The newest row of a channel. Every event of the channel, late ones as well, is followed by a greater snapshot in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Newest {
+    timestamp: String,
+    folded: String,
+}
+
+impl Newest {
+    /// Whether this row, the newest now, shows that something came after this was folded. A row without a snapshot does.
+    #[must_use]
+    pub fn is_behind(&self, row: &Item) -> bool {
+        row.key.timestamp != self.timestamp
+            || row.text(FOLDED).is_none_or(|folded| folded > self.folded.as_str())
+    }
 }
 
 /// What is known of a channel, and from how many events.
@@ -167,28 +185,41 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
             row.events.iter().for_each(|event| known.state.tell(event, channel));
             known.events += row.events.len();
             let folded = folded.entry((*channel).clone()).or_default();
-            folded.snapshots.extend(snapshot(team, channel, row, known));
+            let attributes = known.state.attributes(row);
+            let version = snapshot_version(known, &attributes);
+            let stored = row.folded.as_ref().filter(|stored| **stored >= version);
+            folded.newest =
+                Newest { timestamp: row.timestamp.clone(), folded: stored.unwrap_or(&version).clone() };
+            if stored.is_none() {
+                folded.snapshots.push(snapshot(team, channel, row, version, attributes));
+            }
             folded.index_name = known.state.index_name();
         }
     }
     folded
 }
 
-/// The snapshot of a row, where the row does not have it yet.
-fn snapshot(team: &TeamId, channel: &ChannelId, row: &Row, known: &Known) -> Option<Update> {
-    let attributes = known.state.attributes(row);
+/// How a snapshot compares with others of its row.
+fn snapshot_version(known: &Known, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
-    let version = format!("{:08}/{}", known.events, version::hash(&content));
-    if row.folded.as_deref().is_some_and(|folded| folded >= version.as_str()) {
-        return None;
-    }
-    Some(Update {
+    format!("{:08}/{}", known.events, version::hash(&content))
+}
+
+/// The snapshot of a row.
+fn snapshot(
+    team: &TeamId,
+    channel: &ChannelId,
+    row: &Row,
+    version: String,
+    attributes: Attributes,
+) -> Update {
+    Update {
         guard: Guard::Greater { register: FOLDED.into(), version },
         remove: SNAPSHOT.into_iter().filter(|name| !attributes.contains_key(*name)).collect(),
         set: attributes,
         set_if_absent: identity(team, channel),
         ..Update::new(ItemKey::new(key::channels(team, channel), row.timestamp.as_str()))
-    })
+    }
 }
 
 impl State {

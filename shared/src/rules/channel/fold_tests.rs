@@ -240,3 +240,29 @@ fn the_same_event_is_kept_once_however_its_json_is_written() {
     });
     assert_eq!(inserts[0], inserts[1]);
 }
+
+#[test]
+fn the_newest_row_tells_of_every_event_that_came_after_a_fold() {
+    let told = [created("old", "5.0"), renamed("new", "6.0")];
+    let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
+    let mut rows = Rows::of(&told);
+    let before = fold(&team(), &rows.timelines()).remove(&id("C1")).unwrap().newest;
+    let is_behind = |rows: &Rows| before.is_behind(&rows.items("C1").pop().unwrap());
+    assert!(!is_behind(&rows));
+    rows.refold();
+    assert!(!is_behind(&rows), "nothing came");
+    event(&told[1]).inserts().iter().for_each(|insert| rows.write(insert));
+    rows.refold();
+    assert!(!is_behind(&rows), "a duplicate is nothing");
+    for late_or_new in ["4.0", "5.0", "6.0", "7.0"] {
+        let mut rows = Rows::of(&told);
+        event(&deleted(late_or_new)).inserts().iter().for_each(|insert| rows.write(insert));
+        rows.refold();
+        assert!(is_behind(&rows), "{late_or_new}");
+    }
+    let bare = Item {
+        key: ItemKey::new("x", rows.items("C1").pop().unwrap().key.timestamp),
+        attributes: Attributes::new(),
+    };
+    assert!(before.is_behind(&bare), "an erased row tells nothing");
+}
