@@ -63,13 +63,11 @@ impl Standing {
     }
 
     fn from_label(label: &str) -> Option<Self> {
-        let (marks, word) = label.split_once(' ').unwrap_or((label, ""));
-        let marks = marks.parse().ok()?;
-        match word {
-            "" => Some(Self::Tried(marks)),
-            "crashed" => Some(Self::Crashed(marks)),
-            "poison" => Some(Self::Poison(marks)),
-            _ => None,
+        match label.split_once(' ') {
+            None => Some(Self::Tried(label.parse().ok()?)),
+            Some((marks, "crashed")) => Some(Self::Crashed(marks.parse().ok()?)),
+            Some((marks, "poison")) => Some(Self::Poison(marks.parse().ok()?)),
+            Some(_) => None,
         }
     }
 
