@@ -10,8 +10,7 @@ use shared::archive::{Archive, ArchiveError};
 
 use super::attempts::{self, Mark};
 
-/// Most marks that are remembered. Marks are of jobs that run alone, `suspects_at_once` in a batch, so this is hours of
-/// failures; what is beyond it looks worse than it is.
+/// Most marks that are remembered: some megabytes. What is beyond it looks worse than it is.
 const MOST: usize = 10_000;
 
 /// What one worker owes.
