@@ -1,5 +1,6 @@
 //! A downloader that dies between any two steps, or is dropped in any of them.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use shared::archive::Archive;
 use shared::claims::Claims;
 use shared::files::Files;
 use shared::queue::Delivery;
+use shared::queue::job::{Job, Origin};
 use shared::slack::web::{Token, Tokens};
 use tests::faults::{
     CrashPoint, CrashingArchive, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan,
 };
 use wiremock::MockServer;
+use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
@@ -70,6 +73,19 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
     }
 }
 
+/// A downloader beside that of the fixture, some of whose writes fail.
+fn unlucky(
+    slack: &MockServer,
+    fixture: &Fixture,
+    failing_writes: RangeInclusive<u64>,
+) -> Arc<FileDownloader> {
+    let plan = Plan::none().and(Method::Write, failing_writes, Fault::FailBefore);
+    let archive = FaultyArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, plan);
+    let stores = (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
+    let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+    worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings())
+}
+
 #[tokio::test]
 async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
     let slack = slack().await;
@@ -77,23 +93,42 @@ async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
     let fixture = Fixture::of(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
     // The greater address is that of the job that is not done: it is put aside, and replayed when the other is.
-    let (other, unlucky) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
+    let (other, job) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
     for writes in [2..=2, 1..=2, 1..=1] {
-        let failing = Plan::none().and(Method::Write, writes.clone(), Fault::FailBefore);
-        let archive = FaultyArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, failing);
-        let stores =
-            (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
-        let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
-        let worker = worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings());
-        let outcome = worker.handle(std::slice::from_ref(&unlucky)).await.remove(0);
+        let worker = unlucky(&slack, &fixture, writes.clone());
+        let outcome = worker.handle(std::slice::from_ref(&job)).await.remove(0);
         assert!(matches!(outcome, Outcome::Retry(_)), "{writes:?}: {outcome:?}");
         assert_eq!(fixture.in_channel("C02").await["files_s3"], json!(null), "{writes:?}");
     }
     fixture.insist(&other).await;
-    fixture.insist(&unlucky).await;
+    fixture.insist(&job).await;
     let uri = fixture.row("F01").await["uri"].clone();
     for channel in ["C01", "C02"] {
         assert_eq!(fixture.in_channel(channel).await["files_s3"], json!([uri]), "{channel}");
+    }
+}
+
+#[tokio::test]
+async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    let poor = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let file = poor.file("F01", json!({ "size": 5 }));
+    let job = poor.share("C01", &file).await;
+    for job in [&job, &poor.share("C02", &file).await] {
+        assert_eq!(poor.handle(job).await, Outcome::Done);
+    }
+    // It writes the row, and neither message.
+    let outcome = unlucky(&slack, &poor, 3..=4).handle(std::slice::from_ref(&job)).await.remove(0);
+    assert!(matches!(outcome, Outcome::Retry(_)), "{outcome:?}");
+    assert_eq!(poor.row("F01").await["state"], "held");
+    assert_eq!(poor.in_channel("C02").await["files_verdict"], json!({ "F01": "pending" }));
+
+    let origin = Some(Origin { sent_at_ms: 1, message_id: "first".into() });
+    let body = serde_json::to_string(&Job { origin, ..Job::decode(&job.body).unwrap() }).unwrap();
+    assert_eq!(poor.handle(&Delivery { body, ..job }).await, Outcome::Done);
+    for channel in ["C01", "C02"] {
+        assert!(poor.in_channel(channel).await["files_s3"].is_array(), "{channel}");
     }
 }
 
