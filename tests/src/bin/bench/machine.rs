@@ -1,6 +1,7 @@
 //! What the figures were taken on, and how much else it was doing.
 
 use std::fs;
+use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,14 @@ impl Watch {
             elapsed.as_secs_f64()
         )
     }
+}
+
+/// The Cargo profile this program, and so the servers it measures, was built with: the name of the folder it lies in.
+pub(crate) fn profile() -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("the bench cannot find its own file")?;
+    let folder = program.parent().and_then(Path::file_name).context("the bench lies in no folder")?;
+    let profile = folder.to_string_lossy();
+    Ok(if profile == "debug" { "dev".to_owned() } else { profile.into_owned() })
 }
 
 /// CPU time of everything on the machine, what a hypervisor took away included.

@@ -139,7 +139,8 @@ fn main() -> anyhow::Result<()> {
     tests::harness::binaries::binaries();
     let watch = machine::Watch::start();
     let report = runtime(false)?.block_on(measure(&args))?;
-    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let command = format!("--profile {} -p tests --bin bench -- {arguments}", machine::profile()?);
     write!(std::io::stdout().lock(), "{}", report.markdown(&watch.line(), &command))
         .context("cannot write the report")
 }

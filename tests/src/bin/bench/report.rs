@@ -60,11 +60,9 @@ impl Report {
         self.sections.push(section);
     }
 
-    /// The report as Markdown; `machine` says what it was measured on, `arguments` are those of this run.
-    pub(crate) fn markdown(&self, machine: &str, arguments: &str) -> String {
-        let mut text = format!(
-            "Machine: {machine}.\nCommand: `cargo run --release -p tests --bin bench -- {arguments}`\n"
-        );
+    /// The report as Markdown; `machine` says what it was measured on, `command` is what `cargo run` was told.
+    pub(crate) fn markdown(&self, machine: &str, command: &str) -> String {
+        let mut text = format!("Machine: {machine}.\nCommand: `cargo run {command}`\n");
         let goals: Vec<_> = self
             .sections
             .iter()
