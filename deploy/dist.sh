@@ -22,9 +22,9 @@ export SOURCE_DATE_EPOCH
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$root=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$root=/src -ffile-prefix-map=$cargo_home=/cargo"
-cargo build --release --locked --target "$target" -p annalist -p ingest -p workers \
+cargo build --profile dist --locked --target "$target" -p annalist -p ingest -p workers \
     --features annalist/aws,ingest/aws,workers/aws
-built=${CARGO_TARGET_DIR:-target}/$target/release
+built=${CARGO_TARGET_DIR:-target}/$target/dist
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -37,8 +37,8 @@ done
 # Made by the binary itself, so what is built for another machine than this one takes them from a build for this one.
 annalist=$built/annalist
 if [[ $target != "$host" ]]; then
-    cargo build --release --locked -p annalist --features annalist/aws
-    annalist=${CARGO_TARGET_DIR:-target}/release/annalist
+    cargo build --profile dist --locked -p annalist --features annalist/aws
+    annalist=${CARGO_TARGET_DIR:-target}/dist/annalist
 fi
 "$annalist" man --dir "$out/share/man/man1"
 "$annalist" completions bash >"$out/share/bash-completion/completions/annalist"
