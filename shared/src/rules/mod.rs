@@ -32,6 +32,9 @@ pub enum Malformed {
     /// An id does not have Slack's shape.
     #[error(transparent)]
     Id(#[from] InvalidId),
+    /// The event names a channel beside the one it is about.
+    #[error("the {0} event names two channels")]
+    TwoChannels(&'static str),
     /// A name that cannot be a key.
     #[error("the {0} is empty or longer than {MAX_NAME_BYTES} bytes")]
     Name(&'static str),
@@ -117,14 +120,16 @@ impl<'a> Event<'a> {
         self.header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"))
     }
 
-    /// The channel the event is about.
+    /// The channel the event is about, and all that it writes of channels.
     ///
     /// # Errors
-    /// [`Malformed`] where it is missing or malformed.
+    /// [`Malformed`] where it is missing or malformed, or another one stands beside it.
     pub fn channel(&self) -> Result<ChannelId, Malformed> {
-        let channel =
-            self.header.channel().ok_or(Malformed::Missing { event: "channel", field: "channel" })?;
-        Ok(ChannelId::parse(&channel)?)
+        let reaction = self.kind() == Kind::Reaction;
+        let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
+        let channel = self.header.channel().ok_or(Malformed::Missing { event, field })?;
+        let channel = ChannelId::parse(&channel)?;
+        if self.header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
     }
 
     /// The ids of a channel that goes on under another: the one it had, and the one it has now.

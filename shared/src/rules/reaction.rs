@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Change, Event, Malformed, checked_name};
 use crate::archive::{Attributes, Guard, ItemKey, Update};
 use crate::slack::envelope::{object, text_or_none};
-use crate::slack::ids::{ChannelId, Ts};
+use crate::slack::ids::Ts;
 
 const PREFIX: &str = "reaction#";
 const ADDED: &str = "added";
@@ -27,7 +27,7 @@ struct Reaction<'a> {
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "reaction", field };
     let item = event.header.item().ok_or(missing("item"))?;
-    let channel = ChannelId::parse(item.channel.as_deref().ok_or(missing("item.channel"))?)?;
+    let channel = event.channel()?;
     let ts = Ts::parse(item.ts.as_deref().ok_or(missing("item.ts"))?)?;
     let user = event.user("reaction")?;
     let body: Reaction<'_> = object(event.raw);

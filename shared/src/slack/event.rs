@@ -84,14 +84,30 @@ impl<'a> EventHeader<'a> {
         object(event)
     }
 
-    /// The channel the event is about, wherever this kind of event names it.
+    /// The channel the event is about, wherever this kind of event names it: the only one that it is routed, judged,
+    /// checked and written by. Of a reaction that is the channel of what it is on, and of a changed id the old one,
+    /// whatever else the event names.
     #[must_use]
     pub fn channel(&self) -> Option<Cow<'a, str>> {
-        self.channel
-            .and_then(text_or_id)
-            .or_else(|| self.channel_id.clone())
-            .or_else(|| self.item().and_then(|item| item.channel))
-            .or_else(|| self.old_channel_id.clone())
+        let of_item = || self.item().and_then(|item| item.channel);
+        match self.kind.as_deref() {
+            Some("reaction_added" | "reaction_removed") => of_item(),
+            Some("channel_id_changed") => self.old_channel_id.clone(),
+            Some(_) | None => self.stated_channel().or_else(of_item).or_else(|| self.old_channel_id.clone()),
+        }
+    }
+
+    /// Whether a channel stands beside the one the event is about, and is another one.
+    #[must_use]
+    pub fn contradicts_its_channel(&self) -> bool {
+        match (self.stated_channel(), self.channel()) {
+            (Some(stated), Some(channel)) => stated != channel,
+            (Some(_) | None, _) => false,
+        }
+    }
+
+    fn stated_channel(&self) -> Option<Cow<'a, str>> {
+        self.channel.and_then(text_or_id).or_else(|| self.channel_id.clone())
     }
 
     /// The person the event is about.
@@ -213,6 +229,31 @@ mod tests {
         ] {
             assert_eq!(EventHeader::read(&raw(json)).channel().as_deref(), Some("C1"), "{json}");
         }
+    }
+
+    #[test]
+    fn a_reaction_is_in_the_channel_of_what_it_is_on_and_in_no_other() {
+        let reaction = |channel: &str| {
+            format!(
+                r#"{{"type":"reaction_added","channel":"{channel}","item":{{"type":"message","channel":"G1","ts":"1.000000"}}}}"#
+            )
+        };
+        for (channel, contradicts) in [("C1", true), ("G1", false)] {
+            let event = raw(&reaction(channel));
+            let header = EventHeader::read(&event);
+            assert_eq!(
+                (header.channel().as_deref(), header.contradicts_its_channel()),
+                (Some("G1"), contradicts)
+            );
+        }
+        // Without one of its own it is in none.
+        let event =
+            raw(r#"{"type":"reaction_removed","channel":"C1","item":{"type":"message","ts":"1.000000"}}"#);
+        assert_eq!(EventHeader::read(&event).channel(), None);
+        let event = raw(
+            r#"{"type":"channel_id_changed","channel":"C9","old_channel_id":"C1","new_channel_id":"C2"}"#,
+        );
+        assert_eq!(EventHeader::read(&event).channel().as_deref(), Some("C1"));
     }
 
     #[test]

@@ -158,6 +158,28 @@ async fn no_event_opens_a_private_channel_by_calling_it_public() {
 }
 
 #[tokio::test]
+async fn a_reaction_writes_to_no_channel_but_the_one_that_is_checked() {
+    let reaction = event::reaction_added(CHANNEL, TS, USER, "eyes", TS);
+    for other in ["C0NOWHERE", "C0SECRET", "C0RANDOM"] {
+        let on = |channel: &str| {
+            let item = json!({ "type": "message", "channel": channel, "ts": TS });
+            event::with(reaction.clone(), [("item", item), ("channel_type", "channel".into())])
+        };
+        let fixture = Fixture::new().await;
+        add_private_channel(&fixture);
+        let stated = event::with(on(other), [("channel", CHANNEL.into())]);
+        assert!(reason(&fixture.write(&[stated]).await[0]).contains("two channels"), "{other}");
+        let outcomes = fixture.write(&[on(other)]).await;
+        // The one that is real and public alone: nothing else stands against it.
+        assert_eq!(outcomes[0] == Outcome::Done, other == "C0RANDOM", "{other}: {outcomes:?}");
+        assert_eq!(fixture.rows().is_empty(), other != "C0RANDOM", "{other}");
+    }
+    let fixture = Fixture::new().await;
+    let same = event::with(reaction, [("channel", CHANNEL.into()), ("channel_type", "channel".into())]);
+    assert_eq!(fixture.write(&[same]).await, [Outcome::Done]);
+}
+
+#[tokio::test]
 async fn what_is_real_is_stored_beside_what_is_not() {
     let fixture = Fixture::new().await;
     let outcomes = fixture
