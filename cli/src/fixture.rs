@@ -151,7 +151,7 @@ fn delivery(team: &str, group: &str, event: &Value) -> Delivery {
         group: GroupId::of(&[team, group]),
         body: encode_event(&envelope.to_string()),
         receive_count: 1,
-        sent_at: TimestampMs(0),
+        sent_at: TimestampMs(i64::MAX),
         receipt: Receipt("1".into()),
     }
 }

@@ -6,11 +6,18 @@ use shared::clock::TimestampMs;
 use shared::queue::route::{Route, route};
 use shared::queue::{Delivery, MessageId, Receipt};
 use shared::slack::envelope::Envelope;
+use shared::slack::event::EventHeader;
 
-/// The first delivery of a request's event.
+/// When the first request comes.
+const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);
+
+/// The first delivery of a request's event, which comes when it happens and not before [`BEGINNING`].
 pub(crate) fn delivery(body: &str) -> Delivery {
     static SENT: AtomicU64 = AtomicU64::new(0);
-    let Route::Queues(mut sends) = route(&Envelope::peek(body.as_bytes()).unwrap(), body) else {
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    let clock = envelope.event.and_then(|event| EventHeader::read(event).clock());
+    let sent_at = clock.map_or(BEGINNING, |clock| TimestampMs(clock.micros() / 1_000).max(BEGINNING));
+    let Route::Queues(mut sends) = route(&envelope, body) else {
         panic!("a direct message is not delivered")
     };
     let sent = sends.swap_remove(0);
@@ -20,7 +27,7 @@ pub(crate) fn delivery(body: &str) -> Delivery {
         group: sent.group,
         body: sent.body,
         receive_count: 1,
-        sent_at: TimestampMs(1_700_000_000_000),
+        sent_at,
         receipt: Receipt(number.to_string()),
     }
 }

@@ -33,6 +33,9 @@ impl<'j> Told<'j> {
         let envelope =
             Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
         let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
+        if let Some(event) = &event {
+            event.check_clocks(job.sent_at)?;
+        }
         Ok(Self { raw, envelope, event, run: decoded.run })
     }
 }

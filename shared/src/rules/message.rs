@@ -166,7 +166,7 @@ fn clock(event: &Event<'_>) -> Ts {
     event.header.clock().or_else(ts).unwrap_or_else(|| event.clock())
 }
 
-fn object(raw: &RawValue) -> MessageObject<'_> {
+pub(super) fn object(raw: &RawValue) -> MessageObject<'_> {
     envelope::object(raw)
 }
 

@@ -1,6 +1,7 @@
 //! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
 
 pub mod channel;
+mod clocks;
 pub mod directory;
 pub mod file;
 pub mod gap;
@@ -12,10 +13,12 @@ pub mod version;
 use serde_json::value::RawValue;
 
 use crate::archive::Update;
+use crate::clock::TimestampMs;
 use crate::slack::envelope::Envelope;
 use crate::slack::event::EventHeader;
 use crate::slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 
+pub use self::clocks::MAX_AHEAD_S;
 use self::message::Content;
 
 /// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
@@ -35,6 +38,19 @@ pub enum Malformed {
     /// The event names a channel beside the one it is about.
     #[error("the {0} event names two channels")]
     TwoChannels(&'static str),
+    /// A clock is ahead of the time at which the event came: what it brings would win over all that follows.
+    #[error(
+        "its {field} {found} is {ahead_s} s later than the event itself came here; if a wrong clock of this machine is \
+         the cause, set it right and replay the event"
+    )]
+    FromTheFuture {
+        /// Which field.
+        field: &'static str,
+        /// What it says.
+        found: Ts,
+        /// By how much.
+        ahead_s: i64,
+    },
     /// A name that cannot be a key.
     #[error("the {0} is empty or longer than {MAX_NAME_BYTES} bytes")]
     Name(&'static str),
@@ -150,6 +166,14 @@ impl<'a> Event<'a> {
     pub fn clock(&self) -> Ts {
         let from_envelope = || Ts::parse(&format!("{}.000000", self.event_time_s?)).ok();
         self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)
+    }
+
+    /// Holds every clock of the event that decides what wins in a row against the time at which the event came here.
+    ///
+    /// # Errors
+    /// [`Malformed::FromTheFuture`] where one is more than [`MAX_AHEAD_S`] ahead of it.
+    pub fn check_clocks(&self, came_at: TimestampMs) -> Result<(), Malformed> {
+        clocks::check(self, came_at)
     }
 
     /// What the event changes. Nothing for a kind that is not stored.

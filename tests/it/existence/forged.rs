@@ -4,9 +4,11 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::clock::TimestampMs;
+use shared::queue::Delivery;
 use shared::slack::web::{Token, Tokens};
 use tests::corpus::{TEAM, event};
-use tests::fake_slack::{self, Workspace, tokens};
+use tests::fake_slack::{self, START_S, Workspace, tokens};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits};
@@ -177,6 +179,36 @@ async fn a_reaction_writes_to_no_channel_but_the_one_that_is_checked() {
     let fixture = Fixture::new().await;
     let same = event::with(reaction, [("channel", CHANNEL.into()), ("channel_type", "channel".into())]);
     assert_eq!(fixture.write(&[same]).await, [Outcome::Done]);
+}
+
+#[tokio::test]
+async fn an_event_from_the_future_is_put_aside_before_it_writes_anything() {
+    let far = "999999999999.999999";
+    let real = event::message(TS, USER, "real");
+    let sent = |event: &Value| Delivery {
+        sent_at: TimestampMs(START_S * 1_000),
+        ..delivery(&event::envelope(TEAM, "Ev1", event))
+    };
+    let fixture = Fixture::new().await;
+    for forged in [
+        event::user_change(USER, "pwned", far),
+        event::reaction_removed(CHANNEL, TS, USER, "eyes", far),
+        message(CHANNEL, USER, far),
+        event::changed(CHANNEL, &real, &event::edited(&real, far, "forged"), "1700000001.000000"),
+    ] {
+        let outcomes = fixture.writer.handle(&[sent(&forged)]).await;
+        assert!(reason(&outcomes[0]).contains("later than the event itself came"), "{forged}: {outcomes:?}");
+    }
+    let renamed =
+        json!({ "type": "channel_rename", "channel": { "id": CHANNEL, "name": "pwned" }, "event_ts": far });
+    let outcomes = fixture.indexer.handle(&[sent(&renamed)]).await;
+    assert!(reason(&outcomes[0]).contains("event_ts 999999999999.999999"), "{outcomes:?}");
+    assert_eq!((fixture.asked(), fixture.rows()), (0, vec![]));
+    // Replayed later, it is a clock like any other: a wrong clock here loses nothing.
+    let early = sent(&message(CHANNEL, USER, "1700000400.000000"));
+    let replayed = Delivery { sent_at: TimestampMs((START_S + 400) * 1_000), ..early.clone() };
+    reason(&fixture.writer.handle(&[early]).await[0]);
+    assert_eq!(fixture.writer.handle(&[replayed]).await, [Outcome::Done]);
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use super::world::{Kind, World};
 use crate::corpus::{TEAM, channel_id, event, ts, user_id};
 
 /// The first event's clock.
-const START_MICROS: i64 = 1_700_000_000_000_000;
+/// No event is from the future: all of them together last less than this time before the beginning.
+const START_MICROS: i64 = 1_700_000_000_000_000 - 200_000_000;
 
 /// Every file has so many bytes: [`event::file`] says so.
 const FILE_BYTES: usize = 12;
