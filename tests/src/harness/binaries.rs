@@ -16,6 +16,9 @@ const OF_THIS_PROGRAM: [&str; 7] = [
     "CARGO_PKG_VERSION_PRE",
 ];
 
+/// The programs of a release.
+const PROGRAMS: [&str; 5] = ["annalist", "ingest", "message-writer", "channel-indexer", "file-downloader"];
+
 /// Where the binaries are.
 #[derive(Debug)]
 pub struct Binaries {
@@ -31,8 +34,8 @@ pub struct Binaries {
     pub file_downloader: PathBuf,
 }
 
-/// Builds the binaries in the running test's profile and target directory, once per process. They are built as a
-/// release is, with both backends.
+/// Builds the binaries in the running test's profile and target directory, once per process, with both backends: as part of
+/// the whole workspace, so that `cargo test --workspace` has compiled everything but the programs themselves.
 ///
 /// # Panics
 /// Where they do not build: nothing that follows could mean anything.
@@ -41,8 +44,9 @@ pub fn binaries() -> &'static Binaries {
     BINARIES.get_or_init(|| {
         let exe = std::env::current_exe().expect("the running program has a path");
         let profile_dir = profile_dir(&exe);
-        let both = ["--package", "annalist", "--features", "annalist/aws,ingest/aws,workers/aws"];
-        build(profile_dir, &both);
+        let programs = PROGRAMS.iter().flat_map(|name| ["--bin", name]);
+        let whole = ["--workspace", "--features", "annalist/aws"];
+        build(profile_dir, &whole.into_iter().chain(programs).collect::<Vec<_>>());
         Binaries::in_folder(profile_dir)
     })
 }
@@ -60,7 +64,9 @@ pub fn of_lambda() -> &'static Binaries {
         let profile = profile_dir.file_name().expect("a profile's folder has a name");
         let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
         let profile_dir = target_dir.join("for-lambda").join(profile);
-        build(&profile_dir, &["--no-default-features", "--features", "ingest/aws,workers/aws"]);
+        let without_sqlite = ["--no-default-features", "--features", "ingest/aws,workers/aws"];
+        let parts = ["--bins", "--package", "ingest", "--package", "workers"];
+        build(&profile_dir, &[&parts[..], &without_sqlite].concat());
         Binaries::in_folder(&profile_dir)
     })
 }
@@ -96,7 +102,7 @@ fn build(profile_dir: &Path, what: &[&str]) {
         cargo.env_remove(of_this_program);
     }
     let output = cargo
-        .args(["build", "--quiet", "--bins", "--package", "ingest", "--package", "workers"])
+        .args(["build", "--quiet"])
         .args(what)
         .args(["--profile", profile])
         .arg("--manifest-path")
