@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist, run};
 
 /// What the demo says of itself: under ten seconds once it is built. It takes one; tests run side by side.
@@ -12,6 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("it's a demo");
+    binaries();
     let began = Instant::now();
     let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
     assert!(demo.code == Some(0) && demo.stderr.is_empty(), "{demo:?}");
