@@ -78,7 +78,8 @@ enum Command {
     /// Show the channels
     Channels(ReadArgs),
     /// Show a channel: its names, topic, purpose and state
-    #[command(after_help = "Example: annalist channel '#general' --history")]
+    #[command(after_help = "Examples: annalist channel '#general' --history; \
+        annalist channel C0123ABCD --forget-public")]
     Channel(SnapshotArgs),
     /// Show the files: held, failed, skipped, and why
     #[command(after_help = "Examples: annalist files '#general'; annalist files retry")]
@@ -178,6 +179,11 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Channels(args) => on_archive(&args.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)
         }),
+        Command::Channel(args) if args.forget_public => {
+            on_archive(&args.channel.read.backend, async |backend| {
+                operate::forget_public::run(&*backend.archive(), &SystemClock, &args.channel, out).await
+            })
+        }
         Command::Channel(args) => on_archive(&args.channel.read.backend, async |backend| {
             Ok(read::channel(&*backend.archive(), &args, out).await?)
         }),

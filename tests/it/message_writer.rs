@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey, Query, query_all};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
-use shared::rules::project;
+use shared::rules::{project, public_mark};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
@@ -220,6 +220,27 @@ async fn the_public_mark_moves_with_a_changed_id() {
     let moved = event::posted("C02", &event::message("1700000009.000000", "U01", "after the move"));
     fixture.store(&[event::with(moved, [("channel_type", "group".into())])]).await;
     assert!(fixture.message("C02", "1700000009.000000").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_a_person_takes_back_is_heeded_within_a_minute_and_set_again_by_a_later_public_event() {
+    let fixture = Fixture::new();
+    let private = |ts: &str| {
+        let message = event::posted("C01", &event::message(ts, "U01", "in private"));
+        event::with(message, [("channel_type", "group".into())])
+    };
+    fixture.store(&[event::posted("C01", &event::message(TS, "U01", "public"))]).await;
+    let at = Ts::parse("1700000100.000000").unwrap();
+    let taken_back = public_mark::taken_back(&team(), &ChannelId::parse("C01").unwrap(), &at);
+    fixture.archive.write(&taken_back).await.unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    // What was public before that does not count any more.
+    let earlier = event::posted("C01", &event::message("1700000099.000000", "U01", "public"));
+    fixture.store(&[earlier, private("1700000101.000000")]).await;
+    assert_eq!(fixture.message("C01", "1700000101.000000").await, None);
+    let later = event::posted("C01", &event::message("1700000102.000000", "U01", "public"));
+    fixture.store(&[later, private("1700000103.000000")]).await;
+    assert!(fixture.message("C01", "1700000103.000000").await.is_some());
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ pub(crate) struct Told<'j> {
     pub(crate) event: Option<Event<'j>>,
     /// The run of ingest that took it at Slack's first try.
     pub(crate) run: Option<RunId>,
+    /// It was in quarantine, and a person had it tried again.
+    pub(crate) replayed: bool,
 }
 
 impl<'j> Told<'j> {
@@ -36,6 +38,6 @@ impl<'j> Told<'j> {
         if let Some(event) = &event {
             event.check_clocks(job.sent_at)?;
         }
-        Ok(Self { raw, envelope, event, run: decoded.run })
+        Ok(Self { raw, envelope, event, run: decoded.run, replayed: decoded.origin.is_some() })
     }
 }

@@ -1,50 +1,104 @@
-//! Marks: rows that only say that something was seen. They are never unset, so their presence may be remembered; their
-//! absence is asked for every time.
+//! Marks: rows that only say that something was seen. Their presence may be remembered, that of a public mark for a while,
+//! since a person may take it back; their absence is asked for every time.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use shared::archive::{Archive, ArchiveError, ItemKey, Update};
+use shared::rules::public_mark::{self, MarkState};
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use tokio::time::Instant;
 
 /// Marks remembered. Beyond it everything is forgotten and asked for again.
 const MAX_REMEMBERED: usize = 100_000;
 
+/// How long a public mark is remembered, and so how long a process goes on after it was taken back.
+const REMEMBERED_FOR: Duration = Duration::from_secs(60);
+
 /// The marks a process has seen set.
 #[derive(Default)]
-pub(crate) struct Marks(Mutex<HashSet<ItemKey>>);
+pub(crate) struct Marks {
+    teams: Mutex<HashSet<TeamId>>,
+    /// Keys of public marks, with when they were read.
+    public: Mutex<HashMap<ItemKey, Instant>>,
+}
 
 impl Marks {
-    /// Sets a mark, unless it is known to be set.
-    pub(crate) async fn ensure(&self, archive: &dyn Archive, key: ItemKey) -> Result<(), ArchiveError> {
+    /// Lists a workspace, so that readers find it without scanning. It is never taken off the list.
+    pub(crate) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
+        if self.teams.lock().unwrap_or_else(PoisonError::into_inner).contains(team) {
+            return Ok(());
+        }
+        archive.write(&Update::mark(ItemKey::team(team))).await?;
+        let mut known = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_REMEMBERED {
+            known.clear();
+        }
+        known.insert(team.clone());
+        Ok(())
+    }
+
+    /// Marks a channel as public, as an event of this clock shows it.
+    pub(crate) async fn open(
+        &self,
+        archive: &dyn Archive,
+        team: &TeamId,
+        channel: &ChannelId,
+        clock: &Ts,
+    ) -> Result<(), ArchiveError> {
+        let key = ItemKey::public_mark(team, channel);
         if self.remembers(&key) {
             return Ok(());
         }
-        archive.write(&Update::mark(key.clone())).await?;
+        let row = archive.get(&key).await?;
+        if let Some(update) = public_mark::opened(team, channel, row.as_ref(), clock) {
+            archive.write(&update).await?;
+        } else if MarkState::of(row.as_ref()) != MarkState::Public {
+            return Ok(());
+        }
         self.remember(key);
         Ok(())
     }
 
-    /// Whether a mark is set.
-    pub(crate) async fn is_set(&self, archive: &dyn Archive, key: &ItemKey) -> Result<bool, ArchiveError> {
-        if self.remembers(key) {
-            return Ok(true);
+    /// Whether a channel is marked as public.
+    pub(crate) async fn is_public(
+        &self,
+        archive: &dyn Archive,
+        team: &TeamId,
+        channel: &ChannelId,
+    ) -> Result<bool, ArchiveError> {
+        Ok(self.state(archive, team, channel).await? == MarkState::Public)
+    }
+
+    /// What the mark of a channel says.
+    pub(crate) async fn state(
+        &self,
+        archive: &dyn Archive,
+        team: &TeamId,
+        channel: &ChannelId,
+    ) -> Result<MarkState, ArchiveError> {
+        let key = ItemKey::public_mark(team, channel);
+        if self.remembers(&key) {
+            return Ok(MarkState::Public);
         }
-        let set = archive.get(key).await?.is_some_and(|item| !item.is_erased());
-        if set {
-            self.remember(key.clone());
+        let state = MarkState::of(archive.get(&key).await?.as_ref());
+        if state == MarkState::Public {
+            self.remember(key);
         }
-        Ok(set)
+        Ok(state)
     }
 
     fn remembers(&self, key: &ItemKey) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+        let known = self.public.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(key).is_some_and(|read| read.elapsed() < REMEMBERED_FOR)
     }
 
     fn remember(&self, key: ItemKey) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.public.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
-        known.insert(key);
+        known.insert(key, Instant::now());
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod backup;
 pub(crate) mod dashboards;
 pub(crate) mod doctor;
 pub(crate) mod files;
+pub(crate) mod forget_public;
 mod held;
 mod packing;
 pub(crate) mod quarantine;

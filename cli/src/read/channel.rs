@@ -22,9 +22,9 @@ const CANDIDATES: usize = 5;
 
 /// A channel of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) team: TeamId,
-    pub(super) channel: ChannelId,
+pub(crate) struct Place {
+    pub(crate) team: TeamId,
+    pub(crate) channel: ChannelId,
 }
 
 impl Place {
@@ -46,7 +46,7 @@ impl Place {
 }
 
 /// Finds the channel that is called this, among the workspaces in the archive or in one of them.
-pub(super) async fn find(
+pub(crate) async fn find(
     archive: &dyn Archive,
     called: &str,
     team: Option<&TeamId>,

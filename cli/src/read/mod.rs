@@ -26,6 +26,7 @@ use shared::archive::ArchiveError;
 use shared::config::backend::BackendArgs;
 use shared::slack::ids::{TeamId, Ts};
 
+pub(crate) use channel::{Place, find as find_channel};
 pub(crate) use channels::channels;
 pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use gaps::gaps;
@@ -69,6 +70,9 @@ pub(crate) struct SnapshotArgs {
     /// Every state it was in, oldest first
     #[arg(long)]
     pub(crate) history: bool,
+    /// Take back that it was public: its private messages are dropped from now on
+    #[arg(long, conflicts_with_all = ["history", "json", "limit"])]
+    pub(crate) forget_public: bool,
 }
 
 /// What names a message.

@@ -186,7 +186,11 @@ mod tests {
     async fn printed(fixture: &Fixture, called: &str, history: bool, json: bool) -> String {
         let mut read = message_args("C1", "1.000000").read;
         read.json = json;
-        let args = SnapshotArgs { channel: ChannelArgs { channel: called.into(), read }, history };
+        let args = SnapshotArgs {
+            channel: ChannelArgs { channel: called.into(), read },
+            history,
+            forget_public: false,
+        };
         let mut out = Vec::new();
         channel(fixture.archive(), &args, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()

@@ -7,6 +7,7 @@ pub mod file;
 pub mod gap;
 pub mod message;
 pub mod project;
+pub mod public_mark;
 pub mod reaction;
 pub mod version;
 

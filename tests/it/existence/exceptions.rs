@@ -84,6 +84,29 @@ async fn people_of_another_workspace_write_where_slack_says_that_the_channel_is_
 }
 
 #[tokio::test]
+async fn where_slack_knows_a_channel_no_more_its_row_says_whether_it_was_shared() {
+    for was_shared in [false, true] {
+        let fixture = Fixture::new().await;
+        let kind = if was_shared { "channel_shared" } else { "channel_unarchive" };
+        let told = event::with(happened(kind, CHANNEL), [("connected_team_id", "T9PARTNER".into())]);
+        assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+        assert_eq!(fixture.index(&[told]).await, [Outcome::Done]);
+        fixture.slack.change(TOKEN, |workspace| workspace.channels.clear());
+        fixture.clock.advance(LATER);
+        let stranger = event::with(
+            message(CHANNEL, "U9STRANGER", "1700000005.000100"),
+            [("user_team", "T9PARTNER".into())],
+        );
+        let outcome = fixture.writer.handle(&[delivery(&shared_envelope(&stranger))]).await.remove(0);
+        if was_shared {
+            assert_eq!(outcome, Outcome::Done);
+        } else {
+            assert!(reason(&outcome).contains("U9STRANGER"), "{outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_channel_that_became_private_where_the_app_cannot_see_it_is_kept() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);

@@ -1,9 +1,12 @@
 //! The second key: what a correctly signed event claims must exist.
 
+mod alone;
 mod caches;
 mod exceptions;
 mod fixture;
+mod floods;
 mod forged;
+mod moved;
 mod processes;
 mod settings;
 mod trouble;

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use shared::archive::{Archive, ArchiveError, Query, key};
 use shared::queue::route::Audience;
 use shared::rules::Event;
 use shared::rules::channel::ChannelEvent;
+use shared::rules::public_mark::MarkState;
 use shared::slack::ids::{ChannelId, TeamId};
 
 use crate::marks::Marks;
@@ -19,7 +20,8 @@ pub(super) struct Admission {
 
 impl Admission {
     /// Whether an event is kept. A channel that only says that it is private, or does not say, must have been public
-    /// before: it has the mark that the message-writer and the directory sync set, or rows already.
+    /// before: it has the mark that the message-writer and the directory sync set, or rows already, unless a person took
+    /// the mark back. A channel lets in the id it goes on under: whether it does, the existence check asks.
     pub(super) async fn admits(
         &mut self,
         archive: &dyn Archive,
@@ -33,8 +35,11 @@ impl Admission {
         let channel = (told.team().clone(), told.channel().clone());
         let admitted = says_public(event)
             || self.admitted.contains(&channel)
-            || marks.is_set(archive, &ItemKey::public_mark(told.team(), told.channel())).await?
-            || has_rows(archive, told).await?;
+            || match marks.state(archive, told.team(), told.channel()).await? {
+                MarkState::Public => true,
+                MarkState::Forgotten => false,
+                MarkState::Unmarked => has_rows(archive, told).await?,
+            };
         if admitted {
             self.admitted.extend(told.channels().map(|channel| (told.team().clone(), channel.clone())));
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, ItemKey, Update};
+use shared::archive::{self, Archive, ArchiveError, Update};
 use shared::queue::{Delivery, GroupId, QueueName};
 use shared::rules::channel::{ChannelEvent, index};
 use shared::rules::{Event, Malformed, gap};
@@ -107,8 +107,7 @@ impl ChannelIndexer {
     async fn may_note_join(&self, event: &Event<'_>) -> Result<bool, Failure> {
         // Here the type of a channel is a letter.
         let private = event.header.channel_type.as_deref() == Some("G");
-        let mark = ItemKey::public_mark(&event.team, &event.channel()?);
-        Ok(!private || self.marks.is_set(&*self.archive, &mark).await?)
+        Ok(!private || self.marks.is_public(&*self.archive, &event.team, &event.channel()?).await?)
     }
 }
 
@@ -122,7 +121,8 @@ fn subject(job: &Delivery, told: &Told<'_>, team: &TeamId) -> Result<Subject, Fa
     Ok(match &told.event {
         Some(event) => Subject::of(event, &told.envelope, job.sent_at)?.in_public(says_public(event)),
         None => Subject::team(team, job.sent_at),
-    })
+    }
+    .replayed(told.replayed))
 }
 
 /// What one job writes.
@@ -274,7 +274,7 @@ impl ChannelIndexer {
             archive::write(&*self.archive, gap).await?;
         }
         if let Some(team) = &brought.team {
-            self.marks.ensure(&*self.archive, ItemKey::team(team)).await?;
+            self.marks.note_team(&*self.archive, team).await?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
 use shared::directory::{self, Channels};
 use shared::rules::channel::fold::State;
 use shared::rules::channel::{ChannelEvent, is_news};
+use shared::rules::public_mark;
 use shared::slack::envelope;
 use shared::slack::ids::{TeamId, Ts};
 use shared::slack::web::Method;
@@ -98,14 +99,17 @@ impl DirectorySync {
         Ok(())
     }
 
-    /// Lets the message-writer know that these channels are public. The marks are never unset, so they are written past
-    /// its queue.
+    /// Lets the message-writer know that these channels are public. The marks only grow, so they are written past its
+    /// queue.
     async fn mark_public(&self, events: &[ChannelEvent]) -> Result<(), SyncError> {
         let keys: Vec<ItemKey> =
             events.iter().map(|event| ItemKey::public_mark(event.team(), event.channel())).collect();
         let marks = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        let missing = keys.into_iter().zip(marks).filter(|(_, mark)| mark.is_none());
-        let updates: Vec<Vec<Update>> = missing.map(|(key, _)| vec![Update::mark(key)]).collect();
+        let opened = |(event, mark): (&ChannelEvent, Option<Item>)| {
+            public_mark::opened(event.team(), event.channel(), mark.as_ref(), event.clock())
+        };
+        let updates: Vec<Vec<Update>> =
+            events.iter().zip(marks).filter_map(opened).map(|update| vec![update]).collect();
         write(&*self.archive, &updates).await?;
         Ok(())
     }

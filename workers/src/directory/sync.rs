@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use metrics::counter;
 use serde::Deserialize;
-use shared::archive::{self, Archive, ArchiveError, ItemKey, Update, WriteOutcome};
+use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
 use shared::rules::MAX_NAME_BYTES;
 use shared::slack::envelope::text_or_none;
 use shared::slack::ids::TeamId;
@@ -61,7 +61,7 @@ impl DirectorySync {
 
     /// Lists the workspace, so that readers find it without scanning.
     async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
-        Ok(self.marks.ensure(&*self.archive, ItemKey::team(team)).await?)
+        Ok(self.marks.note_team(&*self.archive, team).await?)
     }
 }
 

@@ -29,11 +29,14 @@ pub(super) enum Answer {
 /// There is no token for the workspace, while others have one.
 pub(super) const NO_TOKEN: &str = "no_token";
 
+/// The whole list of people was read, and they were not asked about alone.
+pub(super) const NOT_LISTED: &str = "not_in_users_list";
+
 /// The answer is about something else.
 const ANOTHER: &str = "answered with another id";
 
 /// The channel is private, and the app may not see it.
-const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
+pub(super) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
 
 /// Slack's word for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";

@@ -1,8 +1,12 @@
-//! A breaker: after some failures in a row it lets only one question through at a time, after waits that grow.
+//! A breaker: after failures about different things in a row it lets only one question through at a time, after waits that
+//! grow.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shared::clock::TimestampMs;
+
+use super::entity::Entity;
 
 /// The wait when it opens; it doubles with each probe that fails.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -16,7 +20,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(30);
 /// One breaker.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    failures: u32,
+    /// What questions failed about since the last answer.
+    failed_about: BTreeSet<Entity>,
     open: Option<Open>,
 }
 
@@ -65,9 +70,17 @@ impl Breaker {
         }
     }
 
-    /// A question failed; so many failures in a row open it.
-    pub(super) fn failed(&mut self, now: TimestampMs, reason: &str, most: u32) -> Option<Turn> {
-        self.failures = self.failures.saturating_add(1);
+    /// A question about something failed; failures in a row about so many different things open it.
+    pub(super) fn failed(
+        &mut self,
+        now: TimestampMs,
+        reason: &str,
+        about: &Entity,
+        most: usize,
+    ) -> Option<Turn> {
+        if self.failed_about.len() < most {
+            self.failed_about.insert(about.clone());
+        }
         match &mut self.open {
             // Of those that were on their way when it opened, each would make it wait for longer.
             Some(open) if open.probing_since.is_none() => None,
@@ -82,7 +95,7 @@ impl Breaker {
                 };
                 Some(Turn::Longer(open.clone()))
             }
-            None if self.failures >= most => {
+            None if self.failed_about.len() >= most => {
                 let open = Open {
                     since: now,
                     until: now.plus(FIRST_WAIT),
@@ -107,8 +120,14 @@ impl Breaker {
 
     /// Slack answered.
     pub(super) fn succeeded(&mut self) -> Option<Turn> {
-        self.failures = 0;
+        self.failed_about.clear();
         self.open.take().map(Turn::Closed)
+    }
+
+    /// Why nothing goes through now, without asking to.
+    pub(super) fn waits(&self, now: TimestampMs) -> Option<(Duration, &str)> {
+        let open = self.open.as_ref()?;
+        Some((open.until.since(now).max(FIRST_WAIT), &open.reason))
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -117,13 +136,19 @@ impl Breaker {
 
     /// Whether there is nothing to remember of it.
     pub(super) fn is_idle(&self) -> bool {
-        self.failures == 0 && self.open.is_none()
+        self.failed_about.is_empty() && self.open.is_none()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use shared::slack::ids::{TeamId, UserId};
+
     use super::*;
+
+    fn user(n: usize) -> Entity {
+        Entity::User(TeamId::parse("T1").unwrap(), UserId::parse(&format!("U{n}")).unwrap())
+    }
 
     fn at(ms: i64) -> TimestampMs {
         TimestampMs(1_700_000_000_000 + ms)
@@ -133,24 +158,27 @@ mod tests {
     fn failures_in_a_row_open_it_and_an_answer_between_them_does_not() {
         let mut breaker = Breaker::default();
         for _ in 0..3 {
-            assert_eq!(breaker.failed(at(0), "down", 3), None);
-            assert_eq!(breaker.failed(at(0), "down", 3), None);
+            assert_eq!(breaker.failed(at(0), "down", &user(1), 3), None);
+            assert_eq!(breaker.failed(at(0), "down", &user(2), 3), None);
             assert_eq!(breaker.succeeded(), None);
         }
         assert_eq!(breaker.gate(at(0)), Gate::Open);
-        breaker.failed(at(0), "down", 3);
-        breaker.failed(at(0), "down", 3);
-        assert!(matches!(breaker.failed(at(0), "down", 3), Some(Turn::Opened(_))));
+        breaker.failed(at(0), "down", &user(1), 3);
+        // The same one again says nothing of the others.
+        for _ in 0..9 {
+            assert_eq!(breaker.failed(at(0), "down", &user(2), 3), None);
+        }
+        assert!(matches!(breaker.failed(at(0), "down", &user(3), 3), Some(Turn::Opened(_))));
         assert_eq!(breaker.gate(at(500)), Gate::Shut(Duration::from_millis(1_500), "down".into()));
         // Those that were on their way.
-        assert_eq!(breaker.failed(at(600), "down", 3), None);
+        assert_eq!(breaker.failed(at(600), "down", &user(4), 3), None);
         assert_eq!(breaker.gate(at(1_999)), Gate::Shut(Duration::from_millis(1), "down".into()));
     }
 
     #[test]
     fn one_probe_goes_through_at_a_time_and_waits_grow_to_a_minute() {
         let mut breaker = Breaker::default();
-        breaker.failed(at(0), "down", 1);
+        breaker.failed(at(0), "down", &user(1), 1);
         let mut now = at(0);
         for wait_s in [2, 4, 8, 16, 32, 60, 60] {
             let wait = Duration::from_secs(wait_s);
@@ -158,7 +186,7 @@ mod tests {
             now = now.plus(wait);
             assert_eq!(breaker.gate(now), Gate::Open);
             assert!(matches!(breaker.gate(now), Gate::Shut(..)), "a second probe");
-            assert!(matches!(breaker.failed(now, "down", 1), Some(Turn::Longer(_))));
+            assert!(matches!(breaker.failed(now, "down", &user(1), 1), Some(Turn::Longer(_))));
         }
         now = now.plus(LONGEST_WAIT);
         assert_eq!(breaker.gate(now), Gate::Open);
@@ -169,7 +197,7 @@ mod tests {
     #[test]
     fn a_lost_probe_is_followed_by_another() {
         let mut breaker = Breaker::default();
-        breaker.failed(at(0), "down", 1);
+        breaker.failed(at(0), "down", &user(1), 1);
         assert_eq!(breaker.gate(at(2_000)), Gate::Open);
         assert!(matches!(breaker.gate(at(31_999)), Gate::Shut(..)));
         assert_eq!(breaker.gate(at(32_000)), Gate::Open);

@@ -15,8 +15,8 @@ use super::reach::Reach;
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// How long it is remembered that Slack does not know something: long enough for the jobs of one batch, and so short that
-/// what is only just being made is not taken for invented.
+/// How long an absence answers for what came later: long enough for the jobs of one batch, and so short that what is only
+/// just being made is not taken for invented.
 const MISSING_FOR: Duration = Duration::from_secs(5);
 
 /// What is known of one entity.
@@ -24,21 +24,57 @@ const MISSING_FOR: Duration = Duration::from_secs(5);
 pub(super) enum Knowledge {
     /// Slack confirmed it at that time. Of a channel it may be known whom it reaches.
     Found { verified_at: TimestampMs, reach: Option<Reach> },
-    /// Slack does not know it, by this code.
-    Missing(String),
+    /// Slack did not know it at that time, by this code.
+    Missing { found_at: TimestampMs, code: String },
+}
+
+/// Which answers do for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// When the event came here. An absence that was found later is about it.
+    pub(super) sent_at: TimestampMs,
+    /// It was replayed: no earlier absence answers for it.
+    pub(super) replayed: bool,
+    /// It may be announced a moment before Slack shows it.
+    pub(super) newborn: bool,
+    /// It is an id that a channel should have left: to have been there before says nothing.
+    pub(super) former: bool,
+}
+
+impl Demand {
+    /// The same for two events: what does for both.
+    pub(super) fn add(&mut self, other: Self) {
+        self.sent_at = self.sent_at.max(other.sent_at);
+        self.replayed |= other.replayed;
+        self.newborn |= other.newborn;
+        self.former |= other.former;
+    }
+
+    fn is_met_by(&self, knowledge: &Knowledge, now: TimestampMs) -> bool {
+        match knowledge {
+            Knowledge::Found { verified_at, .. } => !self.former || *verified_at > self.sent_at,
+            Knowledge::Missing { found_at, .. } => {
+                let later = *found_at > self.sent_at;
+                let lately = now < found_at.plus(MISSING_FOR);
+                (later && !self.newborn) || (lately && (later || !self.replayed))
+            }
+        }
+    }
 }
 
 /// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
 pub struct Known {
     clock: SharedClock,
     entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
+    /// By workspace: since when its list of people has been read to its end.
+    listed: Mutex<HashMap<TeamId, TimestampMs>>,
 }
 
 impl Known {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(clock: SharedClock) -> Self {
-        Self { clock, entities: Mutex::default() }
+        Self { clock, entities: Mutex::default(), listed: Mutex::default() }
     }
 
     /// Slack said which workspace a token is for.
@@ -63,14 +99,42 @@ impl Known {
 
     /// What a row of the cache says: the oldest of its three confirmations may be all of them. What is known better stays.
     pub(super) fn found_at(&self, entity: Entity, verified_at: TimestampMs) {
-        if self.get(&entity).is_none() {
+        let now = self.clock.now();
+        let is_better = match self.get(&entity) {
+            None => true,
+            Some(Knowledge::Found { .. }) => false,
+            Some(Knowledge::Missing { found_at, .. }) => {
+                verified_at > found_at || now >= found_at.plus(MISSING_FOR)
+            }
+        };
+        if is_better {
             self.keep(entity, verified_at, Knowledge::Found { verified_at, reach: None });
         }
     }
 
     pub(super) fn missing(&self, entity: Entity, code: &str) {
         let now = self.clock.now();
-        self.keep(entity, now, Knowledge::Missing(code.to_owned()));
+        self.keep(entity, now, Knowledge::Missing { found_at: now, code: code.to_owned() });
+    }
+
+    /// The list of people was read to its end; nothing of it is older than that.
+    pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs) {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if listed.len() >= MAX_REMEMBERED {
+            listed.clear();
+        }
+        listed.insert(team.clone(), began);
+    }
+
+    /// Whether the list of people was read to its end at this time or later.
+    pub(super) fn has_listed_people_since(&self, team: &TeamId, since: TimestampMs) -> bool {
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        listed.get(team).is_some_and(|began| *began >= since)
+    }
+
+    /// What is known now that does for an event.
+    pub(super) fn answer(&self, entity: &Entity, demand: &Demand) -> Option<Knowledge> {
+        self.get(entity).filter(|knowledge| demand.is_met_by(knowledge, self.clock.now()))
     }
 
     /// What is known now.
@@ -88,7 +152,7 @@ impl Known {
             Some(entry @ (_, Knowledge::Found { reach, .. })) => {
                 counts(entry, now) && !(public && reach.is_some_and(|reach| reach.private))
             }
-            Some((_, Knowledge::Missing(_))) | None => false,
+            Some((_, Knowledge::Missing { .. })) | None => false,
         })
     }
 
@@ -116,19 +180,15 @@ impl Known {
 }
 
 /// Knowledge from a time that has not come yet is of a clock that was put back: how old it is, nobody knows.
-fn counts((at, knowledge): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
-    let lasts = match knowledge {
-        Knowledge::Found { .. } => TTL,
-        Knowledge::Missing(_) => MISSING_FOR,
-    };
-    *at <= now && now < at.plus(lasts)
+fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
+    *at <= now && now < at.plus(TTL)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use shared::clock::ManualClock;
+    use shared::clock::{Clock, ManualClock};
 
     use super::*;
 
@@ -150,11 +210,30 @@ mod tests {
         clock.advance(Duration::from_millis(1));
         assert!(!known.has_all([team()].iter(), true) && known.get(&team()).is_none());
 
+        let later = clock.now().plus(Duration::from_millis(1));
         known.missing(team(), "team_not_found");
-        assert_eq!(known.get(&team()), Some(Knowledge::Missing("team_not_found".into())));
         assert!(!known.has_all([team()].iter(), true));
+        let demand = Demand { sent_at: later, replayed: false, newborn: false, former: false };
+        assert!(known.answer(&team(), &demand).is_some());
+        assert_eq!(known.answer(&team(), &Demand { replayed: true, ..demand }), None);
         clock.advance(MISSING_FOR);
-        assert_eq!(known.get(&team()), None);
+        assert_eq!(known.answer(&team(), &demand), None);
+        // For what came before, it is an answer for as long as it is remembered.
+        let earlier = Demand { sent_at: TimestampMs(0), ..demand };
+        assert!(known.answer(&team(), &Demand { replayed: true, ..earlier }).is_some());
+        assert_eq!(known.answer(&team(), &Demand { newborn: true, ..earlier }), None);
+    }
+
+    #[test]
+    fn that_a_former_id_was_there_before_says_nothing() {
+        let (clock, known) = known();
+        known.found(team(), None);
+        let sent_at = clock.now();
+        let demand = Demand { sent_at, replayed: false, newborn: false, former: true };
+        assert_eq!(known.answer(&team(), &demand), None);
+        clock.advance(Duration::from_millis(1));
+        known.found(team(), None);
+        assert!(known.answer(&team(), &demand).is_some());
     }
 
     #[test]

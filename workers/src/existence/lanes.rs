@@ -16,10 +16,12 @@ use shared::telemetry::metrics::EXISTENCE_BREAKERS;
 use super::ask::Answer;
 use super::breaker::{Breaker, Gate, Open, Turn};
 use super::entity::Entity;
+use super::known::Demand;
+use super::troubles::Troubles;
 use super::weigh::Fact;
 
-/// Failures in a row that open a workspace's breaker: one lost connection is none yet.
-const FAILURES: u32 = 3;
+/// Things that Slack fails on in a row, which open a workspace's breaker: one lost connection is none yet.
+const FAILURES: usize = 3;
 
 /// Breakers there may be. Without them, whatever fails is asked again every second.
 const MAX_LANES: usize = 1_000;
@@ -49,16 +51,21 @@ pub(super) struct Lanes {
     archive: Arc<dyn Archive>,
     clock: SharedClock,
     breakers: Mutex<HashMap<Lane, Breaker>>,
+    troubles: Troubles,
 }
 
 impl Lanes {
     pub(super) fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
-        Self { archive, clock, breakers: Mutex::default() }
+        Self { archive, clock, breakers: Mutex::default(), troubles: Troubles::default() }
     }
 
     /// Why Slack may not be asked about this now, if it may not.
-    pub(super) fn shut(&self, entity: &Entity) -> Option<Fact> {
+    pub(super) fn shut(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let now = self.clock.now();
+        // What Slack fails on alone is no probe of how Slack is.
+        if self.troubles.is_alone(entity) {
+            return self.troubles.shut(entity, demand, now);
+        }
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         if breakers.is_empty() {
             return None;
@@ -69,10 +76,28 @@ impl Lanes {
         })
     }
 
+    /// The same, for a question that has waited for its turn.
+    pub(super) fn waits(&self, entity: &Entity) -> Option<Fact> {
+        let now = self.clock.now();
+        let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes(entity).into_iter().find_map(|lane| {
+            let (after, why) = breakers.get(&lane)?.waits(now)?;
+            Some(Fact::Later { after, why: why.to_owned(), not_allowed: lane.method.is_some() })
+        })
+    }
+
+    /// What failures about something alone amount to.
+    pub(super) fn stuck(&self, entity: &Entity) -> Option<Fact> {
+        self.troubles.stuck(entity, self.clock.now())
+    }
+
     /// What came of asking.
     pub(super) async fn note(&self, entity: &Entity, answer: &Answer) {
         let now = self.clock.now();
         let [of_team, of_method] = lanes(entity);
+        if matches!(answer, Answer::Found { .. } | Answer::Missing(_)) {
+            self.troubles.answered(entity, now);
+        }
         let turns = match answer {
             Answer::Found { .. } | Answer::Missing(_) => {
                 [self.turn(of_team, Breaker::succeeded), self.turn(of_method, Breaker::succeeded)]
@@ -87,11 +112,17 @@ impl Lanes {
             }
             Answer::NotAllowed(why) => [
                 self.turn(of_team, Breaker::succeeded),
-                self.turn(of_method, |breaker| breaker.failed(now, why, 1)),
+                self.turn(of_method, |breaker| breaker.failed(now, why, entity, 1)),
             ],
-            Answer::Failed(why) => [self.turn(of_team, |breaker| breaker.failed(now, why, FAILURES)), None],
+            Answer::Failed(why) if self.troubles.failed(entity, now, why) => [None, None],
+            Answer::Failed(why) => {
+                [self.turn(of_team, |breaker| breaker.failed(now, why, entity, FAILURES)), None]
+            }
         };
         for (lane, turn) in turns.into_iter().flatten() {
+            if lane.method.is_none() && matches!(turn, Turn::Opened(_)) {
+                self.troubles.outage(&lane.team);
+            }
             self.tell(&lane, turn).await;
         }
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use shared::clock::Clock;
 use shared::rules::version;
 use shared::slack::envelope::{self, text_or_none};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
@@ -43,14 +44,18 @@ struct Listed<'a> {
 }
 
 /// Reads a list into what is known.
-pub(super) async fn read(api: &WebApi, known: &Known, team: &TeamId, list: List) {
-    if let Err(error) = pages(api, known, team, list).await {
+pub(super) async fn read(api: &WebApi, known: &Known, clock: &dyn Clock, team: &TeamId, list: List) {
+    let began = clock.now();
+    match pages(api, known, team, list).await {
+        Ok(true) if list == List::People => known.listed_people(team, began),
+        Ok(_) => {}
         // Nothing is lost: each is asked about alone.
-        tracing::debug!(%team, ?list, %error, "a list was not read to its end");
+        Err(error) => tracing::debug!(%team, ?list, %error, "a list was not read to its end"),
     }
 }
 
-async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result<(), SyncError> {
+/// Reads the pages, and says whether that was all of them.
+async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result<bool, SyncError> {
     let (method, parameters): (Method, &[(&str, &str)]) = match list {
         List::People => (Method::UsersList, &[]),
         // Private ones need a scope more, and are few: each is asked about alone.
@@ -60,7 +65,7 @@ async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result
     };
     let mut listing = Listing::new(api, team, method, parameters, version::zero());
     for _ in 0..MAX_PAGES {
-        let Some(page) = listing.next().await? else { return Ok(()) };
+        let Some(page) = listing.next().await? else { return Ok(true) };
         let page: Page<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
             let Some(id) = envelope::object::<Listed<'_>>(raw).id else { continue };
@@ -78,5 +83,5 @@ async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result
             }
         }
     }
-    Ok(())
+    Ok(false)
 }

@@ -4,8 +4,10 @@
 //! * [`subject`] is what an event claims, [`weigh`] what becomes of it; both hold the exceptions and their reasons.
 //!   [`reach`] is whom a channel reaches.
 //! * [`known`] remembers, in this process; behind it is the cache that all processes share, [`table`], then Slack: [`ask`].
-//! * [`flights`] makes one call of many, [`listings`] one page of many calls, [`lanes`] and [`breaker`] none at all
-//!   while Slack does not answer; [`waiting`] is what `annalist status` says of that.
+//! * [`inquiry`] asks. [`flights`] makes one call of many, [`listings`] one page of many calls, [`lanes`] and [`breaker`] none
+//!   at all while Slack does not answer; [`waiting`] is what `annalist status` says of that.
+//! * [`troubles`] holds what Slack keeps failing on while it answers about the rest, [`floods`] knows when so much is invented
+//!   that questions about each would hold everything up.
 //!
 //! A call runs in a task of its own. A batch waits for it no longer than [`PATIENCE`]; after that only the events that need
 //! its answer go back to the queue, and those behind them in their group. Nothing is put aside because Slack is out of reach.
@@ -14,21 +16,23 @@ mod ask;
 mod breaker;
 mod entity;
 mod flights;
+mod floods;
+mod inquiry;
 mod known;
 mod lanes;
 mod listings;
 mod reach;
 mod subject;
 mod table;
+mod troubles;
 mod waiting;
 mod weigh;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use metrics::counter;
 use shared::archive::Archive;
 use shared::clock::SharedClock;
@@ -38,12 +42,13 @@ use shared::slack::ids::TeamId;
 use shared::slack::web::WebApi;
 use shared::telemetry::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::Instant;
 
-use ask::Answer;
 use entity::Entity;
-use flights::{Flight, Flights};
-use known::Knowledge;
+use flights::Flights;
+use floods::Floods;
+use inquiry::Pace;
+use known::Demand;
 use lanes::Lanes;
 use listings::List;
 use weigh::{Fact, Scales};
@@ -60,11 +65,11 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// How soon an event comes back whose answer is on its way.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long somebody waits for a list of many before they are asked about alone.
-const LIST_PATIENCE: Duration = Duration::from_secs(5);
-
 /// Batches that are only observed, side by side. Beyond it they are not looked at: observing must not pile up.
 const OBSERVED_AT_ONCE: usize = 64;
+
+/// What is to be found out, and which answers will do.
+type Questions = BTreeMap<Entity, Demand>;
 
 /// What becomes of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +108,8 @@ struct Inner {
     mode: Option<ExistenceMode>,
     known: Arc<Known>,
     lanes: Lanes,
+    floods: Floods,
+    pace: Pace,
     flights: Flights<Entity, Fact>,
     lists: Flights<(TeamId, List), ()>,
     table_fails: AtomicBool,
@@ -117,6 +124,8 @@ impl Check {
         Self(Arc::new(Inner {
             known: Arc::new(Known::new(Arc::clone(&clock))),
             lanes: Lanes::new(Arc::clone(&archive), Arc::clone(&clock)),
+            floods: Floods::new(Arc::clone(&clock)),
+            pace: Pace::default(),
             flights: Flights::new(),
             lists: Flights::new(),
             table_fails: AtomicBool::new(false),
@@ -195,13 +204,15 @@ impl Check {
         let Inner { archive, known, clock, .. } = &*self.0;
         let mut scales = Scales { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         while !open.is_empty() {
-            let mut unknown = BTreeSet::new();
+            let mut unknown = Questions::new();
             let mut still_open = Vec::new();
             for place in open {
                 match scales.weigh(&subjects[place]).await {
                     Ok(verdict) => verdicts[place] = verdict,
                     Err(missing) => {
-                        unknown.extend(missing);
+                        for (entity, demand) in missing {
+                            unknown.entry(entity).and_modify(|known| known.add(demand)).or_insert(demand);
+                        }
                         still_open.push(place);
                     }
                 }
@@ -218,112 +229,14 @@ impl Check {
     /// Whether this process knows all that it takes: the common case.
     fn knows(&self, subject: &Subject) -> bool {
         let known = &self.0.known;
+        // Whether a channel has left its old id is asked each time.
+        if subject.former.is_some() {
+            return false;
+        }
         known.has_all(subject.entities(), subject.public)
             || (subject.has_foreigners()
                 && known.has_all(subject.own_entities(), subject.public)
                 && subject.channels.iter().all(|channel| known.is_shared(channel)))
-    }
-
-    /// Asks Slack about each of these, and waits until the deadline.
-    async fn find_out(&self, unknown: BTreeSet<Entity>, deadline: Instant) -> Vec<(Entity, Fact)> {
-        let mut facts = Vec::new();
-        let mut flying = Vec::new();
-        let mut to_ask = BTreeSet::new();
-        for entity in unknown {
-            if let Some(flight) = self.0.flights.on_its_way(&entity) {
-                flying.push((entity, flight));
-            } else if let Some(fact) = self.without_asking(&entity) {
-                facts.push((entity, fact));
-            } else {
-                to_ask.insert(entity);
-            }
-        }
-        let lists = self.read_lists(&to_ask);
-        for entity in to_ask {
-            let list = of_list(&entity).and_then(|list| lists.get(&(entity.team().clone(), list)).cloned());
-            let asking = || {
-                let (check, entity) = (self.clone(), entity.clone());
-                async move { check.answer(&entity, list).await }
-            };
-            let flight = self.0.flights.join(entity.clone(), asking);
-            flying.push((entity, flight));
-        }
-        let landing = flying.into_iter().map(|(entity, flight)| async move {
-            // Whoever waited for it before has waited long enough for all.
-            let until = deadline.min(flight.began() + PATIENCE);
-            let landed = timeout_at(until, flight.landed()).await.ok().flatten();
-            let fact = landed.unwrap_or_else(|| Fact::Later {
-                after: SOON,
-                why: format!("Slack has not said yet whether {entity} exists"),
-                not_allowed: false,
-            });
-            (entity, fact)
-        });
-        facts.extend(join_all(landing).await);
-        facts
-    }
-
-    /// What is known of something that nobody is asking about, or why it cannot be asked about now.
-    fn without_asking(&self, entity: &Entity) -> Option<Fact> {
-        // A question that has landed since has said what it found before it was gone.
-        match self.0.known.get(entity) {
-            Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
-            Some(Knowledge::Found { reach, .. }) => return Some(Fact::Found { reach }),
-            Some(Knowledge::Missing(code)) => return Some(Fact::Missing(code)),
-            None => {}
-        }
-        self.0.lanes.shut(entity)
-    }
-
-    async fn answer(&self, entity: &Entity, list: Option<Flight<()>>) -> Fact {
-        if let Some(list) = list {
-            // Out of time or crashed: it is asked about alone.
-            timeout(LIST_PATIENCE, list.landed()).await.ok();
-            if let Some(Knowledge::Found { reach, .. }) = self.0.known.get(entity) {
-                return Fact::Found { reach };
-            }
-        }
-        let answer = ask::ask(&self.0.api, entity).await;
-        match &answer {
-            Answer::Found { reach } => self.0.known.found(entity.clone(), *reach),
-            Answer::Missing(code) => self.0.known.missing(entity.clone(), code),
-            Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
-        }
-        self.0.lanes.note(entity, &answer).await;
-        match answer {
-            Answer::Found { reach } => Fact::Found { reach },
-            Answer::Missing(code) => Fact::Missing(code),
-            Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
-            Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
-            Answer::Failed(why) => Fact::Later { after: SOON, why, not_allowed: false },
-        }
-    }
-
-    /// Reads the lists of workspaces of which many are unknown.
-    fn read_lists(&self, unknown: &BTreeSet<Entity>) -> HashMap<(TeamId, List), Flight<()>> {
-        let mut counts: BTreeMap<(&TeamId, List), usize> = BTreeMap::new();
-        for (entity, list) in unknown.iter().filter_map(|entity| Some((entity, of_list(entity)?))) {
-            *counts.entry((entity.team(), list)).or_default() += 1;
-        }
-        let many = counts.into_iter().filter(|(_, count)| *count >= listings::LIST_FROM);
-        many.map(|((team, list), _)| {
-            let reading = || {
-                let (check, team) = (self.clone(), team.clone());
-                async move { listings::read(&check.0.api, &check.0.known, &team, list).await }
-            };
-            let flight = self.0.lists.join((team.clone(), list), reading);
-            ((team.clone(), list), flight)
-        })
-        .collect()
-    }
-}
-
-/// The list that has such things.
-fn of_list(entity: &Entity) -> Option<List> {
-    match entity {
-        Entity::User(..) => Some(List::People),
-        Entity::Channel(..) => Some(List::Channels),
-        Entity::Team(_) | Entity::Bot(..) => None,
     }
 }
 

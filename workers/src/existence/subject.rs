@@ -15,6 +15,7 @@ use shared::slack::envelope::{self, Envelope, text_or_none};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
 
 use super::entity::Entity;
+use super::known::Demand;
 
 /// Slack's own voice, in every workspace and in no directory.
 const SLACKBOT: &str = "USLACKBOT";
@@ -45,11 +46,15 @@ pub(crate) struct Subject {
     pub(super) team: Entity,
     pub(super) channels: Vec<Entity>,
     pub(super) people: Vec<Person>,
+    /// The id that a channel should have left for another.
+    pub(super) former: Option<Entity>,
     pub(super) story: Story,
     /// It says that its channels are public, or were until now.
     pub(super) public: bool,
     /// When it came here. What the event itself says of the time is as invented as the rest may be.
     pub(super) sent_at: TimestampMs,
+    /// A person had it tried again: Slack is asked again.
+    pub(super) replayed: bool,
 }
 
 impl Subject {
@@ -59,15 +64,28 @@ impl Subject {
             team: Entity::Team(team.clone()),
             channels: Vec::new(),
             people: Vec::new(),
+            former: None,
             story: Story::Plain,
             public: false,
             sent_at,
+            replayed: false,
         }
     }
 
     /// The same, of an event that says so, or not, of its channels: what it opens stays open.
     pub(crate) fn in_public(self, public: bool) -> Self {
-        Self { public, ..self }
+        Self { public: self.public || public, ..self }
+    }
+
+    /// The same, of a job that was replayed from quarantine, or not.
+    pub(crate) fn replayed(self, replayed: bool) -> Self {
+        Self { replayed, ..self }
+    }
+
+    /// Which answers do for it.
+    pub(super) fn demand(&self) -> Demand {
+        let newborn = self.story == Story::ChannelCreated;
+        Demand { sent_at: self.sent_at, replayed: self.replayed, newborn, former: false }
     }
 
     /// Of an event.
@@ -115,7 +133,10 @@ impl Subject {
             }
             Kind::ChannelIdChanged => {
                 let (old, new) = event.changed_ids()?;
-                subject.channels.extend([channel(event, &old), channel(event, &new)]);
+                // What is stored of the old id is stored of the new one from then on: it opens it.
+                subject.public = true;
+                subject.former = Some(channel(event, &old));
+                subject.channels.push(channel(event, &new));
             }
             Kind::FileDeleted => reader.person(header.user(), [&header.user_team, &header.source_team])?,
             Kind::Emoji => {}

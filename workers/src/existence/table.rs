@@ -41,7 +41,7 @@ impl Check {
             let ages = entities.map(|entity| match self.0.known.get(entity) {
                 Some(Knowledge::Found { reach: Some(Reach { private: true, .. }), .. }) => None,
                 Some(Knowledge::Found { verified_at, .. }) => Some(verified_at),
-                Some(Knowledge::Missing(_)) | None => None,
+                Some(Knowledge::Missing { .. }) | None => None,
             });
             let oldest = ages.into_iter().collect::<Option<Vec<_>>>()?.into_iter().min()?;
             Some((key, Verified::at(oldest)))

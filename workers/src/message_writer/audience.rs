@@ -1,14 +1,15 @@
 //! Public channels only, except that a channel once public keeps being stored.
 //!
-//! The mark `meta#{team}#public` / `{channel}` is set by any public event and by a conversion to private. It is never
-//! unset, so its presence may be remembered; its absence is asked for every time.
+//! The mark `meta#{team}#public` / `{channel}` is set by any public event and by a conversion to private. Only a person
+//! takes it back, and a later public event sets it again.
 
 use std::collections::HashSet;
 
-use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use shared::archive::{Archive, ArchiveError, Query, key};
 use shared::queue::GroupId;
 use shared::queue::route::Audience;
 use shared::rules::Event;
+use shared::rules::public_mark::MarkState;
 use shared::slack::ids::{ChannelId, TeamId};
 
 use crate::failure::Failure;
@@ -47,24 +48,31 @@ impl Audiences {
             return Ok(audience != Audience::Direct);
         }
         let channel = event.channel()?;
-        let marked = self.marks.is_set(archive, &ItemKey::public_mark(&event.team, &channel)).await?;
-        let unmarked_and_untyped = !marked && audience == Audience::Untyped;
-        Ok(marked || (unmarked_and_untyped && is_shown_as_public(archive, &event.team, &channel).await?))
+        Ok(match self.marks.state(archive, &event.team, &channel).await? {
+            MarkState::Public => true,
+            MarkState::Unmarked if audience == Audience::Untyped => {
+                is_shown_as_public(archive, &event.team, &channel).await?
+            }
+            MarkState::Unmarked | MarkState::Forgotten => false,
+        })
     }
 
     /// Whether a message or reaction is stored. Jobs of a channel are judged in their order: a public event lets the
     /// private ones after it in.
     pub(super) async fn judge(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<Verdict, Failure> {
         let channel = event.channel()?;
-        let mark = ItemKey::public_mark(&event.team, &channel);
         if says_public(event) {
-            return Ok(self.marks.ensure(archive, mark).await.map(|()| Verdict::Store)?);
+            self.marks.open(archive, &event.team, &channel, &event.clock()).await?;
+            return Ok(Verdict::Store);
         }
         match Audience::of(&event.header) {
             Audience::Direct => Ok(Verdict::Drop("direct_message")),
             Audience::Public => Ok(Verdict::Store),
-            Audience::Private => Ok(self.if_marked(archive, mark, "private_channel").await?),
-            Audience::Untyped => self.judge_untyped(archive, &event.team, &channel, mark).await,
+            Audience::Private if self.marks.is_public(archive, &event.team, &channel).await? => {
+                Ok(Verdict::Store)
+            }
+            Audience::Private => Ok(Verdict::Drop("private_channel")),
+            Audience::Untyped => self.judge_untyped(archive, event, &channel).await,
         }
     }
 
@@ -72,41 +80,38 @@ impl Audiences {
     async fn judge_untyped(
         &self,
         archive: &dyn Archive,
-        team: &TeamId,
+        event: &Event<'_>,
         channel: &ChannelId,
-        mark: ItemKey,
     ) -> Result<Verdict, Failure> {
-        if self.marks.is_set(archive, &mark).await? {
-            return Ok(Verdict::Store);
+        match self.marks.state(archive, &event.team, channel).await? {
+            MarkState::Public => Ok(Verdict::Store),
+            MarkState::Unmarked if is_shown_as_public(archive, &event.team, channel).await? => {
+                self.marks.open(archive, &event.team, channel, &event.clock()).await?;
+                Ok(Verdict::Store)
+            }
+            MarkState::Unmarked | MarkState::Forgotten => Ok(Verdict::Drop("channel_unknown")),
         }
-        if is_shown_as_public(archive, team, channel).await? {
-            self.marks.ensure(archive, mark).await?;
-            return Ok(Verdict::Store);
-        }
-        Ok(Verdict::Drop("channel_unknown"))
     }
 
-    /// A channel that was public is stored under its new id too.
+    /// Whether an event that changes a channel's id opens the new one: what was public is stored under its new id too.
+    pub(super) async fn is_carried_over(
+        &self,
+        archive: &dyn Archive,
+        event: &Event<'_>,
+    ) -> Result<bool, Failure> {
+        let (old, _) = event.changed_ids()?;
+        Ok(self.marks.is_public(archive, &event.team, &old).await?)
+    }
+
+    /// Opens the new id of a channel. The existence check has said that it may be.
     pub(super) async fn carry_over(&self, archive: &dyn Archive, event: &Event<'_>) -> Result<(), Failure> {
-        let (old, new) = event.changed_ids()?;
-        if self.marks.is_set(archive, &ItemKey::public_mark(&event.team, &old)).await? {
-            self.marks.ensure(archive, ItemKey::public_mark(&event.team, &new)).await?;
-        }
-        Ok(())
+        let (_, new) = event.changed_ids()?;
+        Ok(self.marks.open(archive, &event.team, &new, &event.clock()).await?)
     }
 
     /// Lists the workspace, so that readers find it without scanning.
     pub(super) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
-        self.marks.ensure(archive, ItemKey::team(team)).await
-    }
-
-    async fn if_marked(
-        &self,
-        archive: &dyn Archive,
-        mark: ItemKey,
-        reason: &'static str,
-    ) -> Result<Verdict, ArchiveError> {
-        Ok(if self.marks.is_set(archive, &mark).await? { Verdict::Store } else { Verdict::Drop(reason) })
+        self.marks.note_team(archive, team).await
     }
 }
 

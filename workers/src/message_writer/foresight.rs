@@ -24,10 +24,10 @@ pub(super) async fn claims(
     let mut claims = Vec::with_capacity(jobs.len());
     for (job, told) in jobs.iter().zip(told) {
         claims.push(match told {
-            Ok(Told { envelope, event: Some(event), .. }) => {
+            Ok(Told { envelope, event: Some(event), replayed, .. }) => {
                 match is_stored(archive, audiences, event, &job.group, &mut opened).await {
                     Ok(true) => Subject::of(event, envelope, job.sent_at)
-                        .map(|subject| Some(subject.in_public(says_public(event))))
+                        .map(|subject| Some(subject.in_public(says_public(event)).replayed(*replayed)))
                         .map_err(Failure::from),
                     Ok(false) => Ok(None),
                     Err(failure) => Err(failure),
@@ -50,7 +50,8 @@ async fn is_stored<'j>(
 ) -> Result<bool, Failure> {
     match event.kind() {
         Kind::Channel | Kind::Unknown => Ok(false),
-        Kind::ChannelIdChanged | Kind::User | Kind::Emoji | Kind::FileDeleted => Ok(true),
+        Kind::ChannelIdChanged => audiences.is_carried_over(archive, event).await,
+        Kind::User | Kind::Emoji | Kind::FileDeleted => Ok(true),
         Kind::Message | Kind::Reaction => audiences.foresees(archive, event, group, opened).await,
     }
 }

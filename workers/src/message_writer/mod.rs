@@ -108,7 +108,7 @@ impl MessageWriter {
         cleared: Cleared,
         sightings: &Sightings,
     ) -> Result<Option<Admitted>, Failure> {
-        let Told { raw, envelope, event, run } = told;
+        let Told { raw, envelope, event, run, .. } = told;
         let Some(event) = event else {
             counter!(EVENTS_UNKNOWN).increment(1);
             return Ok(None);
@@ -122,8 +122,10 @@ impl MessageWriter {
                 return Ok(None);
             }
             Kind::ChannelIdChanged => {
-                cleared.require()?;
-                self.audiences.carry_over(&*self.archive, &event).await?;
+                if self.audiences.is_carried_over(&*self.archive, &event).await? {
+                    cleared.require()?;
+                    self.audiences.carry_over(&*self.archive, &event).await?;
+                }
                 return Ok(None);
             }
             Kind::Message | Kind::Reaction => {

@@ -5,6 +5,7 @@
 use shared::archive::{Archive, ArchiveError, ItemKey, Update};
 use shared::queue::job::Job;
 use shared::queue::route::Audience;
+use shared::rules::public_mark::MarkState;
 use shared::rules::{Event, gap, version};
 use shared::slack::envelope::Envelope;
 use shared::slack::ids::{ChannelId, TeamId, Ts};
@@ -32,7 +33,8 @@ pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Los
     let kept = match (audience, &loss.channel) {
         (Audience::Direct, _) => false,
         (Audience::Private, Some(channel)) => {
-            archive.get(&ItemKey::public_mark(&loss.team, channel)).await?.is_some()
+            let mark = archive.get(&ItemKey::public_mark(&loss.team, channel)).await?;
+            MarkState::of(mark.as_ref()) == MarkState::Public
         }
         (Audience::Private | Audience::Public | Audience::Untyped, _) => true,
     };

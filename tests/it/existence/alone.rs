@@ -1,0 +1,86 @@
+//! Slack keeps failing on one person, and answers about everybody else.
+
+use std::time::Duration;
+
+use shared::clock::Clock;
+use shared::queue::Delivery;
+use tests::fake_slack::{person, refusal};
+use workers::existence::waiting;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message, reason, waits};
+
+/// A job as it comes back when a person has replayed it.
+fn replayed(fixture: &Fixture, job: &Delivery) -> Delivery {
+    let body = job.body.replacen('{', r#"{"origin":{"sent_at_ms":1,"message_id":"1"},"#, 1);
+    Delivery { body, sent_at: fixture.clock.now(), ..job.clone() }
+}
+
+#[tokio::test]
+async fn one_person_whom_slack_fails_on_stops_nobody_else_and_is_put_aside_after_ten_minutes() {
+    let fixture = Fixture::new().await;
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.members.extend((0..20).map(|n| person(&format!("U1{n:03}"), "new")));
+    });
+    assert_eq!(fixture.write(&[message(CHANNEL, "U0BOB", TS)]).await, [Outcome::Done]);
+    let bad = jobs(&[message(CHANNEL, USER, TS)]);
+    let fails = || fixture.slack.next("users.info", [refusal("internal_error")]);
+    for _ in 0..5 {
+        fails();
+        assert!(waits(&fixture.writer.handle(&bad).await[0]));
+        fixture.clock.advance(Duration::from_secs(2));
+    }
+    for minute in 0..20 {
+        let other = message("C0RANDOM", &format!("U1{minute:03}"), TS);
+        assert_eq!(fixture.write(&[other]).await, [Outcome::Done], "minute {minute}");
+        let said = waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
+        assert_eq!(said, [], "minute {minute}");
+        fixture.clock.advance(Duration::from_secs(61));
+        fails();
+        let outcome = fixture.writer.handle(&bad).await.remove(0);
+        if minute < 9 {
+            assert!(waits(&outcome), "minute {minute}: {outcome:?}");
+        } else {
+            let why = reason(&outcome);
+            assert!(
+                why.contains("could not say") && why.contains(USER) && why.contains("internal_error"),
+                "{why}"
+            );
+            break;
+        }
+    }
+    // From now on at once, and Slack is asked once a minute at most.
+    let asked = fixture.slack.called("users.info");
+    reason(&fixture.writer.handle(&bad).await[0]);
+    assert_eq!(fixture.slack.called("users.info"), asked);
+    // Replayed, it is asked about at once.
+    fixture.clock.advance(Duration::from_millis(1));
+    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &bad[0])]).await, [Outcome::Done]);
+    assert_eq!(fixture.writer.handle(&bad).await, [Outcome::Done]);
+}
+
+#[tokio::test]
+async fn while_slack_fails_on_everything_nothing_is_put_aside() {
+    let fixture = Fixture::new().await;
+    fixture.slack.away(true);
+    for minute in 0..30 {
+        let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
+        assert!(waits(&outcomes[0]), "minute {minute}: {outcomes:?}");
+        fixture.clock.advance(Duration::from_secs(61));
+    }
+    fixture.slack.away(false);
+    // One probe, then everything.
+    assert!(waits(&fixture.write(&[message(CHANNEL, USER, TS)]).await[0]));
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+}
+
+#[tokio::test]
+async fn a_replayed_job_is_not_answered_by_an_absence_that_is_remembered() {
+    let fixture = Fixture::new().await;
+    let early = jobs(&[message(CHANNEL, "U0EARLY", TS)]);
+    reason(&fixture.writer.handle(&early).await[0]);
+    fixture.slack.change(TOKEN, |workspace| workspace.members.push(person("U0EARLY", "early")));
+    fixture.clock.advance(Duration::from_millis(1));
+    reason(&fixture.writer.handle(&early).await[0]);
+    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &early[0])]).await, [Outcome::Done]);
+}

@@ -1,0 +1,64 @@
+//! Whoever has the signing secret invents hundreds of people in one channel.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::queue::Delivery;
+use tests::corpus::event;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{CHANNEL, Fixture, TS, USER, jobs, message, reason, waits};
+
+/// Events of one channel as the runtime hands them out: together at first, then one by one up to the first that fails.
+/// Nobody waits between the rounds.
+async fn work_off(fixture: &Fixture, jobs: &[Delivery]) -> Vec<Outcome> {
+    let mut settled = fixture.writer.handle(jobs).await;
+    settled.truncate(settled.iter().position(waits).unwrap_or(jobs.len()));
+    for _ in 0..20 {
+        while let Some(job) = jobs.get(settled.len()) {
+            let outcome = fixture.writer.handle(std::slice::from_ref(job)).await.remove(0);
+            if waits(&outcome) {
+                break;
+            }
+            settled.push(outcome);
+        }
+    }
+    settled
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few_calls() {
+    let fixture = Fixture::new().await;
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    let mut events: Vec<Value> =
+        (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
+    events.push(message(CHANNEL, USER, "1700000002.000100"));
+    // Somebody new and real among them.
+    events.insert(200, message(CHANNEL, "U0BOB", "1700000001.500000"));
+    let jobs = jobs(&events);
+    let outcomes = work_off(&fixture, &jobs).await;
+    assert_eq!(outcomes.len(), 402, "the rest waits");
+    let done: Vec<usize> = (0..402).filter(|place| outcomes[*place] == Outcome::Done).collect();
+    assert_eq!(done, [200, 401]);
+    assert!(reason(&outcomes[399]).contains("replay"), "{:?}", outcomes[399]);
+    let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
+    assert!(called[0] < 60 && called[1] < 5, "{called:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invented_bots_which_stand_in_no_list_are_put_aside_unasked() {
+    let fixture = Fixture::new().await;
+    fixture.clock.advance(Duration::from_secs(60));
+    let bot = |id: &str, n: usize| {
+        event::posted(CHANNEL, &event::bot_message(&format!("1700000001.{n:06}"), id, "bot", "hi"))
+    };
+    let mut events: Vec<Value> = (0..200).map(|n| bot(&format!("B9{n:03}"), n)).collect();
+    events.insert(0, bot("B0DEPLOY", 900));
+    events.push(bot("B0DEPLOY", 901));
+    let outcomes = work_off(&fixture, &jobs(&events)).await;
+    assert_eq!(outcomes.len(), 202, "the rest waits");
+    assert_eq!([&outcomes[0], &outcomes[201]], [&Outcome::Done; 2]);
+    assert!(reason(&outcomes[199]).contains("Replay"), "{:?}", outcomes[199]);
+    assert!(fixture.slack.called("bots.info") < 60);
+}

@@ -1,0 +1,139 @@
+//! Channels that go on under another id, and marks that were wrong.
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::archive::{Archive, Item, ItemKey};
+use shared::rules::public_mark::{self, MarkState};
+use shared::slack::ids::{ChannelId, TeamId, Ts};
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::channel;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, happened, jobs, message, reason};
+
+const LATER: &str = "1700000009.000000";
+
+fn goes_on(old: &str, new: &str) -> Value {
+    json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": LATER })
+}
+
+fn private_message(channel: &str, ts: &str) -> Value {
+    event::with(message(channel, USER, ts), [("channel_type", "group".into())])
+}
+
+/// A public channel that is known, and a private one that Slack shows the app.
+async fn with_a_private_channel() -> Fixture {
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.index(&[happened("channel_unarchive", CHANNEL)]).await, [Outcome::Done]);
+    let secret = event::with(channel("C0SECRET", "secret"), [("is_private", true.into())]);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
+    fixture
+}
+
+fn leave(fixture: &Fixture, id: &str) {
+    fixture.slack.change(TOKEN, |workspace| workspace.channels.retain(|listed| listed["id"] != id));
+    fixture.clock.advance(Duration::from_millis(1));
+}
+
+fn mark(channel: &str) -> ItemKey {
+    ItemKey::public_mark(&TeamId::parse(TEAM).unwrap(), &ChannelId::parse(channel).unwrap())
+}
+
+#[tokio::test]
+async fn no_event_opens_a_private_channel_by_naming_it_as_the_new_id_of_a_public_one() {
+    for old_is_gone in [false, true] {
+        let fixture = with_a_private_channel().await;
+        if old_is_gone {
+            leave(&fixture, CHANNEL);
+        }
+        let before = fixture.rows();
+        let forged = goes_on(CHANNEL, "C0SECRET");
+        for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
+            let why = reason(&outcomes[0]);
+            assert!(why.contains("C0SECRET") && why.contains("as private"), "{why}");
+        }
+        assert_eq!(fixture.write(&[private_message("C0SECRET", LATER)]).await, [Outcome::Done], "dropped");
+        assert_eq!(fixture.rows(), before, "{old_is_gone}");
+    }
+}
+
+#[tokio::test]
+async fn a_channel_that_still_answers_under_its_old_id_has_not_left_it() {
+    let fixture = with_a_private_channel().await;
+    let forged = goes_on(CHANNEL, "C0RANDOM");
+    let before = fixture.rows();
+    for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
+        let why = reason(&outcomes[0]);
+        assert!(why.contains(CHANNEL) && why.contains("still shows"), "{why}");
+    }
+    assert_eq!(fixture.rows(), before);
+    // What is public already is opened by nothing.
+    assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(from_ref(&forged)).await, [Outcome::Done]);
+    assert_eq!(fixture.index(from_ref(&forged)).await, [Outcome::Done]);
+}
+
+#[tokio::test]
+async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
+    let fixture = with_a_private_channel().await;
+    leave(&fixture, CHANNEL);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
+    let moved = goes_on(CHANNEL, "C0LATER");
+    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
+    assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[private_message("C0LATER", LATER)]).await, [Outcome::Done]);
+    assert!(
+        fixture
+            .rows()
+            .iter()
+            .any(|row| row.key.item_id.ends_with("#C0LATER") && row.key.item_id.starts_with("message#"))
+    );
+}
+
+#[tokio::test]
+async fn a_private_channel_that_gets_another_id_is_nobodys_concern() {
+    let fixture = Fixture::new().await;
+    let moved = goes_on("C0SECRET", "C0HIDDEN");
+    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
+    assert_eq!(fixture.index(&[moved]).await, [Outcome::Done]);
+    assert_eq!((fixture.rows(), fixture.asked()), (vec![], 0));
+}
+
+#[tokio::test]
+async fn what_a_person_took_back_speaks_for_the_rows_too_until_slack_shows_the_channel_as_public() {
+    let fixture = with_a_private_channel().await;
+    // What an earlier version wrote of a private channel.
+    let opened = jobs(&[event::posted("C0SECRET", &event::message(TS, USER, "secret"))]);
+    let unchecked =
+        workers::message_writer::MessageWriter::new(fixture.archive.clone(), fixture.queue.clone());
+    assert_eq!(unchecked.handle(&opened).await, [Outcome::Done]);
+    let indexer = workers::channel_indexer::ChannelIndexer::new(fixture.archive.clone(), None);
+    assert_eq!(indexer.handle(&jobs(&[happened("channel_unarchive", "C0SECRET")])).await, [Outcome::Done]);
+    let (team, id) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C0SECRET").unwrap());
+    let at = Ts::parse("1700000005.000000").unwrap();
+    fixture.archive.write(&public_mark::taken_back(&team, &id, &at)).await.unwrap();
+
+    let before = fixture.rows();
+    let claimed = message("C0SECRET", USER, LATER);
+    assert!(reason(&fixture.write(from_ref(&claimed)).await[0]).contains("as private"));
+    let archived = happened("channel_archive", "C0SECRET");
+    assert!(reason(&fixture.index(&[archived]).await[0]).contains("as private"));
+    let unshared = json!({ "type": "channel_unshared", "channel": "C0SECRET", "event_ts": LATER });
+    assert_eq!(fixture.index(&[unshared]).await, [Outcome::Done], "dropped");
+    let private = private_message("C0SECRET", "1700000010.000000");
+    assert_eq!(fixture.write(from_ref(&private)).await, [Outcome::Done], "dropped");
+    assert_eq!(fixture.rows(), before);
+
+    fixture
+        .slack
+        .change(TOKEN, |workspace| workspace.channels.last_mut().unwrap()["is_private"] = false.into());
+    fixture.clock.advance(Duration::from_secs(301));
+    assert_eq!(fixture.write(&[claimed, private]).await, [Outcome::Done, Outcome::Done]);
+    let row: Option<Item> = fixture.archive.get(&mark("C0SECRET")).await.unwrap();
+    assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
+    let messages = |row: &&Item| row.key.item_id == format!("message#{TEAM}#C0SECRET");
+    assert_eq!(fixture.rows().iter().filter(messages).count(), 3);
+}

@@ -1,0 +1,108 @@
+//! Floods: within a minute so much is named that Slack does not know that a question about each would hold everything up.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use shared::clock::{SharedClock, TimestampMs};
+use shared::slack::ids::TeamId;
+use shared::slack::web::Method;
+
+use super::ask::{NO_GROUPS, NO_TOKEN};
+use super::entity::Entity;
+
+/// So many absences within [`WINDOW`] are a flood. Slack answers a hundred questions a minute; this leaves most of them to
+/// what exists.
+const FLOOD_FROM: u32 = 20;
+
+/// How long absences are counted together, and how long a flood lasts after the last of them.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Counts that are kept. Beyond it all are forgotten, and begin again.
+const MAX_COUNTS: usize = 1_000;
+
+/// Absences since then.
+#[derive(Debug, Clone, Copy)]
+struct Absences {
+    since: TimestampMs,
+    count: u32,
+    flooded_until: TimestampMs,
+}
+
+/// What was found missing lately, by workspace and kind.
+pub(super) struct Floods {
+    clock: SharedClock,
+    counts: Mutex<HashMap<(TeamId, Method), Absences>>,
+}
+
+impl Floods {
+    pub(super) fn new(clock: SharedClock) -> Self {
+        Self { clock, counts: Mutex::default() }
+    }
+
+    /// Slack does not know something. What it only hides, or has no token for, is no sign of a flood.
+    pub(super) fn note_missing(&self, entity: &Entity, code: &str) {
+        if code == NO_TOKEN || code == NO_GROUPS {
+            return;
+        }
+        let now = self.clock.now();
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= MAX_COUNTS {
+            counts.clear();
+        }
+        let fresh = Absences { since: now, count: 0, flooded_until: now };
+        let absences = counts.entry(key(entity)).or_insert(fresh);
+        if now < absences.since || now >= absences.since.plus(WINDOW) {
+            *absences = Absences { since: now, count: 0, ..*absences };
+        }
+        absences.count = absences.count.saturating_add(1);
+        if absences.count >= FLOOD_FROM {
+            absences.flooded_until = now.plus(WINDOW);
+        }
+    }
+
+    /// Whether such things are named in a flood now.
+    pub(super) fn is_flooded(&self, entity: &Entity) -> bool {
+        let now = self.clock.now();
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(&key(entity)).is_some_and(|absences| now < absences.flooded_until)
+    }
+}
+
+fn key(entity: &Entity) -> (TeamId, Method) {
+    (entity.team().clone(), entity.method())
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::clock::ManualClock;
+    use shared::slack::ids::UserId;
+
+    use super::*;
+
+    fn user(team: &str) -> Entity {
+        Entity::User(TeamId::parse(team).unwrap(), UserId::parse("U1").unwrap())
+    }
+
+    #[test]
+    fn a_flood_begins_with_many_absences_and_ends_a_minute_after_the_last() {
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let floods = Floods::new(clock.clone());
+        for _ in 1..FLOOD_FROM {
+            floods.note_missing(&user("T1"), "user_not_found");
+            floods.note_missing(&user("T2"), NO_TOKEN);
+        }
+        assert!(!floods.is_flooded(&user("T1")));
+        floods.note_missing(&user("T1"), "user_not_found");
+        floods.note_missing(&user("T2"), NO_TOKEN);
+        assert!(floods.is_flooded(&user("T1")) && !floods.is_flooded(&user("T2")));
+        clock.advance(WINDOW);
+        assert!(!floods.is_flooded(&user("T1")));
+        // As many, but over a long time, are none.
+        for _ in 0..FLOOD_FROM {
+            floods.note_missing(&user("T1"), "user_not_found");
+            clock.advance(WINDOW / 10);
+        }
+        assert!(!floods.is_flooded(&user("T1")));
+    }
+}

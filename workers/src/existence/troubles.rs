@@ -1,0 +1,119 @@
+//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and is put
+//! aside at last.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shared::clock::TimestampMs;
+use shared::slack::ids::TeamId;
+
+use super::entity::Entity;
+use super::known::Demand;
+use super::weigh::Fact;
+
+/// How long Slack may fail on one thing while it answers about others, before what names that thing is put aside.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
+
+/// The wait after the first failure; it doubles with each.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest wait: as long as a breaker's.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// What has not failed for so long starts anew.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+
+/// Troubles that are remembered. Beyond it, further ones count as failures of Slack.
+const MAX_TROUBLES: usize = 1_000;
+
+/// One thing that Slack fails on.
+#[derive(Debug, Clone)]
+struct Trouble {
+    /// Slack has answered about others since: it is well, but for this one.
+    alone_since: Option<TimestampMs>,
+    last: TimestampMs,
+    wait: Duration,
+    why: String,
+}
+
+impl Trouble {
+    fn fact(&self, entity: &Entity, now: TimestampMs) -> Option<Fact> {
+        let alone_since = self.alone_since?;
+        // Without its workspace no event of it could be stored: that is never given up.
+        let given_up = !matches!(entity, Entity::Team(_)) && now.since(alone_since) >= GIVEN_UP_AFTER;
+        Some(if given_up {
+            Fact::Unsaid(format!("{}, for ten minutes in which it answered about others", self.why))
+        } else {
+            let after = self.last.plus(self.wait).since(now).max(FIRST_WAIT);
+            Fact::Later { after, why: self.why.clone(), not_allowed: false }
+        })
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Troubles(Mutex<BTreeMap<Entity, Trouble>>);
+
+impl Troubles {
+    /// Why something is not asked about now. A job that was replayed since the last failure has it asked about.
+    pub(super) fn shut(&self, entity: &Entity, demand: &Demand, now: TimestampMs) -> Option<Fact> {
+        let troubles = self.lock();
+        let trouble = troubles.get(entity)?;
+        let waits = now < trouble.last.plus(trouble.wait) && now >= trouble.last;
+        let asked_afresh = demand.replayed && demand.sent_at > trouble.last;
+        trouble.fact(entity, now).filter(|_| waits && !asked_afresh)
+    }
+
+    /// Whether Slack is well, but for this one.
+    pub(super) fn is_alone(&self, entity: &Entity) -> bool {
+        self.lock().get(entity).is_some_and(|trouble| trouble.alone_since.is_some())
+    }
+
+    /// What its failures amount to by now.
+    pub(super) fn stuck(&self, entity: &Entity, now: TimestampMs) -> Option<Fact> {
+        self.lock().get(entity)?.fact(entity, now)
+    }
+
+    /// Slack failed on something; says whether it is well otherwise.
+    pub(super) fn failed(&self, entity: &Entity, now: TimestampMs, why: &str) -> bool {
+        let mut troubles = self.lock();
+        troubles.retain(|_, trouble| now < trouble.last.plus(FORGOTTEN_AFTER));
+        if let Some(trouble) = troubles.get_mut(entity) {
+            trouble.last = now;
+            trouble.wait = (trouble.wait * 2).min(LONGEST_WAIT);
+            why.clone_into(&mut trouble.why);
+            return trouble.alone_since.is_some();
+        }
+        if troubles.len() < MAX_TROUBLES {
+            let trouble = Trouble { alone_since: None, last: now, wait: FIRST_WAIT, why: why.to_owned() };
+            troubles.insert(entity.clone(), trouble);
+        }
+        false
+    }
+
+    /// Slack answered about something.
+    pub(super) fn answered(&self, entity: &Entity, now: TimestampMs) {
+        let mut troubles = self.lock();
+        troubles.remove(entity);
+        for (other, trouble) in troubles.iter_mut() {
+            if other.team() == entity.team() {
+                trouble.alone_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Slack fails on different things: it is not well at all.
+    pub(super) fn outage(&self, team: &TeamId) {
+        for (entity, trouble) in self.lock().iter_mut() {
+            if entity.team() == team {
+                trouble.alone_since = None;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Entity, Trouble>> {
+        // Each change leaves every trouble whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
