@@ -167,17 +167,21 @@ fn incomplete(error: BuildError) -> QueueError {
 fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     // Some come with the service's namespace: `AWS.SimpleQueueService.MessageNotInflight`.
     let code = failed.code().rsplit('.').next().unwrap_or_default();
+    // An emulator puts the name of its exception there: `InvalidParameterValueException`.
+    let code = code.strip_suffix("Exception").unwrap_or(code);
+    let message = failed.message().unwrap_or_default();
     // A receipt of FIFO is "expired" when its lease has ended, and a lease cannot be kept beyond 12 hours in all; both
     // are invalid values, of the only two parameters there are.
     // <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html>
-    let ended = matches!(
-        code,
-        "ReceiptHandleIsInvalid" | "InvalidReceiptHandle" | "InvalidParameterValue" | "MessageNotInflight"
-    );
-    if failed.sender_fault() && ended {
+    let ended = match code {
+        // Whoever the service says is at fault: such a receipt is no good any more.
+        "ReceiptHandleIsInvalid" | "InvalidReceiptHandle" | "MessageNotInflight" => true,
+        "InvalidParameterValue" => failed.sender_fault() || message.contains("parameter ReceiptHandle"),
+        _ => false,
+    };
+    if ended {
         return QueueError::LeaseLost;
     }
-    let message = failed.message().unwrap_or_default();
     place.odd(&format!("did not settle a message: {code}: {message}"))
 }
 

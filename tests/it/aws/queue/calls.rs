@@ -150,8 +150,14 @@ async fn every_message_of_a_batch_has_its_own_result() {
 
 #[tokio::test]
 async fn a_lease_that_sqs_calls_ended_is_lost_and_nothing_else_is() {
+    // As LocalStack says it.
+    let expired =
+        "Value handle for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
     for (code, sender_fault, lost) in [
         ("ReceiptHandleIsInvalid", true, true),
+        ("ReceiptHandleIsInvalid", false, true),
+        ("MessageNotInflight", false, true),
+        ("InvalidParameterValueException", false, true),
         ("AWS.SimpleQueueService.ReceiptHandleIsInvalid", true, true),
         ("InvalidReceiptHandle", true, true),
         ("InvalidParameterValue", true, true),
@@ -163,8 +169,9 @@ async fn a_lease_that_sqs_calls_ended_is_lost_and_nothing_else_is() {
     ] {
         let server = server().await;
         call("ReceiveMessage").respond_with(one_message()).mount(&server).await;
+        let message = if code.ends_with("Exception") { expired } else { "as it is" };
         let failed = json!({ "Failed": [
-            { "Id": "0", "SenderFault": sender_fault, "Code": code, "Message": "as it is" },
+            { "Id": "0", "SenderFault": sender_fault, "Code": code, "Message": message },
         ]});
         for operation in ["DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
             call(operation).respond_with(ok(failed.clone())).mount(&server).await;
