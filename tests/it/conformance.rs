@@ -7,13 +7,15 @@ use std::time::Duration;
 use shared::claims::Claims;
 use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use shared::embedded::Database;
-use shared::queue::Queue;
+use shared::queue::{MAX_MESSAGE_BYTES, Queue};
 use tests::conformance::Pace;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use tests::conformance::claims::{self, ClaimsFixture};
 use tests::conformance::existence::{self, ExistenceFixture};
 use tests::conformance::files::{self, FilesFixture};
-use tests::conformance::queue::{self, Advance, DedupScope, QueueFixture, QueueTraits};
+use tests::conformance::queue::{
+    self, Advance, DedupScope, GivenBackWaits, QueueFixture, QueueTraits, ReceiptEnd,
+};
 use tests::conformance::two_handles::{Turns, TwoArchives, TwoClaims, TwoFiles, TwoQueues};
 use tests::faults::{
     CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan,
@@ -30,12 +32,14 @@ const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const MEMORY_QUEUE: QueueTraits = QueueTraits {
     max_receive: usize::MAX,
     tells_age: true,
+    max_message_bytes: MAX_MESSAGE_BYTES,
     moment: Duration::from_millis(1),
+    expiry_lag: Duration::ZERO,
     clock_skew: Duration::ZERO,
     dedup_scope: DedupScope::Queue,
-    receipts_end_with_the_lease: true,
+    receipt_end: ReceiptEnd::Lease,
     ack_twice_is_refused: true,
-    a_leased_tail_blocks_the_head: false,
+    given_back_waits: GivenBackWaits::ForThoseBefore,
     pace: Pace::ONE_BY_ONE,
 };
 const EMBEDDED_QUEUE: QueueTraits = QueueTraits { max_receive: 1000, ..MEMORY_QUEUE };

@@ -1,8 +1,11 @@
 //! The binaries that the harness drives, built by it: never whatever an earlier build left behind.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use super::say;
 
 /// What Cargo tells the program it starts about the program's own package. The build script of `ring` asks to be run again
 /// where one of them changes: inherited, they would make each build by hand and each by a test undo the other.
@@ -46,7 +49,8 @@ pub fn binaries() -> &'static Binaries {
         let profile_dir = profile_dir(&exe);
         let programs = PROGRAMS.iter().flat_map(|name| ["--bin", name]);
         let whole = ["--workspace", "--features", "annalist/aws"];
-        build(profile_dir, &whole.into_iter().chain(programs).collect::<Vec<_>>());
+        let args: Vec<&str> = whole.into_iter().chain(programs).collect();
+        build(profile_dir, &args, "the programs under test");
         Binaries::in_folder(profile_dir)
     })
 }
@@ -66,7 +70,8 @@ pub fn of_lambda() -> &'static Binaries {
         let profile_dir = target_dir.join("for-lambda").join(profile);
         let without_sqlite = ["--no-default-features", "--features", "ingest/aws,workers/aws"];
         let parts = ["--bins", "--package", "ingest", "--package", "workers"];
-        build(&profile_dir, &[&parts[..], &without_sqlite].concat());
+        let args = [&parts[..], &without_sqlite].concat();
+        build(&profile_dir, &args, "the parts once more as Lambda runs them, without SQLite");
         Binaries::in_folder(&profile_dir)
     })
 }
@@ -90,7 +95,8 @@ fn profile_dir(exe: &Path) -> &Path {
     if dir.ends_with("deps") { dir.parent().expect("deps lies in a profile's folder") } else { dir }
 }
 
-fn build(profile_dir: &Path, what: &[&str]) {
+/// `what` is what people read about it, once, if there is anything to compile: that may take minutes.
+fn build(profile_dir: &Path, args: &[&str], what: &str) {
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(profile) => profile,
@@ -101,19 +107,33 @@ fn build(profile_dir: &Path, what: &[&str]) {
     for of_this_program in OF_THIS_PROGRAM {
         cargo.env_remove(of_this_program);
     }
-    let output = cargo
-        .args(["build", "--quiet"])
-        .args(what)
+    let mut building = cargo
+        .arg("build")
+        .args(args)
         .args(["--profile", profile])
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
         .arg(target_dir)
-        .output()
+        // Its lines are read here.
+        .envs([
+            ("CARGO_TERM_QUIET", "false"),
+            ("CARGO_TERM_COLOR", "never"),
+            ("CARGO_TERM_PROGRESS_WHEN", "never"),
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("cargo can be started");
-    assert!(
-        output.status.success(),
-        "the binaries do not build:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let mut said = String::new();
+    let lines = BufReader::new(building.stderr.take().expect("it is a pipe")).lines();
+    for line in lines.map(|line| line.expect("cargo writes text")) {
+        if line.trim_start().starts_with("Compiling") && !said.contains("Compiling") {
+            say(&format!("building {what}, into {}", target_dir.display()));
+        }
+        said = said + &line + "\n";
+    }
+    let built = building.wait().expect("cargo ends").success();
+    assert!(built, "the binaries do not build:\n{said}");
 }

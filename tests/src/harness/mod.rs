@@ -15,3 +15,11 @@ pub mod scrape;
 pub mod secrets;
 pub mod stack;
 pub mod verify;
+
+use std::io::Write;
+
+/// A line that the test runner does not swallow.
+fn say(line: &str) {
+    // `eprintln!` is captured per test; standard error itself is not. It may be closed.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}

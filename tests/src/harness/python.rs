@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::say;
+
 /// The Python of an environment that holds exactly what is pinned, each with its hash; made once, under `target/`.
 ///
 /// # Errors
@@ -24,6 +26,7 @@ fn make(home: &Path, pinned: &str) -> io::Result<PathBuf> {
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == pinned) {
         return Ok(python);
     }
+    say(&format!("installing Python packages into {}", home.display()));
     let requirements = home.join("requirements.txt");
     fs::write(&requirements, pinned)?;
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home.join("venv")))?;
@@ -39,6 +42,8 @@ fn make(home: &Path, pinned: &str) -> io::Result<PathBuf> {
             "--quiet",
             "--disable-pip-version-check",
             "--no-deps",
+            // Most modules are never imported; Python compiles those that are.
+            "--no-compile",
             "--require-hashes",
         ])
         .args(["--only-binary", ":all:", "--requirement"])

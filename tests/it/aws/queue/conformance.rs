@@ -3,36 +3,51 @@
 use std::time::Duration;
 
 use shared::clock::{Clock, SharedClock, SystemClock, TimestampMs};
+use shared::queue::MAX_MESSAGE_BYTES;
 use tests::conformance::Pace;
-use tests::conformance::queue::{self, DedupScope, QUEUES, QueueFixture, QueueTraits};
+use tests::conformance::queue::{
+    self, DedupScope, GivenBackWaits, QUEUES, QueueFixture, QueueTraits, ReceiptEnd,
+};
 use tests::harness::stack::{Emulator, Stack};
 
 /// What AWS says about SQS FIFO.
 const SQS: QueueTraits = QueueTraits {
     max_receive: 10,
     tells_age: false,
+    max_message_bytes: MAX_MESSAGE_BYTES,
     moment: Duration::from_secs(5),
+    expiry_lag: Duration::ZERO,
     clock_skew: Duration::from_secs(1),
     dedup_scope: DedupScope::Group,
-    receipts_end_with_the_lease: true,
+    receipt_end: ReceiptEnd::Lease,
     ack_twice_is_refused: false,
-    a_leased_tail_blocks_the_head: false,
+    given_back_waits: GivenBackWaits::ForThoseBefore,
     // Time really passes: the longest case waits six minutes and receives two thousand times.
     pace: Pace { at_once: 16, patience: Duration::from_secs(1800) },
 };
 
-/// With the blind spots of what plays SQS.
+/// LocalStack 4.5, whose SQS looks at its clock once a second.
+const LOCALSTACK: QueueTraits = QueueTraits {
+    max_message_bytes: 262_144,
+    expiry_lag: Duration::from_secs(3),
+    receipt_end: ReceiptEnd::Ack,
+    given_back_waits: GivenBackWaits::ForNone,
+    ..SQS
+};
+
+/// With the blind spots of what plays SQS. If there is one time for all cases and it is moved, they run one by one.
 fn traits(emulator: Emulator) -> QueueTraits {
     match emulator {
         Emulator::Unknown => SQS,
-        Emulator::LocalStack => {
-            QueueTraits { dedup_scope: DedupScope::Nothing, a_leased_tail_blocks_the_head: true, ..SQS }
+        Emulator::LocalStack => LOCALSTACK,
+        // It is told to look whenever its time is moved.
+        Emulator::LocalStackPackage => {
+            QueueTraits { expiry_lag: Duration::ZERO, pace: Pace::ONE_BY_ONE, ..LOCALSTACK }
         }
         Emulator::Ministack => QueueTraits {
-            receipts_end_with_the_lease: false,
+            receipt_end: ReceiptEnd::NextReceive,
             ack_twice_is_refused: true,
-            a_leased_tail_blocks_the_head: true,
-            // One time for all, and it is moved.
+            given_back_waits: GivenBackWaits::ForAll,
             pace: Pace::ONE_BY_ONE,
             ..SQS
         },
@@ -48,9 +63,7 @@ impl Clock for StackClock {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_sqs_queue_conforms() {
-    let stack = Stack::with_time_of_its_own();
+async fn conforms(stack: &'static Stack) {
     queue::suite(traits(stack.emulator()), || async {
         QueueFixture {
             queue: super::provisioned(stack, &QUEUES).await.queue(),
@@ -60,4 +73,16 @@ async fn the_sqs_queue_conforms() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sqs_queue_conforms() {
+    conforms(Stack::with_time_of_its_own()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sqs_queue_conforms_on_a_second_emulator() {
+    if let Some(stack) = Stack::second() {
+        conforms(stack).await;
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::queue::{MAX_MESSAGE_BYTES, QueueError, Receipt};
 
+use super::ReceiptEnd;
 use super::bench::{Bench, EVENTS, VISIBILITY, bodies, message, message_with_id};
 
 pub(super) async fn a_queue_is_ready(bench: Bench) {
@@ -38,7 +39,7 @@ pub(super) async fn a_too_large_message_is_refused_and_its_neighbours_are_sent(b
 }
 
 pub(super) async fn the_largest_message_arrives_whole(bench: Bench) {
-    let body = "é".repeat(MAX_MESSAGE_BYTES / 2);
+    let body = "é".repeat(bench.traits.max_message_bytes / 2);
     bench.send(EVENTS, "g", &body).await;
     let received = bench.receive_all(EVENTS).await;
     assert!(received.len() == 1 && received[0].body == body, "the body changed on its way");
@@ -86,7 +87,7 @@ pub(super) async fn an_ack_has_a_result_for_each_receipt(bench: Bench) {
     let mut results = bench.ack(EVENTS, &[first, &Receipt("none".into()), third, first]).await;
     bench.expect_second_ack(results.remove(3));
     assert_eq!(results, [Ok(()), Err(QueueError::LeaseLost), Ok(())]);
-    bench.advance(VISIBILITY).await;
+    bench.advance_until_visible(VISIBILITY).await;
     bench.expect(EVENTS, &["2"]).await;
 }
 
@@ -99,7 +100,7 @@ pub(super) async fn a_change_of_visibility_has_a_result_for_each_entry(bench: Be
         (received[1].receipt.clone(), VISIBILITY * 2),
     ];
     let mut expected = vec![Ok(()), Err(QueueError::LeaseLost), Ok(())];
-    if bench.traits.receipts_end_with_the_lease {
+    if bench.traits.receipt_end == ReceiptEnd::Lease {
         // The first entry has just ended this lease.
         entries.push((received[0].receipt.clone(), VISIBILITY));
         expected.push(Err(QueueError::LeaseLost));

@@ -64,6 +64,11 @@ impl Bench {
         (self.fixture.advance)(by).await;
     }
 
+    /// Moves time to when a message becomes visible, and beyond as far as the backend may be late.
+    pub(super) async fn advance_until_visible(&self, by: Duration) {
+        self.advance(by + self.traits.expiry_lag).await;
+    }
+
     /// Sends one message that must be accepted.
     pub(super) async fn send(&self, queue: QueueName, group: &str, body: &str) {
         self.send_all(vec![message(queue, group, body)]).await;

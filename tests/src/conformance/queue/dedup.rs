@@ -63,7 +63,7 @@ pub(super) async fn an_id_is_remembered_within_its_scope(bench: Bench) {
     bench.send_all(vec![message_with_id(EVENTS, "b", "of another group", "id")]).await;
     let delivered: &[&str] = match bench.traits.dedup_scope {
         DedupScope::Queue => &["first"],
-        DedupScope::Group | DedupScope::Nothing => &["first", "of another group"],
+        DedupScope::Group => &["first", "of another group"],
     };
     bench.expect_sorted(EVENTS, delivered).await;
 }

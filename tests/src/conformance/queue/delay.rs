@@ -16,7 +16,7 @@ pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_
     let after = bench.now();
     bench.advance(delay - bench.traits.moment).await;
     bench.expect(STATS, &[]).await;
-    bench.advance(bench.traits.moment).await;
+    bench.advance_until_visible(bench.traits.moment).await;
     let received = bench.expect(STATS, &["1"]).await;
     bench.assert_sent(&received[0], before, after);
     assert_eq!(received[0].receive_count, 1);
@@ -27,22 +27,22 @@ pub(super) async fn delays_keep_the_order_of_a_group(bench: Bench) {
     bench.send_all(vec![message(STATS, "g", "1"), message(STATS, "g", "2")]).await;
     bench.advance(apart).await;
     bench.send(STATS, "g", "3").await;
-    bench.advance(STATS.spec().delay - apart).await;
+    bench.advance_until_visible(STATS.spec().delay - apart).await;
     let first = bench.expect(STATS, &["1", "2"]).await;
     for delivery in &first {
         bench.finish(STATS, delivery).await;
     }
     bench.expect(STATS, &[]).await;
-    bench.advance(apart).await;
+    bench.advance_until_visible(apart).await;
     bench.expect(STATS, &["3"]).await;
 }
 
 pub(super) async fn a_delay_happens_once(bench: Bench) {
     bench.send(STATS, "g", "1").await;
-    bench.advance(STATS.spec().delay).await;
+    bench.advance_until_visible(STATS.spec().delay).await;
     let first = bench.expect(STATS, &["1"]).await;
     bench.give_back(STATS, &first[0], Duration::ZERO).await;
     bench.expect(STATS, &["1"]).await;
-    bench.advance(VISIBILITY).await;
+    bench.advance_until_visible(VISIBILITY).await;
     bench.expect(STATS, &["1"]).await;
 }

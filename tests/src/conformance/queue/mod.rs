@@ -50,9 +50,29 @@ pub enum DedupScope {
     /// group, so nothing depends on it.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html>
     Group,
-    /// Nothing is: an emulator's blind spot (LocalStack 4.5 with ids per group). What deduplication promises is not
-    /// asked.
-    Nothing,
+}
+
+/// When a receipt can do nothing any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReceiptEnd {
+    /// When its lease ends: SQS FIFO says that the receipt handle has expired.
+    Lease,
+    /// When its message is received once more: an emulator's blind spot (ministack 1.5).
+    NextReceive,
+    /// When its message is acked: an emulator's blind spot (LocalStack 4.5). Until then a receipt of before changes the
+    /// lease of now.
+    Ack,
+}
+
+/// What a message that was given back waits for in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenBackWaits {
+    /// For the invisible messages before it: SQS delivers a group up to its first invisible message.
+    ForThoseBefore,
+    /// For those behind it as well: an emulator's blind spot (ministack 1.5).
+    ForAll,
+    /// For none of them, and those behind it come with it: an emulator's blind spot (LocalStack 4.5).
+    ForNone,
 }
 
 /// What a backend may do differently.
@@ -63,21 +83,23 @@ pub struct QueueTraits {
     /// Whether [`Queue::depth`] tells the age of the oldest message. What it counts is exact on every backend, at the
     /// latest after [`Queue::depth_lag`].
     pub tells_age: bool,
+    /// The largest body that a message may have.
+    pub max_message_bytes: usize,
     /// The smallest step of time that can be told from none: what happens between two steps must take less. A
-    /// millisecond where time stands still; where it goes on, ample for a few calls on a busy machine.
+    /// millisecond if time stands still; if it goes on, ample for a few calls on a busy machine.
     pub moment: Duration,
+    /// How long after the end of its lease or of its delay a message may still be held back.
+    pub expiry_lag: Duration,
     /// How far the backend's clock may be off the fixture's. Zero where it is the same one.
     pub clock_skew: Duration,
     /// What a deduplication id is unique within.
     pub dedup_scope: DedupScope,
-    /// Whether a receipt is void as soon as its lease ends; else it is so from the next receive on, which is an
-    /// emulator's blind spot (ministack 1.5): SQS FIFO says that the receipt handle has expired.
-    pub receipts_end_with_the_lease: bool,
+    /// When a receipt can do nothing any more.
+    pub receipt_end: ReceiptEnd,
     /// Whether a second ack is told that there is nothing left to ack. SQS does not say that it tells.
     pub ack_twice_is_refused: bool,
-    /// Whether a message that was given back waits for those behind it that are still leased. An emulator's blind spot
-    /// (ministack 1.5; LocalStack before 4.11): SQS delivers a group up to its first invisible message.
-    pub a_leased_tail_blocks_the_head: bool,
+    /// What a message that was given back waits for.
+    pub given_back_waits: GivenBackWaits,
     /// How the cases are run.
     pub pace: Pace,
 }
@@ -90,7 +112,7 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
     traits: QueueTraits,
     mut fixture: impl FnMut() -> Making,
 ) {
-    let mut cases = cases![
+    let cases = cases![
         ordering::{
             a_group_is_received_in_the_order_it_was_sent,
             a_group_waits_for_its_first_message,
@@ -146,6 +168,16 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             a_change_of_visibility_has_a_result_for_each_entry,
             a_message_carries_the_time_of_its_send,
         },
+        dedup::{
+            a_duplicate_is_accepted_and_not_delivered,
+            an_id_is_remembered_after_its_ack,
+            an_id_is_forgotten_exactly_when_the_window_has_passed,
+            a_duplicate_does_not_prolong_the_window,
+            an_id_is_remembered_for_one_queue_only,
+            an_id_is_remembered_within_its_scope,
+            a_duplicate_within_a_batch_is_dropped,
+            a_refused_message_leaves_no_id_behind,
+        },
         depth::{
             an_empty_queue_has_no_depth,
             every_message_is_counted_where_it_is,
@@ -154,20 +186,6 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             the_oldest_message_gives_the_age,
         },
     ];
-    if traits.dedup_scope != DedupScope::Nothing {
-        cases.extend(cases![
-            dedup::{
-                a_duplicate_is_accepted_and_not_delivered,
-                an_id_is_remembered_after_its_ack,
-                an_id_is_forgotten_exactly_when_the_window_has_passed,
-                a_duplicate_does_not_prolong_the_window,
-                an_id_is_remembered_for_one_queue_only,
-                an_id_is_remembered_within_its_scope,
-                a_duplicate_within_a_batch_is_dropped,
-                a_refused_message_leaves_no_id_behind,
-            },
-        ]);
-    }
     let bench = || {
         let making = fixture();
         async move { Bench::new(making.await, traits) }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use shared::queue::{QueueError, QueueName, QueueRef, Receipt};
 
+use super::ReceiptEnd;
 use super::bench::{Bench, EVENTS, VISIBILITY};
 
-/// The receipt can do nothing any more, where it ends with its lease.
-async fn expect_ended(bench: &Bench, receipt: &Receipt) {
-    if bench.traits.receipts_end_with_the_lease {
+/// The receipt can do nothing any more, if receipts end with this at the latest.
+async fn expect_ended(bench: &Bench, with: ReceiptEnd, receipt: &Receipt) {
+    if bench.traits.receipt_end <= with {
         expect_void(bench, EVENTS, receipt).await;
     }
 }
@@ -24,9 +25,9 @@ async fn expect_void(bench: &Bench, queue: impl Into<QueueRef>, receipt: &Receip
 pub(super) async fn a_receipt_is_void_after_the_next_receive(bench: Bench) {
     bench.send(EVENTS, "g", "1").await;
     let old = bench.expect(EVENTS, &["1"]).await;
-    bench.advance(VISIBILITY).await;
+    bench.advance_until_visible(VISIBILITY).await;
     let new = bench.expect(EVENTS, &["1"]).await;
-    expect_void(&bench, EVENTS, &old[0].receipt).await;
+    expect_ended(&bench, ReceiptEnd::NextReceive, &old[0].receipt).await;
     // The one who holds it now noticed nothing.
     bench.expect(EVENTS, &[]).await;
     bench.finish(EVENTS, &new[0]).await;
@@ -35,11 +36,11 @@ pub(super) async fn a_receipt_is_void_after_the_next_receive(bench: Bench) {
 pub(super) async fn a_receipt_is_void_when_its_time_is_over(bench: Bench) {
     bench.send(EVENTS, "g", "1").await;
     let received = bench.expect(EVENTS, &["1"]).await;
-    bench.advance(VISIBILITY).await;
-    expect_ended(&bench, &received[0].receipt).await;
+    bench.advance_until_visible(VISIBILITY).await;
+    expect_ended(&bench, ReceiptEnd::Lease, &received[0].receipt).await;
     bench.expect(EVENTS, &["1"]).await;
-    // Somebody else has the message now.
-    expect_void(&bench, EVENTS, &received[0].receipt).await;
+    // Another one has the message now.
+    expect_ended(&bench, ReceiptEnd::NextReceive, &received[0].receipt).await;
     bench.expect(EVENTS, &[]).await;
 }
 
@@ -47,10 +48,10 @@ pub(super) async fn a_receipt_is_void_when_the_message_was_given_back(bench: Ben
     bench.send(EVENTS, "g", "1").await;
     let received = bench.expect(EVENTS, &["1"]).await;
     bench.give_back(EVENTS, &received[0], Duration::ZERO).await;
-    expect_ended(&bench, &received[0].receipt).await;
+    expect_ended(&bench, ReceiptEnd::Lease, &received[0].receipt).await;
     bench.expect(EVENTS, &["1"]).await;
-    // Somebody else has the message now.
-    expect_void(&bench, EVENTS, &received[0].receipt).await;
+    // Another one has the message now.
+    expect_ended(&bench, ReceiptEnd::NextReceive, &received[0].receipt).await;
     bench.expect(EVENTS, &[]).await;
 }
 

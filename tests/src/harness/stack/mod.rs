@@ -1,10 +1,11 @@
-//! AWS for the tests: what `AWS_ENDPOINT_URL` names, else LocalStack where there is Docker, else an emulator in a
-//! Python environment that is made here. Never nothing: without any of the three, tests fail and say what to install.
+//! AWS for the tests: what `AWS_ENDPOINT_URL` names, else LocalStack if there is Docker, else ministack in a Python
+//! environment that is made here. Never nothing: without any of the three, tests fail and say what to install.
+//! Beside ministack, the tests of queues and files run on LocalStack's Python package too, so that one emulator's
+//! quirks become nobody's.
 
+mod emulator;
 mod localstack;
-mod ministack;
 
-use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_sqs::config::Credentials;
 use shared::aws::{Aws, Names};
 
-use ministack::Ministack;
+use super::say;
+use emulator::{Emulated, LOCALSTACK, MINISTACK, Package};
 
 /// The region everything is in.
 pub const REGION: &str = "eu-central-1";
@@ -33,26 +35,30 @@ pub struct Stack {
 enum Kind {
     /// Whoever started the tests knows what it is.
     Given,
+    /// A container.
     LocalStack(localstack::LocalStack),
-    Ministack(Ministack),
+    /// A Python package in a process of its own, with a clock that can be moved.
+    Python(Emulated, Emulator),
 }
 
-/// Where a stack behaves differently from AWS.
+/// What plays AWS, since each does so in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emulator {
     /// Not known: taken for AWS itself.
     Unknown,
-    /// LocalStack.
+    /// LocalStack, in a container: its time passes as it does.
     LocalStack,
-    /// Ministack.
+    /// The same from its Python package, without DynamoDB. Its clock is moved.
+    LocalStackPackage,
+    /// Ministack. Its clock is moved.
     Ministack,
 }
 
 impl Stack {
-    /// The stack of this test run, started by whoever asks first. What ran is said once.
+    /// The stack of this test run, started by the test that asks first. What ran is said once.
     ///
     /// # Panics
-    /// Where there is none, with what to install.
+    /// If there is none, with what to install.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Stack> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -62,7 +68,7 @@ impl Stack {
         })
     }
 
-    /// A stack whose time nobody else minds being moved. Where time cannot be moved, it is the shared one.
+    /// A stack whose time no other test minds being moved. If time cannot be moved, it is the shared one.
     ///
     /// # Panics
     /// As [`Stack::shared`].
@@ -70,9 +76,30 @@ impl Stack {
         static OWN: OnceLock<Stack> = OnceLock::new();
         let shared = Self::shared();
         match shared.kind {
-            Kind::Ministack(_) => OWN.get_or_init(Self::start_ministack),
+            Kind::Python(..) => OWN.get_or_init(|| Self::start_python(MINISTACK, Emulator::Ministack)),
             Kind::Given | Kind::LocalStack(_) => shared,
         }
+    }
+
+    /// LocalStack's SQS and S3 from its Python package, started by the test that asks first; its time is moved. There is
+    /// none if the shared stack is LocalStack already, or was given: then the same tests run there. That is said once.
+    ///
+    /// # Panics
+    /// As [`Stack::shared`].
+    pub fn second() -> Option<&'static Self> {
+        static SECOND: OnceLock<Option<Stack>> = OnceLock::new();
+        SECOND
+            .get_or_init(|| {
+                let shared = Self::shared();
+                if !matches!(shared.kind, Kind::Python(..)) {
+                    say(&format!("no second emulator beside {}", shared.name()));
+                    return None;
+                }
+                let stack = Self::start_python(LOCALSTACK, Emulator::LocalStackPackage);
+                say(&format!("tests of queues and files run on {} as well", stack.name()));
+                Some(stack)
+            })
+            .as_ref()
     }
 
     #[expect(clippy::disallowed_methods, reason = "the harness decides where tests run")]
@@ -84,17 +111,18 @@ impl Stack {
             Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::LocalStack(running) },
             Err(why) => {
                 say(&format!("no LocalStack: {why}"));
-                Self::start_ministack()
+                Self::start_python(MINISTACK, Emulator::Ministack)
             }
         }
     }
 
-    fn start_ministack() -> Self {
-        match Ministack::start() {
-            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::Ministack(running) },
+    fn start_python(package: Package, emulator: Emulator) -> Self {
+        match Emulated::start(package) {
+            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::Python(running, emulator) },
             Err(why) => panic!(
-                "the AWS tests have nothing to run on: {why}\nInstall Docker, or Python 3.11 or newer with venv and \
-                 pip (Debian: apt install python3-venv), or set AWS_ENDPOINT_URL to an emulator"
+                "the AWS tests have nothing to run on: {}: {why}\nInstall Docker, or Python 3.11 or newer with venv \
+                 and pip (Debian: apt install python3-venv), or set AWS_ENDPOINT_URL to an emulator",
+                package.name
             ),
         }
     }
@@ -111,7 +139,7 @@ impl Stack {
         match self.kind {
             Kind::Given => Emulator::Unknown,
             Kind::LocalStack(_) => Emulator::LocalStack,
-            Kind::Ministack(_) => Emulator::Ministack,
+            Kind::Python(_, emulator) => emulator,
         }
     }
 
@@ -119,7 +147,7 @@ impl Stack {
         match &self.kind {
             Kind::Given => format!("{} (AWS_ENDPOINT_URL)", self.endpoint),
             Kind::LocalStack(running) => format!("LocalStack {} in Docker", running.tag()),
-            Kind::Ministack(_) => format!("{} at {}", Ministack::VERSION, self.endpoint),
+            Kind::Python(running, _) => format!("{} at {}", running.package.name, self.endpoint),
         }
     }
 
@@ -173,10 +201,10 @@ impl Stack {
         ]
     }
 
-    /// Lets time pass there: at once where the stack's clock can be moved, else by waiting.
+    /// Lets time pass there: at once if the stack's clock can be moved, else by waiting.
     pub async fn advance(&'static self, by: Duration) {
         match &self.kind {
-            Kind::Ministack(running) => running.advance(by),
+            Kind::Python(running, _) => running.advance(by),
             Kind::Given | Kind::LocalStack(_) => tokio::time::sleep(by).await,
         }
     }
@@ -185,7 +213,7 @@ impl Stack {
     #[must_use]
     pub fn ahead(&self) -> Duration {
         match &self.kind {
-            Kind::Ministack(running) => running.ahead(),
+            Kind::Python(running, _) => running.ahead(),
             Kind::Given | Kind::LocalStack(_) => Duration::ZERO,
         }
     }
@@ -203,10 +231,4 @@ pub fn fresh_names() -> Names {
     let tables = ["archive", "existence", "claims"].map(|table| format!("{name}-{table}"));
     let tables = tables.each_ref().map(|table| Some(table.as_str()));
     Names::new(&name, tables, &name).expect("made of letters and digits")
-}
-
-/// A line that the test runner does not swallow.
-fn say(line: &str) {
-    // `eprintln!` is captured per test; standard error itself is not. Nobody may be listening.
-    drop(writeln!(std::io::stderr(), "{line}"));
 }

@@ -1,31 +1,8 @@
-"""Runs ministack on a port of its own and on a clock that moves when told so, until whoever started it ends.
-
-The first line on standard output is the port. Each line on standard input is a number of seconds by which the
-emulator's time moves forward; it is answered with a line. The end of standard input is the end of the test run,
-however it came about.
-"""
+"""Runs ministack on a port of its own."""
 
 import asyncio
-import os
 import socket
-import sys
-import threading
-import time
 import types
-
-real_time = time.time
-moved_s = 0.0
-
-
-def listen():
-    global moved_s
-    for line in sys.stdin:
-        moved_s += float(line)
-        print("moved", flush=True)
-    os._exit(0)
-
-
-time.time = lambda: real_time() + moved_s
 
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
@@ -49,6 +26,5 @@ config = Config()
 config.bind = [f"fd://{listener.fileno()}"]
 config.keep_alive_timeout = 75
 config.loglevel = "ERROR"
-print(port, flush=True)
-threading.Thread(target=listen, daemon=True).start()
+obey(port)
 asyncio.run(serve(app, config))

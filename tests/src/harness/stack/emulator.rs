@@ -1,4 +1,4 @@
-//! The emulator that needs only Python.
+//! Emulators that need only Python.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,12 +7,37 @@ use std::time::Duration;
 
 use crate::harness::python;
 
-const REQUIREMENTS: &str = include_str!("requirements.txt");
-const LAUNCH: &str = include_str!("launch.py");
+/// An emulator as a pinned set of Python packages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Package {
+    /// As people call it.
+    pub(super) name: &'static str,
+    /// The folder of its environment, under `target/`.
+    folder: &'static str,
+    requirements: &'static str,
+    script: &'static str,
+}
+
+/// SQS, DynamoDB, S3, and what else a stack's tests ask for.
+pub(super) const MINISTACK: Package = Package {
+    name: "ministack 1.5.33",
+    folder: "ministack",
+    requirements: include_str!("ministack.txt"),
+    script: concat!(include_str!("control.py"), include_str!("ministack.py")),
+};
+
+/// SQS and S3: the same release as the container's.
+pub(super) const LOCALSTACK: Package = Package {
+    name: "LocalStack 4.5.0 (Python package)",
+    folder: "localstack",
+    requirements: include_str!("localstack.txt"),
+    script: concat!(include_str!("control.py"), include_str!("localstack.py")),
+};
 
 /// A running emulator. It ends when this process does, since it reads a pipe that only this process holds.
 #[derive(Debug)]
-pub(super) struct Ministack {
+pub(super) struct Emulated {
+    pub(super) package: Package,
     pub(super) endpoint: String,
     control: Mutex<Control>,
     _process: Child,
@@ -25,14 +50,13 @@ struct Control {
     ahead: Duration,
 }
 
-impl Ministack {
-    pub(super) const VERSION: &'static str = "ministack 1.5.33";
-
-    /// Makes the Python environment where it is not there yet, and starts the emulator in it.
-    pub(super) fn start() -> Result<Self, String> {
-        let python = python::environment("ministack", REQUIREMENTS)?;
+impl Emulated {
+    /// Makes the Python environment if it is not there yet, and starts the emulator in it.
+    pub(super) fn start(package: Package) -> Result<Self, String> {
+        let python = python::environment(package.folder, package.requirements)?;
         let mut process = Command::new(&python)
-            .args(["-c", LAUNCH])
+            // Isolated: a folder of the caller's is no package of its.
+            .args(["-I", "-c", package.script])
             // Neither the caller's Python settings nor its AWS ones mean the emulator.
             .env_clear()
             .env("TMPDIR", std::env::temp_dir())
@@ -44,9 +68,9 @@ impl Ministack {
         let mut answers = BufReader::new(process.stdout.take().ok_or("no pipe from the emulator")?);
         let port = line(&mut answers)?;
         let control = Mutex::new(Control { orders, answers, ahead: Duration::ZERO });
-        // By name: it takes a host with a dot for somebody's own domain at API Gateway, and looks for a package that
-        // only that needs.
-        Ok(Self { endpoint: format!("http://localhost:{port}"), control, _process: process })
+        // By name: ministack takes a host with a dot for somebody's own domain at API Gateway, and looks for a package
+        // that only that needs.
+        Ok(Self { package, endpoint: format!("http://localhost:{port}"), control, _process: process })
     }
 
     /// Moves its clock.

@@ -1,0 +1,41 @@
+"""Runs LocalStack's SQS and S3 on a port of their own, without what only its container needs: no DNS server, no
+Docker, no certificates. Its DynamoDB would fetch a Java program.
+"""
+
+import logging
+import warnings
+
+# A package that only TLS needs is missed aloud.
+warnings.simplefilter("ignore")
+logging.disable(logging.WARNING)
+# Read when the emulator is imported. Its volume is in memory: a path is made of this one, nothing is written there.
+os.environ.update(
+    SERVICES="sqs,s3", DISABLE_EVENTS="1", SKIP_SSL_CERT_DOWNLOAD="1", SQS_DISABLE_CLOUDWATCH_METRICS="1"
+)
+
+from localstack.utils import time as localstack_time
+
+# This one asks the machine, not `time.time`. It stamps when a message was sent.
+localstack_time.now = lambda millis=False, tz=None: int(time.time() * (1000 if millis else 1))
+
+from localstack.aws.app import LocalstackAwsGateway
+from localstack.services.plugins import SERVICE_PLUGINS
+from localstack.services.sqs.models import sqs_stores
+from rolo.serving.twisted import TwistedGateway
+from twisted.internet import reactor
+
+
+def look_at_the_clock():
+    """What its SQS does once a second."""
+    for _, _, store in sqs_stores.iter_stores():
+        for queue in list(store.queues.values()):
+            queue.requeue_inflight_messages()
+            queue.enqueue_delayed_messages()
+
+
+for service in ("sqs", "s3"):
+    SERVICE_PLUGINS.require(service)
+reactor.suggestThreadPoolSize(100)
+site = TwistedGateway(LocalstackAwsGateway(SERVICE_PLUGINS))
+obey(reactor.listenTCP(0, site, interface="127.0.0.1").getHost().port, look_at_the_clock)
+reactor.run(installSignalHandlers=False)
