@@ -88,7 +88,12 @@ impl Fixture {
     }
 
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {
-        let event = json!({ "type": "user_change", "event_ts": "1.000000",
+        self.profile(team, user, display_name, "1.000000").await;
+    }
+
+    /// A profile that a person has from some time on.
+    pub(crate) async fn profile(&self, team: &str, user: &str, display_name: &str, clock: &str) {
+        let event = json!({ "type": "user_change", "event_ts": clock,
             "user": { "id": user, "name": user, "profile": { "display_name": display_name } } });
         self.write(team, user, &event).await;
     }

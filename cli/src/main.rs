@@ -39,7 +39,7 @@ use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
-use read::{ChannelArgs, MessageArgs, ReadArgs, SnapshotArgs};
+use read::{ChannelArgs, MessageArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
@@ -85,7 +85,8 @@ enum Command {
     #[command(after_help = "Examples: annalist files '#general'; annalist files retry")]
     Files(FilesCommand),
     /// Show the people of the workspace
-    Users(ReadArgs),
+    #[command(after_help = "Example: annalist users --history U0123ABCD")]
+    Users(UsersArgs),
     /// Show when events may be missing, where and why
     #[command(after_help = "A gap is open while it goes on, and missing once it has ended.\n\
         Example: annalist gaps --json")]
@@ -197,9 +198,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
                 Ok(read::files(&*backend.archive(), &list, out).await?)
             })
         }
-        Command::Users(args) => {
-            on_archive(&args.backend, async |backend| Ok(read::users(&*backend.archive(), &args, out).await?))
-        }
+        Command::Users(args) => on_archive(&args.read.backend, async |backend| {
+            Ok(read::users(&*backend.archive(), &args, out).await?)
+        }),
         Command::Gaps(args) => {
             on_archive(&args.backend, async |backend| Ok(read::gaps(&*backend.archive(), &args, out).await?))
         }

@@ -75,6 +75,16 @@ pub(crate) struct SnapshotArgs {
     pub(crate) forget_public: bool,
 }
 
+/// Which people, and how much of them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct UsersArgs {
+    /// Every profile this person had, by id or name, in the order of their first times
+    #[arg(long, value_name = "USER")]
+    pub(crate) history: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
 /// What names a message.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MessageArgs {
@@ -126,6 +136,9 @@ pub(crate) enum ReadError {
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
+    /// Nobody is called this.
+    #[error("nobody is called {0} in this archive: `annalist users` lists those it knows")]
+    UnknownUser(String),
     /// No such message.
     #[error(
         "no message {ts} in channel {channel}: `annalist messages {channel}` shows each message's timestamp"

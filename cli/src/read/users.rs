@@ -1,21 +1,97 @@
-//! `annalist users`: people.
+//! `annalist users`: people, and the profiles that one of them has had.
 
 use std::io::Write;
 
 use serde_json::Value;
-use shared::archive::{Archive, Query, key};
-use shared::rules::project;
+use shared::archive::{Archive, ItemKey, Query, key, query_all};
+use shared::rules::{profile, project};
+use shared::slack::ids::{TeamId, UserId};
 
 use super::rows::Rows;
-use super::{ReadArgs, ReadError, channel};
+use super::{ReadArgs, ReadError, UsersArgs, channel, render};
 use crate::plain;
 
-/// Prints the people of every workspace, or of one.
+/// A name from the command line is shown as far as this.
+const SHOWN: usize = 80;
+
+/// Prints the people of every workspace, or of one; or the profiles of one person.
 pub(crate) async fn users(
     archive: &dyn Archive,
+    args: &UsersArgs,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    match &args.history {
+        Some(called) => history(archive, called, &args.read, out).await,
+        None => list(archive, &args.read, out).await,
+    }
+}
+
+/// Every profile that is kept of whoever is called this, in the order in which they were first seen.
+async fn history(
+    archive: &dyn Archive,
+    called: &str,
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
+    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
+    let mut profiles: Vec<Value> = Vec::new();
+    for (team, user) in people_called(archive, called, teams).await? {
+        let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
+        profiles.extend(kept.iter().map(profile::projected));
+    }
+    if profiles.is_empty() {
+        return Err(ReadError::UnknownUser(plain::excerpt(called, SHOWN)));
+    }
+    profiles.sort_by_cached_key(|profile| {
+        ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())
+    });
+    let limit = args.limit.map_or(usize::MAX, std::num::NonZeroUsize::get);
+    for profile in &profiles[profiles.len().saturating_sub(limit)..] {
+        if args.json {
+            plain::json_line(out, profile)?;
+        } else {
+            let time = |name: &str| render::time(profile[name].as_str().unwrap_or_default());
+            writeln!(out, "{} to {}", time("first_ts"), time("last_ts"))?;
+            write!(out, "    ")?;
+            person(out, profile)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who has this id, or is or was called this; `@` in front is how people write a name.
+async fn people_called(
+    archive: &dyn Archive,
+    called: &str,
+    teams: Vec<TeamId>,
+) -> Result<Vec<(TeamId, UserId)>, ReadError> {
+    let name = called.strip_prefix('@').unwrap_or(called).to_lowercase();
+    let mut found = Vec::new();
+    for team in teams {
+        if let Ok(user) = UserId::parse(called)
+            && archive.get(&ItemKey::user(&team, &user)).await?.is_some()
+        {
+            found.push((team, user));
+            continue;
+        }
+        let is_called = |user: &Value| {
+            let names = ["name", "display_name", "real_name"].into_iter();
+            let is_meant =
+                names.filter_map(|name| user[name].as_str()).any(|known| known.to_lowercase() == name);
+            is_meant.then(|| user.clone())
+        };
+        let mut rows = Rows::all(archive, Query::partition(key::users(&team)), |item| {
+            is_called(&project::directory(item))
+        });
+        while let Some(page) = rows.next().await? {
+            let ids = page.iter().filter_map(|user| UserId::parse(user["user_id"].as_str()?).ok());
+            found.extend(ids.map(|user| (team.clone(), user)));
+        }
+    }
+    Ok(found)
+}
+
+async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Result<(), ReadError> {
     let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
@@ -55,4 +131,50 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
     let real_name = Some(text("real_name")).filter(|name| *name != called).unwrap_or_default();
     let line = format!("{:<12}  {called:<20}  {real_name:<28}{marks}", text("user_id"));
     Ok(writeln!(out, "{}", line.trim_end())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+
+    async fn printed(fixture: &Fixture, history: Option<&str>, json: bool) -> Result<String, ReadError> {
+        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
+        let args = UsersArgs { history: history.map(str::to_owned), read };
+        let mut out = Vec::new();
+        users(fixture.archive(), &args, &mut out).await?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_profile_that_was_replaced_is_still_there_with_its_times() {
+        let fixture = Fixture::open().await;
+        fixture.profile("T1", "U1", "ada", "1795178096.000100").await;
+        fixture.profile("T1", "U1", "pwned", "1795178097.000100").await;
+        fixture.profile("T1", "U2", "bob", "1795178098.000100").await;
+        for called in ["U1", "pwned", "@PWNED"] {
+            let text = printed(&fixture, Some(called), false).await.unwrap();
+            assert_eq!(
+                text,
+                "2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada                   U1\n\
+                 2026-11-20 12:34:57 to 2026-11-20 12:34:57\n    U1            pwned                 U1\n"
+            );
+        }
+        let json = printed(&fixture, Some("U1"), true).await.unwrap();
+        let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((rows.len(), &rows[0]["first_ts"]), (2, &json!("1795178096.000100")));
+        assert_eq!(rows[1]["last_ts"], "1795178097.000100");
+        let error = printed(&fixture, Some("nobody"), false).await.unwrap_err().to_string();
+        assert!(error.contains("nobody is called nobody") && error.contains("annalist users"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_time_of_the_first_sight_has_the_shape_of_every_time() {
+        let fixture = Fixture::open().await;
+        fixture.profile("T1", "U1", "ada", "99.000100").await;
+        let row: Value = serde_json::from_str(&printed(&fixture, None, true).await.unwrap()).unwrap();
+        assert_eq!(row["insert_timestamp"], "99.000100");
+    }
 }

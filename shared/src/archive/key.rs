@@ -37,6 +37,12 @@ impl ItemKey {
         Self::new(users(team), user.as_str())
     }
 
+    /// A profile that a person had; `hash` tells it from their others.
+    #[must_use]
+    pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
+        Self::new(profiles(team, user), hash)
+    }
+
     /// A channel as of an event's clock.
     #[must_use]
     pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
@@ -138,6 +144,12 @@ pub fn emoji(team: &TeamId) -> String {
 #[must_use]
 pub fn users(team: &TeamId) -> String {
     format!("user#{team}")
+}
+
+/// The partition of the profiles that a person had, the current one included.
+#[must_use]
+pub fn profiles(team: &TeamId, user: &UserId) -> String {
+    format!("userhistory#{team}#{user}")
 }
 
 /// The partition of a workspace's files.

@@ -9,13 +9,16 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::by_clock;
-use super::{Change, Event, MAX_NAME_BYTES, Malformed, checked_name};
+use super::{Change, Event, MAX_NAME_BYTES, Malformed, checked_name, profile};
 use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
 use crate::slack::envelope::{self, text_or_none};
 use crate::slack::ids::{TeamId, Ts, UserId};
 
 /// The register of a directory row.
 pub const VERSION: &str = "version";
+
+/// The register of the earliest clock at which a person was seen.
+pub(super) const EARLIEST: &str = "insert_timestamp";
 
 /// The attributes a person's register consists of.
 const USER: [&str; 8] =
@@ -28,7 +31,8 @@ pub(super) fn user_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> 
     Ok(user_updates(&event.team, &user, raw, &event.clock()).into_iter().map(Change::Register).collect())
 }
 
-/// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept.
+/// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept. Each object
+/// that says something else is kept beside it.
 #[must_use]
 pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) -> Vec<Update> {
     let object: Value = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -57,6 +61,7 @@ pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) ->
         set.insert("real_name".into(), name.into());
     }
     set.insert("raw_event".into(), raw.get().into());
+    let kept = profile::updates(team, user, raw, &set, clock);
     let identity = [("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())];
     let key = ItemKey::user(team, user);
     let newest = Update {
@@ -67,10 +72,10 @@ pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) ->
         ..Update::new(key.clone())
     };
     let earliest = Update {
-        guard: Guard::Less { register: "insert_timestamp".into(), version: clock.padded() },
+        guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
         ..Update::new(key)
     };
-    vec![newest, earliest]
+    [newest, earliest].into_iter().chain(kept).collect()
 }
 
 /// Checks a person as Slack's directory lists them, and says who it is.

@@ -6,6 +6,7 @@ pub mod directory;
 pub mod file;
 pub mod gap;
 pub mod message;
+pub mod profile;
 pub mod project;
 pub mod public_mark;
 pub mod reaction;

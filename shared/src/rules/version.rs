@@ -12,7 +12,7 @@ pub fn zero() -> Ts {
 }
 
 /// A timestamp without superfluous zeros in front, so that equal times are equal keys.
-fn canonical(ts: &str) -> Ts {
+pub(super) fn canonical(ts: &str) -> Ts {
     let trimmed = ts.trim_start_matches('0');
     let text = if trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
     Ts::parse(&text).expect("a timestamp without leading zeros keeps its shape")
