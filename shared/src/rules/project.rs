@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::channel::event::is_raw;
 use super::channel::fold::FOLDED;
-use super::directory::VERSION;
+use super::directory::{EARLIEST, VERSION};
 use super::file::{image, row};
 use super::message::CONTENT_VERSION;
-use super::reaction;
+use super::{profile, reaction};
 use crate::archive::Item;
 
 /// A message or a revision as readers see it. `None` for a row that only holds registers waiting for their message: a
@@ -36,6 +36,9 @@ pub fn directory(item: &Item) -> Value {
     let image = image::current(&item.attributes);
     visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
     visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
+    if let Some(earliest) = item.text(EARLIEST).and_then(profile::unpadded) {
+        visible.attributes.insert(EARLIEST.into(), earliest.into());
+    }
     visible.to_json()
 }
 

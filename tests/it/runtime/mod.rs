@@ -309,6 +309,9 @@ async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
     let again = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
     assert_eq!(again.id, first.id);
     assert!(again.last_seen > first.last_seen);
+    let row = fixture.memory.items().into_iter().find(|row| row.key.item_id == "quarantine#events").unwrap();
+    let times = ["first_seen", "last_seen"].map(|name| row.text(name).unwrap().parse::<i64>().unwrap());
+    assert_eq!(times, [again.first_seen.0, again.last_seen.0], "both times are the same text");
 
     let good = Scripted::new(|_, _| done());
     quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &again).await.unwrap();

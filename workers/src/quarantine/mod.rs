@@ -24,6 +24,7 @@ use crate::runtime::Ports;
 
 pub use loss::{Loss, loss};
 
+const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
 
 /// A job in quarantine.
@@ -86,7 +87,7 @@ pub async fn put(
     let identity = [
         ("type", Value::from("quarantine")),
         ("queue", Value::from(queue.name.spec().label)),
-        ("first_seen", Value::from(origin.sent_at_ms)),
+        (FIRST_SEEN, Value::from(register(origin.sent_at_ms))),
         ("message_id", Value::from(origin.message_id.as_str())),
     ];
     let mut update = Update {
@@ -99,7 +100,7 @@ pub async fn put(
     };
     let mut seen_ms = ports.clock.now().0;
     loop {
-        update.guard = Guard::Greater { register: LAST_SEEN.into(), version: format!("{seen_ms:013}") };
+        update.guard = Guard::Greater { register: LAST_SEEN.into(), version: register(seen_ms) };
         match ports.archive.write(&update).await? {
             WriteOutcome::Applied => return Ok(()),
             // A row that stayed as it was would let a replay delete it although the job has failed again.
@@ -211,6 +212,18 @@ fn partition(queue: QueueName) -> String {
     format!("quarantine#{queue}")
 }
 
+/// A time as a row holds it: the order of the texts is that of the times.
+fn register(time_ms: i64) -> String {
+    format!("{time_ms:013}")
+}
+
+/// A time of a row. Rows of older versions hold the first one as a number.
+fn time(item: &Item, name: &str) -> TimestampMs {
+    let text = item.text(name).and_then(|time| time.parse().ok());
+    let number = || item.attributes.get(name).and_then(Value::as_i64);
+    TimestampMs(text.or_else(number).unwrap_or_default())
+}
+
 impl Quarantined {
     fn read(queue: QueueName, item: Item) -> Self {
         let text = |name| item.text(name).unwrap_or_default().to_owned();
@@ -221,8 +234,8 @@ impl Quarantined {
             group: text("group"),
             reason: text("reason"),
             attempts: u64::try_from(number("attempts")).unwrap_or_default(),
-            first_seen: TimestampMs(number("first_seen")),
-            last_seen: TimestampMs(text(LAST_SEEN).parse().unwrap_or_default()),
+            first_seen: time(&item, FIRST_SEEN),
+            last_seen: time(&item, LAST_SEEN),
             payload: text("payload"),
             item,
         }
