@@ -1,4 +1,6 @@
-//! The bucket: encrypted, closed to the public, and rid of uploads that nobody finished.
+//! The bucket: encrypted, closed to the public, open to TLS only, and rid of uploads that were never finished.
+
+use std::time::Duration;
 
 use aws_sdk_s3::types::{
     AbortIncompleteMultipartUpload, BucketLifecycleConfiguration, BucketLocationConstraint,
@@ -12,6 +14,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::patience::Patience;
+use super::transport;
 use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
 use crate::aws::fault::Subject;
 use crate::aws::names::settings;
@@ -20,6 +23,9 @@ use crate::aws::names::settings;
 pub(in crate::aws) const RULE: &str = "annalist-unfinished-uploads";
 /// A file is uploaded within minutes; what is a day old was left by a crash, and is on the bill.
 pub(in crate::aws) const UNFINISHED_DAYS: i32 = 1;
+/// How long a bucket without tags may belong to another run. A store that knows no tags when a bucket is made gets them by
+/// the next call, and what is made and not yet tagged looks like somebody else's.
+const UNTAGGED: Duration = Duration::from_secs(4);
 /// With keys of S3's own.
 pub(in crate::aws) const ENCRYPTION: ServerSideEncryption = ServerSideEncryption::Aes256;
 /// The region whose buckets have no location.
@@ -33,6 +39,8 @@ pub(super) struct Bucket {
     untagged: Option<Vec<Tag>>,
     unencrypted: bool,
     open: bool,
+    /// Its policy as it is to be, where our statement is missing.
+    policy: Option<String>,
     /// Its lifecycle, where our rule is missing.
     lifecycle: Option<Lifecycle>,
 }
@@ -53,7 +61,13 @@ enum Refusal {
 /// What is there of the bucket; `None` where there is nothing.
 pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>, ProvisionError> {
     // The tags answer everything at once: whether it is there, whether we may, and whose it is.
-    let Some(tags) = tags(provisioner).await? else { return Ok(None) };
+    let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
+    let mut patience = Patience::of(UNTAGGED);
+    while owner(&found).is_none() && patience.lasts().await {
+        let Some(again) = tags(provisioner).await? else { return Ok(None) };
+        found = again;
+    }
+    let tags = found;
     provisioner.check_tag(&resource(provisioner), owner(&tags), settings::BUCKET)?;
     compare(provisioner, tags).await.map(Some)
 }
@@ -115,6 +129,7 @@ impl Bucket {
             (self.untagged.is_some(), "Tagging"),
             (self.unencrypted, "Encryption"),
             (self.open, "PublicAccessBlock"),
+            (self.policy.is_some(), "Policy"),
             (self.lifecycle.is_some(), "LifecycleConfiguration"),
         ];
         differing.into_iter().filter(|(differs, _)| *differs).map(|(_, label)| label.to_owned()).collect()
@@ -125,7 +140,7 @@ fn resource(provisioner: &Provisioner<'_>) -> String {
     format!("bucket {}", name(provisioner))
 }
 
-fn name<'a>(provisioner: &'a Provisioner<'_>) -> &'a str {
+pub(super) fn name<'a>(provisioner: &'a Provisioner<'_>) -> &'a str {
     provisioner.aws.names().bucket()
 }
 
@@ -156,7 +171,7 @@ async fn tags(provisioner: &Provisioner<'_>) -> Result<Option<Vec<Tag>>, Provisi
     }
 }
 
-fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> ProvisionError
+pub(super) fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> ProvisionError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -177,6 +192,7 @@ async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<Bucket
         untagged: (owner(&tags) != Some(provisioner.owner())).then_some(tags),
         unencrypted: !is_encrypted(provisioner).await?,
         open: !is_closed(provisioner).await?,
+        policy: transport::policy(provisioner).await?,
         lifecycle: lifecycle(provisioner).await?,
     })
 }
@@ -285,6 +301,10 @@ async fn set(provisioner: &Provisioner<'_>, bucket: Bucket) -> Result<(), Refusa
     }
     if bucket.open {
         let request = s3.put_public_access_block().bucket(name).public_access_block_configuration(closed());
+        request.send().await.map_err(|error| refusal(provisioner, &error))?;
+    }
+    if let Some(policy) = bucket.policy {
+        let request = s3.put_bucket_policy().bucket(name).policy(policy);
         request.send().await.map_err(|error| refusal(provisioner, &error))?;
     }
     if let Some(Lifecycle { others, smallest }) = bucket.lifecycle {

@@ -8,9 +8,11 @@
 //! Two runs at once are harmless: each looks again at what the other made meanwhile.
 
 pub(super) mod bucket;
+pub(super) mod keys;
 mod patience;
 pub(super) mod queues;
 pub(super) mod tables;
+pub(super) mod transport;
 
 use std::fmt;
 

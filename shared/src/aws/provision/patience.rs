@@ -13,7 +13,12 @@ pub(super) struct Patience {
 impl Patience {
     /// A table becomes usable within seconds, an index over a filled table within minutes.
     pub(super) fn of_minutes(minutes: u64) -> Self {
-        Self { ends: Instant::now() + Duration::from_secs(60 * minutes), between: Duration::from_millis(500) }
+        Self::of(Duration::from_secs(60 * minutes))
+    }
+
+    /// For what is done within seconds.
+    pub(super) fn of(at_most: Duration) -> Self {
+        Self { ends: Instant::now() + at_most, between: Duration::from_millis(500) }
     }
 
     /// Waits until it is worth asking again; false once it has taken too long.

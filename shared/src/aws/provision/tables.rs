@@ -1,13 +1,13 @@
-//! Tables: on demand, with their index, their expiry and their backups.
+//! Tables: on demand, protected from deletion, with their index, their expiry and their backups.
 
 use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
-    GlobalSecondaryIndexUpdate, IndexStatus, KeySchemaElement, KeyType, PointInTimeRecoverySpecification,
-    PointInTimeRecoveryStatus, Projection, ProjectionType, ScalarAttributeType, TableDescription,
-    TableStatus, Tag, TimeToLiveSpecification, TimeToLiveStatus,
+    BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex, GlobalSecondaryIndexUpdate,
+    IndexStatus, PointInTimeRecoverySpecification, PointInTimeRecoveryStatus, Projection, ProjectionType,
+    ScalarAttributeType, TableDescription, TableStatus, Tag, TimeToLiveSpecification, TimeToLiveStatus,
 };
 
+use super::keys::{definitions, key_attributes, key_names, keys, schema};
 use super::patience::Patience;
 use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
 use crate::aws::fault::Subject;
@@ -26,6 +26,7 @@ pub(super) struct Table {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Billing,
+    Protection,
     Index,
     Expiry,
     Recovery,
@@ -36,6 +37,7 @@ impl Setting {
     fn label(self) -> &'static str {
         match self {
             Self::Billing => "BillingMode",
+            Self::Protection => "DeletionProtectionEnabled",
             Self::Index => "GlobalSecondaryIndexes",
             Self::Expiry => "TimeToLive",
             Self::Recovery => "PointInTimeRecovery",
@@ -207,6 +209,10 @@ impl<'a> Subjected<'a> {
         if billing != Some(&BillingMode::PayPerRequest) {
             differing.push(Setting::Billing);
         }
+        // A store that knows no protection does not show it.
+        if description.deletion_protection_enabled() == Some(false) {
+            differing.push(Setting::Protection);
+        }
         let has = |index: &IndexSpec| {
             description.global_secondary_indexes().iter().any(|found| found.index_name() == Some(index.name))
         };
@@ -252,6 +258,7 @@ impl<'a> Subjected<'a> {
             .create_table()
             .table_name(self.name)
             .billing_mode(BillingMode::PayPerRequest)
+            .deletion_protection_enabled(true)
             .set_key_schema(Some(schema(self.spec.partition_key, self.spec.sort_key)?))
             .set_attribute_definitions(Some(definitions(self.spec)?))
             .tags(Tag::builder().key(TAG).value(self.provisioner.owner()).build().map_err(unbuilt)?);
@@ -295,6 +302,11 @@ impl<'a> Subjected<'a> {
             Setting::Billing => {
                 let update = self.client().update_table().table_name(self.name);
                 let result = update.billing_mode(BillingMode::PayPerRequest).send().await;
+                result.map_err(|error| self.failed(self.subject.explain(&error)))?;
+            }
+            Setting::Protection => {
+                let update = self.client().update_table().table_name(self.name);
+                let result = update.deletion_protection_enabled(true).send().await;
                 result.map_err(|error| self.failed(self.subject.explain(&error)))?;
             }
             Setting::Index => self.add_index().await?,
@@ -358,43 +370,4 @@ fn is_usable(description: &TableDescription) -> bool {
     let indexes = description.global_secondary_indexes();
     description.table_status() == Some(&TableStatus::Active)
         && indexes.iter().all(|index| index.index_status() == Some(&IndexStatus::Active))
-}
-
-pub(in crate::aws) fn keys<'a>(partition: &'a str, sort: Option<&'a str>) -> Vec<&'a str> {
-    [partition].into_iter().chain(sort).collect()
-}
-
-/// The partition's attribute first, however they are listed.
-fn key_names(schema: &[KeySchemaElement]) -> Vec<&str> {
-    let of = |kind: KeyType| schema.iter().filter(move |key| *key.key_type() == kind);
-    of(KeyType::Hash).chain(of(KeyType::Range)).map(KeySchemaElement::attribute_name).collect()
-}
-
-fn schema(partition: &str, sort: Option<&str>) -> Result<Vec<KeySchemaElement>, ProvisionError> {
-    let kinds = [KeyType::Hash, KeyType::Range];
-    let keys = keys(partition, sort).into_iter().zip(kinds);
-    keys.map(|(name, kind)| {
-        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().map_err(unbuilt)
-    })
-    .collect()
-}
-
-/// Every attribute that is part of a key, once.
-pub(in crate::aws) fn key_attributes(spec: &TableSpec) -> Vec<&'static str> {
-    let mut names = keys(spec.partition_key, spec.sort_key);
-    let index = spec.index.iter().flat_map(|index| [index.partition_key, index.sort_key]);
-    for name in index {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn definitions(spec: &TableSpec) -> Result<Vec<AttributeDefinition>, ProvisionError> {
-    let define = |name| {
-        let definition = AttributeDefinition::builder().attribute_name(name);
-        definition.attribute_type(ScalarAttributeType::S).build().map_err(unbuilt)
-    };
-    key_attributes(spec).into_iter().map(define).collect()
 }

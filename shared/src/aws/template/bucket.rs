@@ -1,10 +1,11 @@
-//! The bucket: encrypted, closed to the public, and rid of uploads that nobody finished.
+//! The bucket: encrypted, closed to the public, open to TLS only, and rid of uploads that were never finished.
 
 use serde_json::json;
 
-use super::{Resources, tags};
+use super::{Resources, get, reference, tags};
 use crate::aws::names::Names;
 use crate::aws::provision::bucket::{ENCRYPTION, RULE, UNFINISHED_DAYS};
+use crate::aws::provision::transport::{LANGUAGE, tls_only};
 
 /// What the bucket is called in the template.
 pub(super) const ID: &str = "Bucket";
@@ -37,5 +38,16 @@ pub(super) fn resources(names: &Names) -> Resources {
             "Tags": tags(names),
         },
     });
-    vec![(ID.to_owned(), bucket)]
+    let objects = json!({ "Fn::Sub": format!("${{{ID}.Arn}}/*") });
+    let policy = json!({
+        "Type": "AWS::S3::BucketPolicy",
+        // As long as the bucket.
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            "Bucket": reference(ID),
+            "PolicyDocument": { "Version": LANGUAGE, "Statement": [tls_only(get(ID, "Arn"), objects)] },
+        },
+    });
+    vec![(ID.to_owned(), bucket), ("BucketPolicy".to_owned(), policy)]
 }

@@ -1,10 +1,10 @@
-//! Tables, with their index, their expiry and their backups.
+//! Tables, protected from deletion, with their index, their expiry and their backups.
 
 use serde_json::{Map, Value, json};
 
 use super::{Resources, tags};
 use crate::aws::names::Names;
-use crate::aws::provision::tables::{key_attributes, keys};
+use crate::aws::provision::keys::{key_attributes, keys};
 use crate::queue::topology::{TABLES, TableRole, TableSpec};
 
 /// What a table is called in the template.
@@ -38,6 +38,7 @@ fn properties(names: &Names, spec: &TableSpec) -> Map<String, Value> {
     let mut set = |name: &str, value: Value| drop(properties.insert(name.to_owned(), value));
     set("TableName", names.table(spec.role).into());
     set("BillingMode", "PAY_PER_REQUEST".into());
+    set("DeletionProtectionEnabled", true.into());
     set("AttributeDefinitions", definitions.into());
     set("KeySchema", schema(spec.partition_key, spec.sort_key));
     set("Tags", tags(names));

@@ -110,6 +110,7 @@ fn of_a_new_bucket(operation: &str) -> (u16, String) {
         TAGGING => (404, s3_error("NoSuchTagSet")),
         "GET encryption" => (404, s3_error("ServerSideEncryptionConfigurationNotFoundError")),
         "GET publicAccessBlock" => (404, s3_error("NoSuchPublicAccessBlockConfiguration")),
+        "GET policy" => (404, s3_error("NoSuchBucketPolicy")),
         "GET lifecycle" => (404, s3_error("NoSuchLifecycleConfiguration")),
         put if put.starts_with("PUT ") => (200, String::new()),
         other => panic!("{other}"),
@@ -136,6 +137,31 @@ async fn a_bucket_that_is_being_changed_is_tried_again() {
         .iter()
         .find(|request| request.method.as_str() == "PUT" && request.url.query() == Some("tagging"));
     assert!(String::from_utf8_lossy(&tagged.unwrap().body).contains(aws.names().prefix()));
+}
+
+#[tokio::test]
+async fn a_bucket_that_another_run_has_made_and_not_yet_tagged_is_waited_for() {
+    let looked = AtomicU32::new(0);
+    let (_server, aws) = scripted(move |operation, request| match operation {
+        // Missing at first; made by the other run when this one makes it; tagged a moment later.
+        TAGGING => match looked.fetch_add(1, SeqCst) {
+            0 => (404, s3_error(NO_BUCKET)),
+            1 | 2 => (404, s3_error("NoSuchTagSet")),
+            _ => {
+                let prefix = request.url.path().trim_matches('/');
+                (200, format!("<Tagging><TagSet><Tag><Key>{TAG}</Key><Value>{prefix}</Value></Tag></TagSet></Tagging>"))
+            }
+        },
+        "PUT " => (409, s3_error("BucketAlreadyOwnedByYou")),
+        operation => of_a_new_bucket(operation),
+    })
+    .await;
+    let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
+    assert_eq!(result, Ok(()));
+    assert!(
+        matches!(&steps[0].change, Change::Update(set) if !set.contains(&"Tagging".to_owned())),
+        "{steps:?}"
+    );
 }
 
 #[tokio::test]

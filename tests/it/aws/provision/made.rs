@@ -138,6 +138,40 @@ async fn the_bucket_is_encrypted_closed_and_tidied() {
     assert!(tags.tag_set().iter().any(|tag| tag.key() == TAG && tag.value() == bench.names().prefix()));
 }
 
+/// The statements of the bucket's policy.
+async fn statements(bench: &Bench) -> Vec<Value> {
+    let found = bench.s3.get_bucket_policy().bucket(bench.names().bucket()).send().await.unwrap();
+    let policy: Value = serde_json::from_str(&found.policy.unwrap()).unwrap();
+    policy["Statement"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_bucket_is_spoken_to_over_tls_only_and_tables_are_not_deleted_by_mistake() {
+    let bench = Bench::new().await;
+    let bucket = bench.names().bucket();
+    steps(&bench.aws, Parts { queues: &[], ..Parts::ALL }).await;
+    let ours = json!({
+        "Sid": "AnnalistTlsOnly", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
+        "Resource": [format!("arn:aws:s3:::{bucket}"), format!("arn:aws:s3:::{bucket}/*")],
+        "Condition": { "Bool": { "aws:SecureTransport": "false" } },
+    });
+    assert_eq!(statements(&bench).await, std::slice::from_ref(&ours));
+    bench.s3.delete_bucket_policy().bucket(bucket).send().await.unwrap();
+    for spec in &TABLES {
+        let name = bench.names().table(spec.role);
+        let table = bench.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
+        assert_eq!(table.deletion_protection_enabled(), Some(true), "{name}");
+    }
+    let archive = bench.names().table(TableRole::Archive);
+    let update = bench.dynamodb.update_table().table_name(archive).deletion_protection_enabled(false);
+    update.send().await.unwrap();
+    assert_eq!(
+        changes(&bench.aws, Parts { queues: &[], ..Parts::ALL }).await,
+        [format!("table {archive} (DeletionProtectionEnabled)"), format!("bucket {bucket} (Policy)")]
+    );
+    assert_eq!(statements(&bench).await, [ours]);
+}
+
 #[tokio::test]
 async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
     let bench = Bench::new().await;
@@ -193,9 +227,11 @@ async fn a_table_that_was_made_by_halves_is_completed() {
     assert_eq!(
         changes(&bench.aws, TABLES_ONLY).await,
         [
-            format!("table {archive} (GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery)"),
+            format!(
+                "table {archive} (DeletionProtectionEnabled, GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery)"
+            ),
             format!("table {}", bench.names().table(TableRole::Existence)),
-            format!("table {claims} (TimeToLive)"),
+            format!("table {claims} (DeletionProtectionEnabled, TimeToLive)"),
         ]
     );
     assert_eq!(changes(&bench.aws, TABLES_ONLY).await, Vec::<String>::new());
@@ -217,14 +253,22 @@ async fn a_bucket_keeps_what_others_added_to_it() {
         .build()
         .unwrap();
     let lifecycle = BucketLifecycleConfiguration::builder().rules(theirs.clone()).build().unwrap();
+    let allows = json!({
+        "Sid": "theirs", "Effect": "Allow", "Principal": { "AWS": "arn:aws:iam::000000000000:root" },
+        "Action": "s3:GetObject", "Resource": format!("arn:aws:s3:::{bucket}/exports/*"),
+    });
+    let policy = json!({ "Version": "2012-10-17", "Statement": [allows] }).to_string();
+    bench.s3.put_bucket_policy().bucket(bucket).policy(policy).send().await.unwrap();
     let put = bench.s3.put_bucket_lifecycle_configuration().bucket(bucket);
     put.lifecycle_configuration(lifecycle).send().await.unwrap();
     assert_eq!(
         changes(&bench.aws, BUCKET_ONLY).await,
-        [format!("bucket {bucket} (PublicAccessBlock, LifecycleConfiguration)")]
+        [format!("bucket {bucket} (PublicAccessBlock, Policy, LifecycleConfiguration)")]
     );
     let found = bench.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
     assert!(found.rules().len() == 2 && found.rules().contains(&theirs), "{found:?}");
+    let statements = statements(&bench).await;
+    assert!(statements.len() == 2 && statements.contains(&allows), "{statements:?}");
     let tags = bench.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
     assert_eq!(tags.tag_set().len(), 2);
     assert_eq!(changes(&bench.aws, BUCKET_ONLY).await, Vec::<String>::new());
