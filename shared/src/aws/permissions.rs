@@ -4,6 +4,7 @@
 //! Actions are IAM's, which are not always called like the operation they allow: a batch of sends is `sqs:SendMessage`.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 
+use crate::archive::key::EXISTENCE_BREAKERS;
 use crate::queue::topology::{QUEUES, QueueSpec};
 use crate::queue::{QueueName, QueueRef};
 
@@ -30,9 +31,10 @@ pub const ROWS: Actions = &[
     "dynamodb:BatchGetItem",
     "dynamodb:PutItem",
     "dynamodb:UpdateItem",
-    "dynamodb:DeleteItem",
     "dynamodb:Query",
 ];
+/// To delete rows that come and go.
+pub const FORGET: Actions = &["dynamodb:DeleteItem"];
 /// To keep what Slack confirmed to exist.
 pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
 /// To claim what is dear before it is done.
@@ -76,9 +78,15 @@ pub const PROVISION: Actions = &[
     "s3:PutEncryptionConfiguration",
     "s3:GetBucketPublicAccessBlock",
     "s3:PutBucketPublicAccessBlock",
+    "s3:GetBucketPolicy",
+    "s3:PutBucketPolicy",
     "s3:GetLifecycleConfiguration",
     "s3:PutLifecycleConfiguration",
 ];
+
+/// Partitions of the archive's table whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of
+/// the existence check. All other rows are there for good, and no part may delete them.
+pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
 
 /// What keys of objects begin with: those of large attributes, and those of files.
 const BULK_KEYS: &str = "bulk/*";
@@ -91,6 +99,8 @@ pub enum Target {
     Queue(QueueRef),
     /// The archive's table.
     Table,
+    /// Those rows of the archive's table whose partitions are [`PASSING`].
+    PassingRows,
     /// The index of the archive's table.
     Index,
     /// The table of the existence check.
@@ -212,6 +222,9 @@ impl Part {
             | Self::FileDownloader
             | Self::Annalist => {
                 grant(ROWS, vec![Target::Table]);
+                if self != Self::Directory {
+                    grant(FORGET, vec![Target::PassingRows]);
+                }
                 grant(BULK, vec![Target::Objects(BULK_KEYS)]);
                 grant(BUCKET, vec![Target::Bucket]);
             }
@@ -278,6 +291,9 @@ impl Target {
         match self {
             Self::Queue(queue) => format!("`{queue}`"),
             Self::Table => "the archive's table".to_owned(),
+            Self::PassingRows => {
+                format!("its rows in {}", PASSING.map(|keys| format!("`{keys}`")).join(", "))
+            }
             Self::Index => "its index".to_owned(),
             Self::ExistenceTable => "the existence check's table".to_owned(),
             Self::Claims => "the table of claims".to_owned(),

@@ -13,6 +13,7 @@
 //! bytes, and a `parent` that is no text of 1 to 2048 bytes. Nothing in Annalist writes such.
 
 mod bulk;
+mod delete;
 mod expression;
 mod name;
 mod read;

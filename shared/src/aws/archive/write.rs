@@ -15,7 +15,7 @@ use super::name::{PARTITION, STAMP};
 use super::replacement::{INLINE_BYTES, Put, Replacement};
 use super::stored::{Stored, primary_key, stamp_of};
 use super::table::is_too_large;
-use crate::archive::{ArchiveError, Item, ItemKey, Update, WriteOutcome};
+use crate::archive::{ArchiveError, ItemKey, Update, WriteOutcome};
 
 /// How often an item is read and put back before its other writers are left alone for a while. Each time, one of them
 /// has made it.
@@ -102,22 +102,6 @@ impl DynamoArchive {
         let ItemKey { item_id, timestamp } = &update.key;
         Err(ArchiveError::Unavailable(format!("{item_id} / {timestamp} keeps changing")))
     }
-
-    pub(super) async fn delete(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        let Some(stored) = self.table.read(&expected.key).await? else { return Ok(false) };
-        if !stored.is(expected) {
-            return Ok(false);
-        }
-        let delete = self.table.client.delete_item().table_name(&self.table.name);
-        let delete = delete.set_key(Some(primary_key(&expected.key)));
-        match Unchanged::since(&stored, true).of_delete(delete).send().await {
-            Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(refused) if refused.is_conditional_check_failed_exception() => Ok(false),
-                Some(_) | None => Err(self.table.unavailable(&error)),
-            },
-        }
-    }
 }
 
 /// The condition did not hold: somebody else's write was first, or this one's own, whose answer was lost on its way.
@@ -134,7 +118,7 @@ fn refusal(
 }
 
 /// The condition that an item is still what was read.
-enum Unchanged {
+pub(super) enum Unchanged {
     /// There is no item.
     Absent,
     /// The last write was this one.
@@ -163,7 +147,7 @@ macro_rules! conditional {
 }
 
 impl Unchanged {
-    fn since(stored: &Stored, exists: bool) -> Self {
+    pub(super) fn since(stored: &Stored, exists: bool) -> Self {
         match (exists, &stored.stamp) {
             (false, _) => Self::Absent,
             (true, Some(stamp)) => Self::Stamped(stamp.clone()),
@@ -178,7 +162,7 @@ impl Unchanged {
         conditional!(self, put)
     }
 
-    fn of_delete(
+    pub(super) fn of_delete(
         self,
         delete: aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder,
     ) -> aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder {

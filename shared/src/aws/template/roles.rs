@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::functions::Function;
-use super::parameters::{self, HAS_BOT_TOKEN, if_holds};
+use super::parameters::{self, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds};
 use super::{Resources, bucket, get, queues, reference, tables};
-use crate::aws::permissions::{Grant, Target};
+use crate::aws::permissions::{Grant, PASSING, Target};
 use crate::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[Function]) -> Resources {
@@ -37,9 +37,14 @@ pub(super) fn resources(functions: &[Function]) -> Resources {
 
 fn statement(grant: &Grant, function: &Function) -> Value {
     let on: Vec<Value> = grant.on.iter().map(|target| arn(*target, function)).collect();
-    let statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
-    match (grant.on.as_slice(), function.condition()) {
-        ([Target::BotToken], None) => if_holds(HAS_BOT_TOKEN, statement),
+    let mut statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
+    if grant.on.contains(&Target::PassingRows) {
+        // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+        statement["Condition"] = json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": PASSING } });
+    }
+    match grant.on.as_slice() {
+        [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),
+        [Target::BotToken] => if_holds(HAS_BOT_TOKEN_ARN, statement),
         _ => statement,
     }
 }
@@ -48,7 +53,7 @@ fn statement(grant: &Grant, function: &Function) -> Value {
 fn arn(target: Target, function: &Function) -> Value {
     match target {
         Target::Queue(queue) => get(&queues::id(queue), "Arn"),
-        Target::Table => get(tables::id(TableRole::Archive), "Arn"),
+        Target::Table | Target::PassingRows => get(tables::id(TableRole::Archive), "Arn"),
         Target::ExistenceTable => get(tables::id(TableRole::Existence), "Arn"),
         Target::Index => {
             let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
@@ -58,18 +63,9 @@ fn arn(target: Target, function: &Function) -> Value {
         Target::Bucket => get(bucket::ID, "Arn"),
         Target::Objects(keys) => json!({ "Fn::Sub": format!("${{{}.Arn}}/{keys}", bucket::ID) }),
         // The statement itself is there only where the secret is.
-        Target::SigningSecret => reference(parameters::SIGNING_SECRET),
-        Target::BotToken => reference(parameters::BOT_TOKEN),
+        Target::SigningSecret => reference(parameters::SIGNING_SECRET_ARN),
+        Target::BotToken => reference(parameters::BOT_TOKEN_ARN),
         Target::OwnLog => get(&function.log_id(), "Arn"),
         Target::Everything => json!("*"),
-    }
-}
-
-/// Where a secret is, where there is one; a function that is only there with it need not ask.
-pub(super) fn secret(target: Target, condition: Option<&str>) -> Value {
-    match (target, condition) {
-        (Target::BotToken, None) => if_holds(HAS_BOT_TOKEN, reference(parameters::BOT_TOKEN)),
-        (Target::BotToken, Some(_)) => reference(parameters::BOT_TOKEN),
-        _ => reference(parameters::SIGNING_SECRET),
     }
 }

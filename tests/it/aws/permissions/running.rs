@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::aws::Names;
-use shared::aws::permissions::{Part, Target};
+use shared::aws::permissions::{PASSING, Part, Target};
 use shared::queue::topology::TableRole;
 use tests::corpus::{TEAM, event};
 use tests::fake_files;
@@ -39,7 +39,13 @@ impl Asked {
                 Some((service, operation)) => {
                     let body: Value = serde_json::from_str(&passed.body).unwrap();
                     let service = if service == "AmazonSQS" { "sqs" } else { "dynamodb" };
-                    (service, operation.to_owned(), names_in(&body))
+                    let mut on = names_in(&body);
+                    // What may be deleted depends on its partition.
+                    if let ("DeleteItem", Some(partition)) = (operation, body["Key"]["itemId"]["S"].as_str())
+                    {
+                        on = on.iter().map(|table| format!("{table}/{partition}")).collect();
+                    }
+                    (service, operation.to_owned(), on)
                 }
                 None => {
                     let (path, query) = passed.path.split_once('?').unwrap_or((&passed.path, ""));
@@ -96,6 +102,14 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
     match target {
         Target::Queue(queue) => on == names.queue(queue),
         Target::Table => on == table,
+        Target::PassingRows => {
+            let partition = on.strip_prefix(table).and_then(|rest| rest.strip_prefix('/'));
+            let is_like = |keys: &str, partition: &str| match keys.strip_suffix('*') {
+                Some(beginning) => partition.starts_with(beginning),
+                None => partition == keys,
+            };
+            partition.is_some_and(|partition| PASSING.iter().any(|keys| is_like(keys, partition)))
+        }
         Target::ExistenceTable => on == names.table(TableRole::Existence),
         Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),
         Target::Claims => on == names.table(TableRole::Claims),
@@ -228,6 +242,12 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         (Part::MessageWriter, "sqs:DeleteMessage", "annalist-files.fifo", false),
         (Part::MessageWriter, "dynamodb:Query", "SlackArchive", true),
         (Part::MessageWriter, "dynamodb:Query", "SlackArchive/index/parent-index", false),
+        (Part::MessageWriter, "dynamodb:DeleteItem", "SlackArchive/quarantine#events", true),
+        (Part::FileDownloader, "dynamodb:DeleteItem", "SlackArchive/meta#attempts#files", true),
+        (Part::Annalist, "dynamodb:DeleteItem", "SlackArchive/meta#existence", true),
+        (Part::MessageWriter, "dynamodb:DeleteItem", "SlackArchive/message#T1#C1", false),
+        (Part::Annalist, "dynamodb:DeleteItem", "SlackArchive/meta#teams", false),
+        (Part::Directory, "dynamodb:DeleteItem", "SlackArchive/quarantine#events", false),
         (Part::MessageWriter, "dynamodb:BatchWriteItem", "slack-existence-check-cache", true),
         (Part::MessageWriter, "dynamodb:PutItem", "slack-existence-check-cache", false),
         (Part::FileDownloader, "dynamodb:BatchGetItem", "slack-existence-check-cache", false),

@@ -13,18 +13,22 @@ use crate::architecture::source::{SourceFile, source_files, workspace};
 const ROOM: &str = "shared/src/aws/";
 
 /// What is granted together, and the files that need it.
-const GRANTED: [(Actions, &[&str]); 11] = [
+const GRANTED: [(Actions, &[&str]); 12] = [
     (may::FIND_QUEUE, &["queue/places.rs"]),
     (may::SEND, &["queue/places.rs", "queue/send.rs"]),
     (may::CONSUME, &["queue/mod.rs", "queue/places.rs", "queue/receive.rs", "queue/settle.rs"]),
     (may::ROWS, &["archive/read.rs", "archive/write.rs"]),
+    (may::FORGET, &["archive/delete.rs"]),
     (may::EXISTENCE, &["existence.rs"]),
     (may::CLAIMS, &["claims.rs"]),
     (may::BULK, &["archive/bulk.rs"]),
     (may::FILES, &["files/reader.rs", "files/writer.rs"]),
     (may::BUCKET, &["files/mod.rs"]),
     (may::SECRET, &["secrets.rs"]),
-    (may::PROVISION, &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs"]),
+    (
+        may::PROVISION,
+        &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs", "provision/transport.rs"],
+    ),
 ];
 
 fn cargo(args: &[&str]) -> Vec<u8> {
