@@ -28,6 +28,7 @@ pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(
     let due = Arc::new(Due::new());
     let answer = service_fn(move |request: Request| {
         let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));
+        let metrics = metrics.clone();
         async move {
             let response = router.oneshot(request).await;
             if due.comes(clock.now()) {

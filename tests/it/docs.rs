@@ -4,7 +4,8 @@ use std::path::Path;
 
 use shared::aws::permissions;
 use shared::queue::topology;
-use shared::telemetry::metrics;
+use shared::telemetry::emf::SUMMARY;
+use shared::telemetry::metrics::{self, METRICS};
 
 fn assert_shows(file: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
@@ -19,7 +20,13 @@ fn the_readme_shows_the_topology() {
 
 #[test]
 fn every_metric_is_documented() {
-    assert_shows("docs/metrics.md", &metrics::markdown_table());
+    assert_shows("docs/metrics.md", &metrics::markdown_table(METRICS));
+    assert_shows("docs/metrics.md", &metrics::markdown_table(&SUMMARY));
+}
+
+#[test]
+fn what_a_month_on_aws_costs_is_computed() {
+    assert_shows("docs/deploy-aws.md", &tests::bill::markdown_table());
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub struct Directory {
 pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
     #[cfg(feature = "aws")]
     if shared::config::lambda::on_lambda() {
-        return crate::lambda::serve(&args.backend, role).await;
+        return crate::lambda::serve(&args, role).await;
     }
     let shutdown = shared::shutdown::on_signal()?;
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {

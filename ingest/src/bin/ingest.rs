@@ -57,7 +57,7 @@ async fn start(command: Command) -> anyhow::Result<()> {
 /// at its start, and Slack waits for its first answer.
 #[cfg(feature = "aws")]
 async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
-    let metrics = telemetry::emf::install()?;
+    let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
     let router = router(Ingest {

@@ -34,6 +34,8 @@ pub use queue::handed::{HandedError, deliveries};
 
 /// What the schedule says to the function that brings in Slack's directory: `{"annalist":"sync"}`.
 pub const SYNC: &str = "sync";
+/// What it says to each worker, which then puts its dead letters in quarantine: `{"annalist":"dead-letters"}`.
+pub const DEAD_LETTERS: &str = "dead-letters";
 
 /// An account and a region, and what is called how there.
 #[derive(Debug, Clone)]

@@ -49,6 +49,26 @@ pub struct MetricsArgs {
     /// Address for Prometheus metrics (GET /metrics)
     #[arg(long, env = "ANNALIST_METRICS_LISTEN", value_name = "ADDR")]
     pub metrics_listen: Option<SocketAddr>,
+    /// What a Lambda function tells CloudWatch, which bills each metric: five metrics, or all of them
+    #[arg(
+        long,
+        env = "ANNALIST_METRICS",
+        value_name = "DETAIL",
+        value_enum,
+        default_value_t,
+        hide_short_help = true
+    )]
+    pub metrics: MetricsDetail,
+}
+
+/// What CloudWatch is told of the metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum MetricsDetail {
+    /// Five sums, each under one dimension.
+    #[default]
+    Few,
+    /// These, and every metric with its labels.
+    Full,
 }
 
 /// How files are fetched.

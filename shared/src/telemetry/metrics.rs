@@ -64,10 +64,14 @@ metrics_table! {
         "How often a job had been received when it was handled.";
     WORKER_BATCH_SECONDS = "annalist_worker_batch_seconds", Histogram, "worker",
         "Time a received batch took, in seconds.";
+    WORKER_AGE = "annalist_worker_age_seconds", Histogram, "worker",
+        "Age of the oldest job of a batch when it was received, in seconds.";
     WORKER_BLOCKED_GROUPS = "annalist_worker_blocked_groups", Gauge, "worker",
         "Message groups whose head is backing off after a failure in this process.";
     WORKER_HEARTBEAT_FAILURES = "annalist_worker_heartbeat_failures_total", Counter, "worker",
         "Leases that could not be renewed.";
+    DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
+        "Dead letters that were put in quarantine.";
     EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",
         "Events that are not stored by design: private channels never seen in public, direct messages.";
     EVENTS_UNKNOWN = "annalist_events_unknown_total", Counter, "",
@@ -126,11 +130,11 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// The table as the documentation shows it.
+/// A table of metrics as the documentation shows it.
 #[must_use]
-pub fn markdown_table() -> String {
+pub fn markdown_table(metrics: &[Metric]) -> String {
     let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
-    for metric in METRICS {
+    for metric in metrics {
         let kind = match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",

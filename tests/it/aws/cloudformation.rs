@@ -144,7 +144,20 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
     is("LifecycleConfiguration", "?lifecycle", &rule);
     // New buckets are encrypted already, on emulators as on S3, so that there is no call about it.
     assert_eq!(settings, ["BucketEncryption"].into());
-    assert_eq!(calls.len(), 4, "{calls:?}");
+    // Its policy names it in CloudFormation's words.
+    let policy = &template["Resources"]["BucketPolicy"];
+    assert_eq!(
+        (&policy["DeletionPolicy"], &policy["Properties"]["Bucket"]),
+        (&json!("Retain"), &json!({ "Ref": "Bucket" }))
+    );
+    let arn = "arn:aws:s3:::annalist-files";
+    let mut document = policy["Properties"]["PolicyDocument"].clone();
+    let resources = &mut document["Statement"][0]["Resource"];
+    assert_eq!(*resources, json!([{ "Fn::GetAtt": ["Bucket", "Arn"] }, { "Fn::Sub": "${Bucket.Arn}/*" }]));
+    *resources = json!([arn, format!("{arn}/*")]);
+    let set = calls.iter().find(|call| call["path"].as_str().unwrap().ends_with("?policy")).unwrap();
+    assert_eq!(set["body"], document);
+    assert_eq!(calls.len(), 5, "{calls:?}");
 }
 
 /// Asks CloudFormation for a stack, and waits until it is there; what it says is on standard error.
@@ -186,9 +199,9 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
     .unwrap();
     // What `provision` makes too; an emulator of three services has no functions.
     let resources = template["Resources"].as_object_mut().unwrap();
-    let made = ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"];
+    let made = ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"];
     resources.retain(|_, resource| made.iter().any(|kind| resource["Type"] == *kind));
-    for rest in ["Parameters", "Conditions", "Outputs"] {
+    for rest in ["Parameters", "Rules", "Conditions", "Outputs"] {
         template.as_object_mut().unwrap().remove(rest);
     }
     let mut deploy = Command::new("python3")
@@ -262,9 +275,19 @@ async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
     }
     let wanted = QUEUES.iter().filter_map(|spec| {
         let artifact = format!("${{CodePrefix}}{}.zip", spec.consumer?);
-        Some(["", "-dlq"].map(|kind| (format!("annalist-{}{kind}.fifo", spec.label), artifact.clone())))
+        Some((format!("annalist-{}.fifo", spec.label), artifact))
     });
-    assert_eq!(woken, wanted.flatten().collect());
+    assert_eq!(woken, wanted.collect());
+    // Each mapping asks its queue all month long, so dead letters have none: each worker is told to look once an hour.
+    let rules = of_type(&template, "AWS::Events::Rule");
+    let told: BTreeSet<&str> = rules
+        .values()
+        .filter(|rule| rule["Properties"]["Targets"][0]["Input"] == "{\"annalist\":\"dead-letters\"}")
+        .filter_map(|rule| rule["Properties"]["Targets"][0]["Arn"]["Fn::GetAtt"][0].as_str())
+        .collect();
+    let workers =
+        mappings.values().filter_map(|mapping| mapping["Properties"]["FunctionName"]["Ref"].as_str());
+    assert_eq!(told, workers.collect());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,7 +115,7 @@ async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_lines_that_cloudwatch_reads_and_few_of_them() {
     let installation = Installation::new().await;
-    let ingest = function(&installation).await;
+    let ingest = function(&installation.with("ANNALIST_METRICS", Some("full"))).await;
     let began = Instant::now();
     let mut sent = 0;
     // How many it takes until a line comes depends on how fast this machine is.

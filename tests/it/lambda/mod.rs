@@ -1,5 +1,6 @@
 //! The parts as Lambda functions: real programs between a Runtime API that is played and an emulated AWS.
 
+mod bill;
 mod ingest;
 mod secrets;
 mod workers;

@@ -1,5 +1,7 @@
 //! Workers behind event source mappings.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use shared::queue::{QueueName, QueueRef};
 use tests::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
@@ -59,12 +61,20 @@ async fn events_go_through_functions_into_rows_and_files() {
     assert_eq!(files.iter().map(|file| file["state"].clone()).collect::<Vec<_>>(), ["held"]);
     // Every job is in the metrics.
     let jobs = |printed: &str| {
-        let lines = metric_lines(printed);
-        let done =
-            lines.iter().filter(|line| line["worker"] == "message-writer" && line["outcome"] == "done");
-        done.filter_map(|line| line["annalist_worker_jobs_total"].as_u64()).sum::<u64>()
+        metric_lines(printed).iter().filter_map(|line| line["annalist_acks_total"].as_u64()).sum::<u64>()
     };
     writer.process.prints_what(|printed| jobs(printed) == 121, DEADLINE).await;
+    // And the bill knows five metrics at most: a name with each value of its dimensions.
+    let printed = [&ingest, &writer, &downloader].map(|function| function.process.output());
+    let mut billed = BTreeSet::new();
+    for line in printed.iter().flat_map(|printed| metric_lines(printed)) {
+        let directive = &line["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!(directive["Dimensions"], json!([["installation"]]), "{line}");
+        for metric in directive["Metrics"].as_array().unwrap() {
+            billed.insert((metric["Name"].to_string(), line["installation"].to_string()));
+        }
+    }
+    assert!((2..=5).contains(&billed.len()), "{billed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,12 +83,17 @@ async fn what_cannot_be_stored_is_put_aside_and_said_in_the_metrics() {
     let ingest = Function::start(&binaries().ingest, &installation).await;
     let odd = event::posted("not/an id", &event::message("1700000000.000001", "U0001", "odd"));
     deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
-    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let full = installation.with("ANNALIST_METRICS", Some("full"));
+    let prefix = installation.aws.names().prefix();
+    let writer = worker(&binaries().message_writer, &full, None).await;
     assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
     assert_eq!(json_lines(&installation, &["quarantine", "list"]).await.len(), 1);
-    // What the alarm of the template looks at: these labels and no other.
+    // What the alarm of the template looks at.
     writer.process.prints("quarantined", DEADLINE).await;
     let lines = metric_lines(&writer.process.output());
+    let told = lines.iter().find(|line| line.get("annalist_quarantined_total").is_some()).unwrap();
+    assert_eq!((&told["annalist_quarantined_total"], &told["installation"]), (&json!(1), &json!(prefix)));
+    // And what is asked for beside it.
     let quarantined = lines.iter().find(|line| line["outcome"] == "quarantined").unwrap();
     assert_eq!(quarantined["annalist_worker_jobs_total"], 1);
     assert_eq!(quarantined["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annalist");
@@ -123,7 +138,7 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_handed_over_end_in_quarantine() {
+async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
     let installation = Installation::new().await;
     let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
     let stack = tests::harness::stack::Stack::shared();
@@ -140,13 +155,16 @@ async fn dead_letters_handed_over_end_in_quarantine() {
         .await
         .unwrap();
     let writer = worker(&binaries().message_writer, &installation, None).await;
-    let dead = QueueRef::dead_letters(QueueName::Events);
-    assert_all_done(&Poller::of(&installation, dead).await.until_empty(&writer).await);
+    let answered = writer.invoke(&json!({ "annalist": "dead-letters" }), DEADLINE).await.unwrap();
+    assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let listed = json_lines(&installation, &["quarantine", "list"]).await;
     assert_eq!(listed.len(), 1);
     assert!(listed[0]["reason"].as_str().unwrap().contains("without success"), "{listed:?}");
     // The alarm hears of these too.
     writer.process.prints("quarantined", DEADLINE).await;
+    let lines = metric_lines(&writer.process.output());
+    let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
+    assert_eq!((sum("annalist_dead_letters_total"), sum("annalist_quarantined_total")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 mod claims;
 mod fixture;
 mod handed;
+mod idle;
 mod permits;
 
 use std::time::Duration;

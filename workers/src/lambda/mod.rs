@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use shared::aws::{Names, SYNC, SqsBatchResponse, deliveries};
+use shared::aws::{DEAD_LETTERS, Names, SYNC, SqsBatchResponse, deliveries};
 use shared::clock::{SharedClock, SystemClock, TimestampMs};
-use shared::config::backend::{Backend, BackendArgs};
-use shared::queue::{Delivery, MessageId, QueueRef};
+use shared::config::backend::Backend;
+use shared::queue::{Delivery, MessageId, QueueRef, ReceiveRequest};
 use shared::telemetry;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -22,12 +22,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use self::event::Event;
 use self::handed::{Handed, WhileHanded};
 use crate::directory::{Asked, DirectorySync};
-use crate::process::{Directory, Role};
+use crate::process::{Directory, Role, WorkerArgs};
 use crate::runtime::{Ports, Settings, Worker, consume, put_aside};
 
 /// What is not done so long before Lambda ends the function is stopped and given back with a backoff: a function that is
 /// ended from outside holds its messages for their whole visibility timeout.
 const BEFORE_THE_END: Duration = Duration::from_secs(3);
+
+/// Dead letters that are received in one call.
+const DEAD_LETTERS_AT_ONCE: usize = 10;
 
 /// How long batches whose jobs are settled may take to end.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -36,11 +39,11 @@ const DRAIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// What kept it from starting, in one line that says what to do.
-pub async fn serve(args: &BackendArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
-    let metrics = telemetry::emf::install()?;
+pub async fn serve(args: &WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
+    let names = args.backend.aws.names()?;
+    let metrics = telemetry::emf::install(args.metrics.metrics, names.prefix())?;
     let clock: SharedClock = SystemClock::shared();
-    let names = args.aws.names()?;
-    let backend = Backend::open(args, Arc::clone(&clock)).await?;
+    let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
     let Role { worker, directory, .. } = role(&backend);
     let directory = directory.map(|Directory { sync, asked }| (sync, Mutex::new(asked)));
@@ -51,7 +54,7 @@ pub async fn serve(args: &BackendArgs, role: impl FnOnce(&Backend) -> Role) -> a
     };
     let function = Arc::new(Function { names, ports, worker, directory, settings });
     let answer = service_fn(move |invocation: LambdaEvent<Event>| {
-        let function = Arc::clone(&function);
+        let (function, metrics) = (Arc::clone(&function), metrics.clone());
         async move {
             let deadline = TimestampMs(i64::try_from(invocation.context.deadline).unwrap_or(i64::MAX));
             let answer = function.answer(invocation.payload, deadline).await;
@@ -98,6 +101,11 @@ impl Function {
 
     /// What the schedule says.
     async fn obey(&self, word: &str, until: Instant) -> Result<(), Error> {
+        if word == DEAD_LETTERS {
+            // What there is no time for stays a dead letter until the next hour.
+            drop(timeout_at(until, self.put_dead_letters_aside()).await);
+            return Ok(());
+        }
         let (SYNC, Some((sync, asked))) = (word, &self.directory) else {
             return Err(format!("{} does not know what {word:?} is", self.worker.name()).into());
         };
@@ -107,6 +115,28 @@ impl Function {
             Err(_) => {
                 tracing::warn!("the directory took longer than the function may; the next sync completes it");
                 Ok(())
+            }
+        }
+    }
+
+    /// Until there are none. Those that cannot be written stay with this function for their visibility timeout, so that none
+    /// comes twice.
+    async fn put_dead_letters_aside(&self) {
+        let queue = QueueRef::dead_letters(self.worker.queue());
+        let request = ReceiveRequest {
+            queue,
+            max: DEAD_LETTERS_AT_ONCE,
+            visibility_timeout: self.settings.visibility_timeout,
+            wait: Duration::from_secs(1),
+        };
+        loop {
+            match self.ports.queue.receive(request).await {
+                Ok(deliveries) if deliveries.is_empty() => return,
+                Ok(deliveries) => put_aside(&self.ports, queue, deliveries).await,
+                Err(error) => {
+                    tracing::warn!(%queue, %error, "dead letters cannot be received");
+                    return;
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
-use shared::telemetry::metrics::{WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use shared::telemetry::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -56,6 +56,12 @@ pub(super) async fn run(context: &Context, batch: Vec<Delivery>) {
     let worker = context.worker.name();
     let attempts = histogram!(WORKER_RECEIVES, "worker" => worker);
     batch.iter().for_each(|delivery| attempts.record(f64::from(delivery.receive_count)));
+    // A message that does not say when it was sent has the beginning of time.
+    let sent_at = batch.iter().map(|delivery| delivery.sent_at).filter(|sent_at| sent_at.0 > 0);
+    if let Some(oldest) = sent_at.min() {
+        let age = context.ports.clock.now().since(oldest);
+        histogram!(WORKER_AGE, "worker" => worker).record(age.as_secs_f64());
+    }
     let receipts = batch.iter().map(|delivery| delivery.receipt.clone()).collect();
     let lease = Lease::keep(
         Arc::clone(&context.ports.queue),

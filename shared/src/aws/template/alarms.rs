@@ -1,29 +1,33 @@
 //! What a person should look at. Each alarm says what to do.
+//!
+//! An alarm costs $0.10 a month, so by default there are only those without which events would be lost unseen; the others
+//! are there if the parameter `AlarmSet` is `all`. <https://aws.amazon.com/cloudwatch/pricing/>
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::functions::Function;
-use super::parameters::{self, HAS_ALARM_EMAIL};
+use super::parameters::{self, ALL_ALARMS, ALL_ALARMS_AND_BOT_TOKEN, HAS_ALARM_EMAIL};
 use super::{Resources, get, logical, queues, reference};
 use crate::aws::names::Names;
 use crate::aws::permissions::Part;
-use crate::queue::QueueRef;
 use crate::queue::topology::QUEUES;
-use crate::telemetry::emf::NAMESPACE;
-use crate::telemetry::metrics::WORKER_JOBS;
+use crate::queue::{QueueName, QueueRef};
+use crate::telemetry::emf::{INSTALLATION, NAMESPACE, QUARANTINED};
 
 /// What the topic is called in the template.
 pub(super) const TOPIC: &str = "Alarms";
 
 const MINUTES_5: u32 = 300;
+/// How often dead letters are put in quarantine: what is there longer stays.
+const HOUR: u32 = 3600;
 
 /// A message that waits longer than this waits for something that does not pass by itself: a job backs off for at most
 /// five minutes at a time, and a file may take fifteen.
 const OLD: Duration = Duration::from_secs(30 * 60);
 
-/// A metric above a bound, five minutes at a time.
+/// A metric above a bound, one period at a time.
 struct Alarm {
     id: String,
     /// Behind the prefix.
@@ -33,6 +37,7 @@ struct Alarm {
     dimensions: Vec<(&'static str, Value)>,
     statistic: &'static str,
     above: u64,
+    period_s: u32,
     /// In so many of the last three periods.
     of_three: u32,
     condition: Option<&'static str>,
@@ -49,7 +54,8 @@ pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
             "Endpoint": reference(parameters::ALARM_EMAIL),
         },
     });
-    let alarms = of_queues().into_iter().chain(of_ingest()).chain(of_functions(functions));
+    let alarms = of_queues().into_iter().chain([of_quarantine(names)]).chain(of_ingest());
+    let alarms = alarms.chain(of_functions(functions));
     let alarms = alarms.map(|alarm| (alarm.id.clone(), alarm.resource(names)));
     [(TOPIC.to_owned(), topic), ("AlarmsByEmail".to_owned(), subscription)]
         .into_iter()
@@ -57,66 +63,68 @@ pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
         .collect()
 }
 
+/// Of the queues that have a worker: nothing becomes of messages on the others, dead letters included.
 fn of_queues() -> Vec<Alarm> {
     let mut alarms = Vec::new();
     for spec in &QUEUES {
+        let Some(worker) = spec.consumer else { continue };
         let (label, dead_letters) = (spec.label, QueueRef::dead_letters(spec.name));
         let queue = |queue| vec![("QueueName", get(&queues::id(queue), "QueueName"))];
-        if let Some(worker) = spec.consumer {
-            alarms.push(Alarm {
-                id: format!("{}Old", logical(label)),
-                name: format!("{label}-old"),
-                what_to_do: format!(
-                    "Something has waited on {label} for {} minutes: {worker} cannot keep up, or something it needs is down. \
-                     Nothing is lost for 14 days. Look at the log of {worker}.",
-                    OLD.as_secs() / 60
-                ),
-                metric: ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
-                dimensions: queue(spec.name.into()),
-                statistic: "Maximum",
-                above: OLD.as_secs(),
-                of_three: 3,
-                condition: None,
-            });
-            alarms.push(Alarm {
-                id: format!("{}Quarantined", logical(label)),
-                name: format!("{label}-quarantined"),
-                what_to_do: format!(
-                    "{worker} put a job aside that it could not store. Run: annalist quarantine list"
-                ),
-                metric: (NAMESPACE, WORKER_JOBS),
-                dimensions: vec![("outcome", "quarantined".into()), ("worker", worker.into())],
-                statistic: "Sum",
-                above: 0,
-                of_three: 1,
-                condition: None,
-            });
-        }
+        alarms.push(Alarm {
+            id: format!("{}Old", logical(label)),
+            name: format!("{label}-old"),
+            what_to_do: format!(
+                "Something has waited on {label} for {} minutes: {worker} cannot keep up, or something it needs is down. \
+                 Nothing is lost for 14 days. Look at the log of {worker}.",
+                OLD.as_secs() / 60
+            ),
+            metric: ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
+            dimensions: queue(spec.name.into()),
+            statistic: "Maximum",
+            above: OLD.as_secs(),
+            period_s: MINUTES_5,
+            of_three: 3,
+            // Every message goes through this one.
+            condition: (spec.name != QueueName::Events).then_some(ALL_ALARMS),
+        });
         alarms.push(Alarm {
             id: format!("{}Dead", logical(label)),
             name: format!("{label}-dead"),
-            what_to_do: match spec.consumer {
-                Some(worker) => format!(
-                    "Dead letters of {label} stay where they are: {worker} should have put them in quarantine. Look at its log."
-                ),
-                None => format!(
-                    "{label} has dead letters, though nothing works it off: somebody has received from it. Look at the queue."
-                ),
-            },
+            what_to_do: format!(
+                "Dead letters of {label} stay where they are: {worker} should have put them in quarantine. Look at its log."
+            ),
             metric: ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
             dimensions: queue(dead_letters),
-            statistic: "Maximum",
+            statistic: "Minimum",
             above: 0,
-            // One that is being put in quarantine is no reason to get up.
+            // One that waits for its hour is no reason to get up.
+            period_s: HOUR,
             of_three: 3,
-            condition: None,
+            condition: Some(ALL_ALARMS),
         });
     }
     alarms
 }
 
+/// Stands on what every worker tells, whatever else it tells.
+fn of_quarantine(names: &Names) -> Alarm {
+    Alarm {
+        id: "Quarantined".to_owned(),
+        name: "quarantined".to_owned(),
+        what_to_do: "A worker put a job aside that it could not store. Run: annalist quarantine list"
+            .to_owned(),
+        metric: (NAMESPACE, QUARANTINED),
+        dimensions: vec![(INSTALLATION, names.prefix().into())],
+        statistic: "Sum",
+        above: 0,
+        period_s: MINUTES_5,
+        of_three: 1,
+        condition: None,
+    }
+}
+
 fn of_ingest() -> [Alarm; 2] {
-    let of = |id: &str, name: &str, metric, what_to_do: &str, of_three| Alarm {
+    let of = |id: &str, name: &str, metric, what_to_do: &str, of_three, condition| Alarm {
         id: id.to_owned(),
         name: name.to_owned(),
         what_to_do: what_to_do.to_owned(),
@@ -124,8 +132,9 @@ fn of_ingest() -> [Alarm; 2] {
         dimensions: vec![("FunctionName", reference(&logical(Part::Ingest.label())))],
         statistic: "Sum",
         above: 0,
+        period_s: MINUTES_5,
         of_three,
-        condition: None,
+        condition,
     };
     [
         of(
@@ -136,6 +145,7 @@ fn of_ingest() -> [Alarm; 2] {
              Delayed Events, every hour for a day. Look at the log of ingest.",
             // A single one is healed by Slack's next try.
             2,
+            None,
         ),
         of(
             "IngestThrottled",
@@ -143,6 +153,7 @@ fn of_ingest() -> [Alarm; 2] {
             "Throttles",
             "More events came at once than ingest may take in. If they are Slack's, raise IngestConcurrency.",
             1,
+            Some(ALL_ALARMS),
         ),
     ]
 }
@@ -160,8 +171,9 @@ fn of_functions(functions: &[Function]) -> Vec<Alarm> {
             dimensions: vec![("FunctionName", reference(&function.id()))],
             statistic: "Sum",
             above: 0,
+            period_s: MINUTES_5,
             of_three: 1,
-            condition: function.condition(),
+            condition: Some(function.condition().map_or(ALL_ALARMS, |_| ALL_ALARMS_AND_BOT_TOKEN)),
         }
     };
     functions.iter().map(failing).collect()
@@ -180,7 +192,7 @@ impl Alarm {
         set("MetricName", metric.into());
         set("Dimensions", dimensions.into());
         set("Statistic", self.statistic.into());
-        set("Period", MINUTES_5.into());
+        set("Period", self.period_s.into());
         let periods = if self.of_three == 1 { 1 } else { 3 };
         set("EvaluationPeriods", periods.into());
         if self.of_three != periods {
@@ -209,7 +221,7 @@ mod tests {
         let alarms: Vec<&Value> =
             resources.iter().map(|(_, it)| it).filter(|it| it["Type"] == "AWS::CloudWatch::Alarm").collect();
         let consumed = QUEUES.iter().filter(|spec| spec.consumer.is_some()).count();
-        assert_eq!(alarms.len(), 2 * consumed + QUEUES.len() + 2 + functions::all().len());
+        assert_eq!(alarms.len(), 2 * consumed + 1 + 2 + functions::all().len());
         for alarm in alarms {
             let properties = &alarm["Properties"];
             assert_eq!(properties["AlarmActions"], json!([{ "Ref": "Alarms" }]));
@@ -221,18 +233,29 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantined_job_is_found_under_exactly_the_labels_it_is_counted_with() {
+    fn by_default_there_are_as_many_as_a_few_dimes_pay_for() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
         let resources = resources(&names, &functions::all());
-        let (_, alarm) = resources.iter().find(|(id, _)| id == "EventsQuarantined").unwrap();
-        let properties = &alarm["Properties"];
-        assert_eq!((&properties["Namespace"], &properties["Threshold"]), (&json!("Annalist"), &json!(0)));
-        assert_eq!(properties["MetricName"], "annalist_worker_jobs_total");
-        assert_eq!(
-            properties["Dimensions"],
-            json!([
-                { "Name": "outcome", "Value": "quarantined" }, { "Name": "worker", "Value": "message-writer" },
-            ])
-        );
+        let alarms = resources.iter().filter(|(_, it)| it["Type"] == "AWS::CloudWatch::Alarm");
+        let by_default = alarms.filter(|(_, it)| it.get("Condition").is_none());
+        let mut ids: Vec<&str> = by_default.map(|(id, _)| id.as_str()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, ["EventsOld", "IngestRefusing", "Quarantined"]);
+    }
+
+    #[test]
+    fn no_alarm_stands_on_a_metric_that_is_not_told_by_default() {
+        let names = Names::new("acme", [None; 3], "bucket").unwrap();
+        let resources = resources(&names, &functions::all());
+        let of_ours = resources.iter().filter(|(_, it)| it["Properties"]["Namespace"] == NAMESPACE);
+        for (id, alarm) in of_ours {
+            let (properties, told) = (&alarm["Properties"], crate::telemetry::emf::SUMMARY);
+            assert!(told.iter().any(|metric| properties["MetricName"] == metric.name), "{id}");
+            assert_eq!(
+                properties["Dimensions"],
+                json!([{ "Name": "installation", "Value": "acme" }]),
+                "{id}"
+            );
+        }
     }
 }

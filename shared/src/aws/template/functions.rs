@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::parameters::{self, HAS_BOT_TOKEN, RESERVES, if_holds};
-use super::{Resources, bucket, get, logical, reference, roles, tables};
+use super::parameters::{
+    self, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
+};
+use super::{Resources, bucket, get, logical, reference, tables};
 use crate::aws::names::{Names, settings};
 use crate::aws::permissions::{Grant, LOGS, Part, Target};
 use crate::config::{BOT_TOKEN, SIGNING_SECRET};
@@ -38,8 +40,10 @@ pub(super) struct Function {
 /// A queue that wakes a function.
 pub(super) struct Source {
     pub(super) queue: &'static QueueSpec,
-    /// How many functions at once, unless the parameter says otherwise.
-    pub(super) concurrency: u32,
+    /// How many functions at once, unless the parameter says otherwise. Without a bound Lambda asks an empty queue less
+    /// often, and each asking is on the bill.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+    pub(super) concurrency: Option<u32>,
 }
 
 impl Source {
@@ -110,14 +114,12 @@ pub(super) fn all() -> Vec<Function> {
 fn worker(part: Part, queue: &'static QueueSpec) -> Function {
     let (what, memory_mb, concurrency) = match part {
         // Ten events of up to a megabyte, read and written.
-        Part::MessageWriter => ("Turns events into rows", 256, 10),
-        // One workspace is one message group, so more than one function at a time is for several workspaces.
-        Part::ChannelIndexer => ("Keeps the rows of channels", 256, parameters::LEAST_CONCURRENCY),
+        Part::MessageWriter => ("Turns events into rows", 256, Some(10)),
+        // One workspace is one message group, so one function at a time.
+        Part::ChannelIndexer => ("Keeps the rows of channels", 256, None),
         // Ten files, of each up to two parts of 8 MiB. Each function keeps its own count of downloads per minute.
-        Part::FileDownloader => ("Downloads files and pictures", 512, parameters::LEAST_CONCURRENCY),
-        Part::Ingest | Part::Directory | Part::Annalist | Part::Provision => {
-            ("Works a queue off", 256, parameters::LEAST_CONCURRENCY)
-        }
+        Part::FileDownloader => ("Downloads files and pictures", 512, Some(parameters::LEAST_CONCURRENCY)),
+        Part::Ingest | Part::Directory | Part::Annalist | Part::Provision => ("Works a queue off", 256, None),
     };
     Function {
         part,
@@ -182,6 +184,7 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
         (settings::TABLE, table(TableRole::Archive)),
         (settings::CLAIMS_TABLE, table(TableRole::Claims)),
         (settings::BUCKET, reference(bucket::ID)),
+        ("ANNALIST_METRICS", reference(parameters::METRICS)),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))
@@ -189,10 +192,19 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
     if function.may_use(Target::ExistenceTable) {
         variables.insert(settings::EXISTENCE_TABLE.to_owned(), table(TableRole::Existence));
     }
-    for (secret, variable) in [(Target::SigningSecret, SIGNING_SECRET), (Target::BotToken, BOT_TOKEN)] {
+    for (secret, variable, is_kept, arn, value) in [
+        (
+            Target::SigningSecret,
+            SIGNING_SECRET,
+            HAS_SIGNING_SECRET_ARN,
+            parameters::SIGNING_SECRET_ARN,
+            parameters::SIGNING_SECRET,
+        ),
+        (Target::BotToken, BOT_TOKEN, HAS_BOT_TOKEN_ARN, parameters::BOT_TOKEN_ARN, parameters::BOT_TOKEN),
+    ] {
         if function.may_use(secret) {
-            let arn = roles::secret(secret, function.condition());
-            variables.insert(variable.arn.to_owned(), arn);
+            variables.insert(variable.arn.to_owned(), if_holds(is_kept, reference(arn)));
+            variables.insert(variable.value.to_owned(), unless_holds(is_kept, reference(value)));
         }
     }
     variables
@@ -227,11 +239,12 @@ mod tests {
             let told = all.iter().filter(|function| environment(&names, function).contains_key(variable));
             told.map(Function::id).collect()
         };
-        assert_eq!(told("SLACK_SIGNING_SECRET_ARN"), ["Ingest"]);
-        assert_eq!(
-            told("SLACK_BOT_TOKEN_ARN"),
-            ["MessageWriter", "ChannelIndexer", "FileDownloader", "Directory"]
-        );
+        for variable in ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRET"] {
+            assert_eq!(told(variable), ["Ingest"]);
+        }
+        for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
+            assert_eq!(told(variable), ["MessageWriter", "ChannelIndexer", "FileDownloader", "Directory"]);
+        }
         assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), ["MessageWriter", "ChannelIndexer"]);
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }

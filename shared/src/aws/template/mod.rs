@@ -56,6 +56,7 @@ fn template(names: &Names) -> Value {
         "Description": "Annalist, a Slack archive you own: queues, tables, a bucket, and every part as a function. Made by \
             `annalist cloudformation`; docs/deploy-aws.md says how to use it.",
         "Parameters": parameters::all(&functions),
+        "Rules": parameters::rules(),
         "Conditions": parameters::conditions(),
         "Resources": resources,
         "Outputs": outputs(&functions),

@@ -8,20 +8,35 @@ use super::functions::Function;
 pub(super) const CODE_BUCKET: &str = "CodeBucket";
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
 /// The secrets, by their ARNs.
-pub(super) const SIGNING_SECRET: &str = "SigningSecretArn";
-pub(super) const BOT_TOKEN: &str = "BotTokenArn";
+pub(super) const SIGNING_SECRET_ARN: &str = "SigningSecretArn";
+pub(super) const BOT_TOKEN_ARN: &str = "BotTokenArn";
+/// The secrets themselves, which become variables of the functions that use them.
+pub(super) const SIGNING_SECRET: &str = "SigningSecret";
+pub(super) const BOT_TOKEN: &str = "BotToken";
 /// How many functions may take Slack's events in at once.
 pub(super) const INGEST_CONCURRENCY: &str = "IngestConcurrency";
 /// How long logs are kept.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
+/// Which alarms there are.
+const ALARM_SET: &str = "AlarmSet";
+/// What CloudWatch is told of the metrics.
+pub(super) const METRICS: &str = "Metrics";
 /// Who hears of alarms.
 pub(super) const ALARM_EMAIL: &str = "AlarmEmail";
 
-/// There is a bot token.
+/// The signing secret is in Secrets Manager.
+pub(super) const HAS_SIGNING_SECRET_ARN: &str = "HasSigningSecretArn";
+/// There is a bot token, here or there.
 pub(super) const HAS_BOT_TOKEN: &str = "HasBotToken";
+/// It is in Secrets Manager.
+pub(super) const HAS_BOT_TOKEN_ARN: &str = "HasBotTokenArn";
 /// Concurrency is reserved.
 pub(super) const RESERVES: &str = "ReservesConcurrency";
-/// Somebody hears of alarms.
+/// There are all alarms, not only the most important ones.
+pub(super) const ALL_ALARMS: &str = "AllAlarms";
+/// The same, of what is there only with a bot token.
+pub(super) const ALL_ALARMS_AND_BOT_TOKEN: &str = "AllAlarmsAndBotToken";
+/// There is an address for alarms.
 pub(super) const HAS_ALARM_EMAIL: &str = "HasAlarmEmail";
 
 /// The smallest concurrency that an event source mapping takes.
@@ -57,25 +72,40 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
             "ConstraintDescription": "empty, or ends in /",
         }),
     );
-    add(
-        SIGNING_SECRET,
-        json!({
-            "Type": "String",
-            "Description": "The secret in Secrets Manager that holds the app's signing secret as plain text",
-            "AllowedPattern": SECRET_ARN,
-            "ConstraintDescription": "the ARN of a secret",
-        }),
-    );
-    add(
-        BOT_TOKEN,
-        json!({
-            "Type": "String",
-            "Default": "",
-            "Description": "The secret that holds the bot token, or a JSON object of workspace ids and tokens; may be empty",
-            "AllowedPattern": format!("^$|{SECRET_ARN}"),
-            "ConstraintDescription": "empty, or the ARN of a secret",
-        }),
-    );
+    for (name, what) in [
+        (
+            SIGNING_SECRET_ARN,
+            "The secret in Secrets Manager that holds the app's signing secret as plain text",
+        ),
+        (BOT_TOKEN_ARN, "The secret that holds the bot token, or a JSON object of workspace ids and tokens"),
+    ] {
+        add(
+            name,
+            json!({
+                "Type": "String",
+                "Default": "",
+                "Description": what,
+                "AllowedPattern": format!("^$|{SECRET_ARN}"),
+                "ConstraintDescription": "empty, or the ARN of a secret",
+            }),
+        );
+    }
+    for (name, what, arn) in [
+        (SIGNING_SECRET, "The app's signing secret", SIGNING_SECRET_ARN),
+        (BOT_TOKEN, "The bot token of one workspace", BOT_TOKEN_ARN),
+    ] {
+        add(
+            name,
+            json!({
+                "Type": "String",
+                "NoEcho": true,
+                "Default": "",
+                "Description": format!(
+                    "{what}, instead of {arn}: costs nothing, and is read by whoever may read a function's configuration"
+                ),
+            }),
+        );
+    }
     add(
         INGEST_CONCURRENCY,
         json!({
@@ -89,7 +119,8 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
     );
     for function in functions {
         let Some(source) = &function.source else { continue };
-        let (name, default) = (source.concurrency_parameter(function), source.concurrency);
+        let Some(default) = source.concurrency else { continue };
+        let name = source.concurrency_parameter(function);
         add(
             &name,
             json!({
@@ -111,6 +142,24 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
         }),
     );
     add(
+        METRICS,
+        json!({
+            "Type": "String",
+            "Default": "few",
+            "AllowedValues": ["few", "full"],
+            "Description": "What CloudWatch is told: five metrics, or each with its labels, at $0.30 a month for each of them",
+        }),
+    );
+    add(
+        ALARM_SET,
+        json!({
+            "Type": "String",
+            "Default": "few",
+            "AllowedValues": ["few", "all"],
+            "Description": "The alarms without which events would be lost unseen, or all, at $0.10 a month each",
+        }),
+    );
+    add(
         ALARM_EMAIL,
         json!({
             "Type": "String",
@@ -125,15 +174,38 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
 
 pub(super) fn conditions() -> Value {
     json!({
-        HAS_BOT_TOKEN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN }, ""] }] },
+        HAS_SIGNING_SECRET_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SIGNING_SECRET_ARN }, ""] }] },
+        HAS_BOT_TOKEN_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN_ARN }, ""] }] },
+        HAS_BOT_TOKEN: {
+            "Fn::Or": [{ "Condition": HAS_BOT_TOKEN_ARN }, { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN }, ""] }] }],
+        },
         RESERVES: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": INGEST_CONCURRENCY }, "0"] }] },
+        ALL_ALARMS: { "Fn::Equals": [{ "Ref": ALARM_SET }, "all"] },
+        ALL_ALARMS_AND_BOT_TOKEN: { "Fn::And": [{ "Condition": ALL_ALARMS }, { "Condition": HAS_BOT_TOKEN }] },
         HAS_ALARM_EMAIL: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": ALARM_EMAIL }, ""] }] },
+    })
+}
+
+/// What has to be so before anything is made.
+pub(super) fn rules() -> Value {
+    json!({
+        "SigningSecretIsGiven": {
+            "Assertions": [{
+                "Assert": { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SIGNING_SECRET_ARN }, { "Ref": SIGNING_SECRET }] }] },
+                "AssertDescription": format!("Set {SIGNING_SECRET_ARN} or {SIGNING_SECRET}: ingest cannot start without it"),
+            }],
+        },
     })
 }
 
 /// A value where a condition holds, and else nothing.
 pub(super) fn if_holds(condition: &str, value: impl Into<Value>) -> Value {
     json!({ "Fn::If": [condition, value.into(), { "Ref": "AWS::NoValue" }] })
+}
+
+/// A value where a condition does not hold, and else nothing.
+pub(super) fn unless_holds(condition: &str, value: impl Into<Value>) -> Value {
+    json!({ "Fn::If": [condition, { "Ref": "AWS::NoValue" }, value.into()] })
 }
 
 /// Makes a resource or an output one that is there only where a condition holds.

@@ -1,5 +1,6 @@
 //! The bill, from counts and list prices.
 
+use tests::bill::price::{GB_SECOND, INVOCATION, READ_UNIT, S3_PUT, SQS_REQUEST, WRITE_UNIT};
 use tests::harness::metered::{READS, SENDS};
 
 use super::Phase;
@@ -13,12 +14,6 @@ pub(super) const METHOD: &str = "Dollars per million events in us-east-1, from t
      on top. Lambda is arithmetic: an invocation and a send of its own for each event (5 ms in 128 MB), workers in batches \
      of 10 (100 ms in 128 MB). Storage, logs and idle polls are left out.";
 
-const SQS_REQUEST: f64 = 0.50e-6;
-const WRITE_UNIT: f64 = 0.625e-6;
-const READ_UNIT: f64 = 0.125e-6;
-const S3_PUT: f64 = 5e-6;
-const INVOCATION: f64 = 0.20e-6;
-const GB_SECOND: f64 = 0.000_013_333_4;
 const MEMORY_GB: f64 = 0.125;
 const INGEST_S: f64 = 0.005;
 const BATCH_S: f64 = 0.1;

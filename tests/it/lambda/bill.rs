@@ -1,0 +1,92 @@
+//! What one message takes on Lambda if it comes alone: no more than docs/deploy-aws.md reckons with.
+
+use serde_json::Value;
+use shared::queue::QueueName;
+use shared::queue::topology::TableRole;
+use tests::bill::OneMessage;
+use tests::corpus::{TEAM, event};
+use tests::fake_slack::{self, FakeSlack, Workspace};
+use tests::faults::proxy::{Passed, Proxy};
+use tests::harness::binaries::binaries;
+use tests::harness::lambda::Function;
+use tests::harness::lambda::poller::Poller;
+use tests::harness::place::{Installation, Place};
+use tests::harness::stack::Stack;
+use tokio::process::Command;
+
+use super::{answer, signed};
+
+const TOKEN: &str = "xoxb-test";
+const CHANNEL: &str = "C0GENERAL";
+
+/// A function behind a proxy that keeps what it asked for.
+async fn watched(
+    program: &std::path::Path,
+    installation: &Installation,
+    slack: Option<&str>,
+) -> (Function, Proxy) {
+    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    proxy.record();
+    let mut command = Command::new(program);
+    installation.through(&proxy.endpoint).lead(&mut command);
+    if let Some(slack) = slack {
+        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
+    }
+    (Function::start_command(command).await, proxy)
+}
+
+/// Requests of these operations, and how many keys and rows of this table they name.
+fn rows(passed: &[Passed], operations: &[&str], table: &str) -> (u64, u64) {
+    let (mut requests, mut named) = (0, 0);
+    for passed in passed {
+        let operation = passed.target.as_deref().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+        let body: Value = serde_json::from_str(&passed.body).unwrap_or_default();
+        if !operations.contains(&operation) || !passed.body.contains(&format!("\"{table}\"")) {
+            continue;
+        }
+        requests += 1;
+        let items = &body["RequestItems"][table];
+        let several = items.as_array().or_else(|| items["Keys"].as_array());
+        named += several.map_or(1, |several| several.len() as u64);
+    }
+    (requests, named)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
+    let installation = Installation::new().await;
+    let slack = FakeSlack::start().await;
+    let mut workspace = Workspace::new(TEAM);
+    workspace.channels = vec![fake_slack::channel(CHANNEL, "general")];
+    workspace.members = vec![fake_slack::person("U0001", "ada")];
+    slack.set(TOKEN, workspace);
+    let names = installation.aws.names();
+    let (archive, existence) = (names.table(TableRole::Archive), names.table(TableRole::Existence));
+    let poller = Poller::of(&installation, QueueName::Events).await;
+
+    // Slack has to be asked about the first; functions are new for both.
+    for (number, ts) in ["1700000000.000100", "1700000001.000100"].into_iter().enumerate() {
+        let (ingest, ingests) = watched(&binaries().ingest, &installation, None).await;
+        let (writer, writes) = watched(&binaries().message_writer, &installation, Some(&slack.url())).await;
+        let message = event::posted(CHANNEL, &event::message(ts, "U0001", "hello"));
+        let body = event::envelope(TEAM, &format!("Ev{number}"), &message);
+        assert_eq!(answer(&ingest, &signed(&body)).await.status, 200);
+        let handled = poller.once(&writer).await;
+        assert_eq!((handled.received, handled.failed.len()), (1, 0));
+
+        // Lambda's poller receives and deletes, once for each batch; a new function also looks its queues up.
+        let sends = ingests.requests();
+        let sends = ["SendMessage", "SendMessageBatch"].iter().filter_map(|operation| sends.get(*operation));
+        assert_eq!(sends.sum::<usize>() as u64 + 2, OneMessage::SQS_REQUESTS);
+        let passed = writes.recorded();
+        let written = rows(&passed, &["UpdateItem", "PutItem", "DeleteItem"], archive).0;
+        assert!(written <= OneMessage::ROW_WRITES, "{number}: {written} writes: {passed:?}");
+        let read = rows(&passed, &["BatchGetItem"], existence).1;
+        let confirmed = rows(&passed, &["BatchWriteItem"], existence).1;
+        assert!(read <= OneMessage::CONFIRMED_READ, "{number}: {read} read: {passed:?}");
+        assert!(confirmed <= OneMessage::CONFIRMED_WRITTEN, "{number}: {confirmed} written: {passed:?}");
+        if number == 0 {
+            assert!(read > 0 && confirmed > 0, "Slack was asked, and what it said was kept: {passed:?}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a month on AWS costs: list prices, what the parts ask of AWS, and the table of docs/deploy-aws.md, made from both.
+//!
+//! The counts are upper bounds of a quiet workspace, in which each message comes alone. Tests hold them to what the parts
+//! really ask for.
+
+/// Dollars, us-east-1, on demand. Where each is from stands in the table.
+pub mod price {
+    /// A request of SQS FIFO.
+    pub const SQS_REQUEST: f64 = 0.50e-6;
+    /// A write unit of DynamoDB: a row of up to 1 KB.
+    pub const WRITE_UNIT: f64 = 0.625e-6;
+    /// A read unit: up to 4 KB, consistently.
+    pub const READ_UNIT: f64 = 0.125e-6;
+    /// A GB of rows for a month, and of their backups.
+    pub const ROWS_GB: f64 = 0.25 + 0.20;
+    /// A put of S3.
+    pub const S3_PUT: f64 = 5e-6;
+    /// A GB of files for a month.
+    pub const FILES_GB: f64 = 0.023;
+    /// An invocation of a function.
+    pub const INVOCATION: f64 = 0.20e-6;
+    /// A GB of memory for a second, on arm64.
+    pub const GB_SECOND: f64 = 0.000_013_333_4;
+    /// A custom metric for a month.
+    pub const METRIC: f64 = 0.30;
+    /// An alarm for a month.
+    pub const ALARM: f64 = 0.10;
+    /// A GB of logs.
+    pub const LOGS_GB: f64 = 0.50;
+    /// A secret for a month.
+    pub const SECRET: f64 = 0.40;
+}
+
+/// What every account has for nothing each month, also after its first year.
+mod free {
+    pub(super) const INVOCATIONS: f64 = 1e6;
+    pub(super) const GB_SECONDS: f64 = 400_000.0;
+    pub(super) const SQS_REQUESTS: f64 = 1e6;
+    pub(super) const ROWS_GB: f64 = 25.0;
+    pub(super) const METRICS: f64 = 10.0;
+    pub(super) const ALARMS: f64 = 10.0;
+    pub(super) const LOGS_GB: f64 = 5.0;
+}
+
+const MONTH_S: u64 = 30 * 24 * 60 * 60;
+
+/// How often a worker process without work asks SQS something, in seconds between two requests.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleWorker {
+    /// Its queue, for messages: one long poll after the other.
+    pub receive_s: u64,
+    /// Its dead-letter queue, for messages: a long poll, and a rest.
+    pub dead_letters_s: u64,
+    /// Each of both, how full it is.
+    pub depth_s: u64,
+}
+
+impl IdleWorker {
+    /// A process of its own, or a part of `annalist up`.
+    pub const LONG_RUNNING: Self = Self { receive_s: 20, dead_letters_s: 320, depth_s: 60 };
+
+    /// Requests in a month.
+    #[must_use]
+    pub fn requests(self) -> u64 {
+        MONTH_S / self.receive_s + MONTH_S / self.dead_letters_s + 2 * (MONTH_S / self.depth_s)
+    }
+}
+
+/// What one message takes on Lambda if it comes alone, the functions are new, and Slack has to be asked about it.
+pub struct OneMessage;
+
+impl OneMessage {
+    /// Of ingest and of the message-writer.
+    pub const INVOCATIONS: u64 = 2;
+    /// A send, a receive and a delete.
+    pub const SQS_REQUESTS: u64 = 3;
+    /// Updates of the archive's table: the message, and what a new function marks, its channel and workspace.
+    pub const ROW_WRITES: u64 = 3;
+    /// Rows of the existence check's table that are asked for.
+    pub const CONFIRMED_READ: u64 = 1;
+    /// Rows of the existence check's table that are written.
+    pub const CONFIRMED_WRITTEN: u64 = 1;
+}
+
+/// A message with its raw event is longer than the KB of one write unit, or a reply is in the index too.
+const UNITS_BEYOND_ONE: f64 = 1.0;
+/// A message and its index, in GB.
+const ROW_GB: f64 = 2e-6;
+/// Ingest, 5 ms in 512 MB; the message-writer, half a second in 256 MB, in which it asks Slack.
+const GB_SECONDS_OF_A_MESSAGE: f64 = 0.005 * 0.5 + 0.5 * 0.25;
+/// Lambda's own three lines for each of two invocations, and the line of metrics.
+const LOG_GB: f64 = 1.2e-6;
+
+/// A message in twenty has a file, of 1 MB.
+const FILES: f64 = 0.05;
+const FILE_GB: f64 = 1e-3;
+/// A send, a receive, a delete; its row, the message's, a claim made, renewed and completed; two seconds in 512 MB.
+const SQS_REQUESTS_OF_A_FILE: f64 = 3.0;
+const UNITS_OF_A_FILE: f64 = 6.0;
+const GB_SECONDS_OF_A_FILE: f64 = 2.0 * 0.5;
+
+/// Functions that queues wake, each asked for by at most five of Lambda's pollers, one long poll of 20 s after the other.
+const MAPPINGS: f64 = 3.0;
+const POLLERS: f64 = 5.0;
+const POLL_S: u64 = 20;
+/// What the clock wakes each hour: the directory, for a minute in 512 MB, and each worker for its dead letters.
+const HOURS: f64 = 730.0;
+const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
+/// Alarms and metrics by default.
+pub const ALARMS: f64 = 3.0;
+/// As [`shared::telemetry::emf::SUMMARY`] has.
+pub const METRICS: f64 = 5.0;
+
+/// A line of the bill: list price, and what of it every account has for nothing.
+struct Line {
+    what: &'static str,
+    list: f64,
+    free: f64,
+}
+
+/// The bill of a month in which so many messages come.
+fn lines(messages: f64) -> Vec<Line> {
+    let files = messages * FILES;
+    let line = |what, price: f64, count: f64, free: f64| Line {
+        what,
+        list: price * count,
+        free: price * count.min(free),
+    };
+    let of = |count: u64| messages * count as f64;
+    let invocations = of(OneMessage::INVOCATIONS) + files + (1.0 + MAPPINGS) * HOURS;
+    let gb_seconds =
+        messages * GB_SECONDS_OF_A_MESSAGE + files * GB_SECONDS_OF_A_FILE + HOURS * GB_SECONDS_OF_A_SYNC;
+    let polls = MAPPINGS * POLLERS * (MONTH_S / POLL_S) as f64 + MAPPINGS * HOURS;
+    let requests = of(OneMessage::SQS_REQUESTS) + files * SQS_REQUESTS_OF_A_FILE;
+    let left = (free::SQS_REQUESTS - polls).max(0.0);
+    let write_units = of(OneMessage::ROW_WRITES + OneMessage::CONFIRMED_WRITTEN)
+        + messages * UNITS_BEYOND_ONE
+        + files * UNITS_OF_A_FILE;
+    let rows_gb = messages * ROW_GB;
+    let mut rows = line("", price::ROWS_GB, rows_gb, 0.0);
+    // Backups have no free share.
+    rows.free = 0.25 * rows_gb.min(free::ROWS_GB);
+    vec![
+        line(
+            "[Lambda](https://aws.amazon.com/lambda/pricing/), invocations",
+            price::INVOCATION,
+            invocations,
+            free::INVOCATIONS,
+        ),
+        line("Lambda, duration", price::GB_SECOND, gb_seconds, free::GB_SECONDS),
+        line("[SQS](https://aws.amazon.com/sqs/pricing/), messages", price::SQS_REQUEST, requests, left),
+        line("SQS, polls of empty queues", price::SQS_REQUEST, polls, free::SQS_REQUESTS),
+        line(
+            "[DynamoDB](https://aws.amazon.com/dynamodb/pricing/on-demand/), writes",
+            price::WRITE_UNIT,
+            write_units,
+            0.0,
+        ),
+        line("DynamoDB, reads", price::READ_UNIT, of(OneMessage::CONFIRMED_READ), 0.0),
+        Line { what: "DynamoDB, this month's rows and their backup", ..rows },
+        line("[S3](https://aws.amazon.com/s3/pricing/), puts", price::S3_PUT, files, 0.0),
+        line("S3, this month's files", price::FILES_GB, files * FILE_GB, 0.0),
+        line(
+            "[CloudWatch](https://aws.amazon.com/cloudwatch/pricing/), metrics",
+            price::METRIC,
+            METRICS,
+            free::METRICS,
+        ),
+        line("CloudWatch, alarms", price::ALARM, ALARMS, free::ALARMS),
+        line("CloudWatch, logs", price::LOGS_GB, messages * LOG_GB, free::LOGS_GB),
+        line("function URL, schedules", 0.0, 0.0, 0.0),
+    ]
+}
+
+/// What a month with so many messages costs in all, with the secrets in the functions' variables and with AWS's free share.
+#[must_use]
+pub fn total(messages: f64) -> f64 {
+    lines(messages).iter().map(|line| line.list - line.free).sum()
+}
+
+/// The table of docs/deploy-aws.md.
+#[must_use]
+pub fn markdown_table() -> String {
+    let months = [1e4, 1e5, 1e6];
+    let bills = months.map(lines);
+    let row = |what: &str, dollars: [f64; 3]| {
+        let [first, second, third] = dollars.map(|dollars| format!("{dollars:.2}"));
+        format!("| {what} | {first} | {second} | {third} |\n")
+    };
+    let mut table =
+        String::from("| dollars a month, for | 10,000 messages | 100,000 | 1,000,000 |\n|---|---|---|---|\n");
+    for (place, line) in bills[0].iter().enumerate() {
+        table += &row(line.what, bills.each_ref().map(|bill| bill[place].list));
+    }
+    let list = bills.each_ref().map(|bill| bill.iter().map(|line| line.list).sum::<f64>());
+    table += &row("at list prices", list);
+    table += &row(
+        "less what is [always free](https://aws.amazon.com/free/)",
+        bills.each_ref().map(|bill| -bill.iter().map(|line| line.free).sum::<f64>()),
+    );
+    table += &row("**in all**", months.map(total));
+    table += &row(
+        "with the bot token in [Secrets Manager](https://aws.amazon.com/secrets-manager/pricing/)",
+        months.map(|messages| total(messages) + price::SECRET),
+    );
+    table
+        + &row(
+            "with the signing secret there, too",
+            months.map(|messages| total(messages) + 2.0 * price::SECRET),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::telemetry::emf::SUMMARY;
+
+    use super::*;
+
+    #[test]
+    fn a_small_workspace_costs_less_than_a_dollar_a_month() {
+        let dollars = total(1e4) + price::SECRET;
+        assert!(dollars < 1.0, "{dollars}, the bot token in Secrets Manager");
+        assert!((SUMMARY.len() as f64 - METRICS).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn an_idle_fleet_of_processes_stays_within_what_sqs_gives_away() {
+        // The three workers there are.
+        let requests = 3 * IdleWorker::LONG_RUNNING.requests();
+        assert!(requests <= 1_000_000, "{requests}");
+    }
+}
