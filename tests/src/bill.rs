@@ -118,7 +118,7 @@ struct Line {
     free: f64,
 }
 
-/// The bill of a month in which so many messages come.
+/// The bill of a month with this number of messages.
 fn lines(messages: f64) -> Vec<Line> {
     let files = messages * FILES;
     let line = |what, price: f64, count: f64, free: f64| Line {
@@ -172,7 +172,7 @@ fn lines(messages: f64) -> Vec<Line> {
     ]
 }
 
-/// What a month with so many messages costs in all, with the secrets in the functions' variables and with AWS's free share.
+/// What a month with this number of messages costs in all, with the secrets in the functions' variables and with AWS's free share.
 #[must_use]
 pub fn total(messages: f64) -> f64 {
     lines(messages).iter().map(|line| line.list - line.free).sum()

@@ -24,7 +24,7 @@ pub(in crate::aws) const RULE: &str = "annalist-unfinished-uploads";
 /// A file is uploaded within minutes; what is a day old was left by a crash, and is on the bill.
 pub(in crate::aws) const UNFINISHED_DAYS: i32 = 1;
 /// How long a bucket without tags may belong to another run. A store that knows no tags when a bucket is made gets them by
-/// the next call, and what is made and not yet tagged looks like somebody else's.
+/// the next call, and what is made and not yet tagged looks like another owner's.
 const UNTAGGED: Duration = Duration::from_secs(4);
 /// With keys of S3's own.
 pub(in crate::aws) const ENCRYPTION: ServerSideEncryption = ServerSideEncryption::Aes256;

@@ -1,4 +1,4 @@
-//! The bucket's policy: whoever speaks to the bucket does so over TLS. Statements of others are left alone.
+//! The bucket's policy: a request that does not come over TLS is denied. Statements of others are left alone.
 
 use serde_json::{Value, json};
 

@@ -101,7 +101,7 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
                 "NoEcho": true,
                 "Default": "",
                 "Description": format!(
-                    "{what}, instead of {arn}: costs nothing, and is read by whoever may read a function's configuration"
+                    "{what}, instead of {arn}: costs nothing, and each role that may read a function's configuration sees it"
                 ),
             }),
         );
