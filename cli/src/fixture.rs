@@ -20,6 +20,7 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Ports, Worker};
 
 use crate::read::{MessageArgs, ReadArgs};
+use crate::zone::{Zone, ZoneArgs};
 
 /// An open archive, removed when this is dropped.
 pub(crate) struct Fixture {
@@ -168,7 +169,8 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
 
 /// The arguments of a read of one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
-    let read =
-        ReadArgs { backend: BackendArgs::embedded("unused".as_ref()), json: true, limit: None, team: None };
+    let backend = BackendArgs::embedded("unused".as_ref());
+    let zone = ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) };
+    let read = ReadArgs { backend, json: true, limit: None, team: None, zone };
     MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), read }
 }

@@ -17,6 +17,7 @@ mod plain;
 mod provision;
 mod read;
 mod up;
+mod zone;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};

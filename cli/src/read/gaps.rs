@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use jiff::Timestamp;
 use serde_json::json;
 use shared::archive::Archive;
 use shared::directory::{self, Channels};
@@ -15,6 +14,7 @@ use shared::slack::ids::{TeamId, Ts};
 
 use super::{ReadArgs, ReadError, channel};
 use crate::plain;
+use crate::zone::Zone;
 
 /// So much of a channel's name fits a row.
 const NAME: usize = 24;
@@ -50,21 +50,19 @@ pub(crate) async fn gaps(
         )?;
         return Ok(());
     }
-    table(archive, &found, teams.len() > 1, out).await
+    table(archive, &found, teams.len() > 1, &args.zone.zone(), out).await
 }
 
 async fn table(
     archive: &dyn Archive,
     found: &[(TeamId, Gap)],
     several_teams: bool,
+    zone: &Zone,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let mut named: HashMap<&TeamId, Channels> = HashMap::new();
-    writeln!(
-        out,
-        "{:<20} {:<20} {:>9}  {:<8} {:<26} why",
-        "from (UTC)", "to (UTC)", "how long", "state", "where"
-    )?;
+    writeln!(out, "Times are in {}.", zone.name())?;
+    writeln!(out, "{:<20} {:<20} {:>9}  {:<8} {:<26} why", "from", "to", "how long", "state", "where")?;
     for (team, gap) in found {
         if gap.channel.is_some() && !named.contains_key(team) {
             named.insert(team, directory::read(archive, team).await?);
@@ -72,10 +70,10 @@ async fn table(
         let place = place(gap, named.get(team));
         let place = if several_teams { format!("{team} {place}") } else { place };
         let (to, how_long) = match &gap.to {
-            Some(to) => (utc(to), length(&gap.from, to)),
+            Some(to) => (zone.time(to.as_str()), length(&gap.from, to)),
             None => ("still going on".to_owned(), String::new()),
         };
-        let (from, state, why) = (utc(&gap.from), gap.state().as_str(), meaning(gap.reason));
+        let (from, state, why) = (zone.time(gap.from.as_str()), gap.state().as_str(), meaning(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
     }
     let open = found.iter().any(|(_, gap)| gap.state() == State::Open);
@@ -94,13 +92,6 @@ fn place(gap: &Gap, named: Option<&Channels>) -> String {
     match named.and_then(|named| named.name(channel)) {
         Some(name) => format!("#{}", plain::excerpt(name, NAME)),
         None => channel.to_string(),
-    }
-}
-
-fn utc(ts: &Ts) -> String {
-    match Timestamp::from_microsecond(ts.micros()) {
-        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        Err(_) => ts.to_string(),
     }
 }
 
@@ -180,14 +171,14 @@ mod tests {
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
-            lines[1],
+            lines[2],
             "2023-11-14 22:13:20 2023-11-14 22:15:25 2 min missing #general left: the app was not in the channel"
         );
         assert_eq!(
-            lines[2],
+            lines[3],
             "2023-11-14 22:13:50 still going on open C2 left: the app was not in the channel"
         );
-        assert!(lines[4].contains("annalist doctor"), "{text}");
+        assert!(lines[5].contains("annalist doctor"), "{text}");
         assert!(printed(&Fixture::open().await, &args(false)).await.starts_with("No gaps"));
         assert_eq!(printed(&Fixture::open().await, &args(true)).await, "");
     }

@@ -2,20 +2,29 @@
 //!
 //! * [`channel`] finds the channel somebody means, by its id or its name.
 //! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`channels`] and [`snapshots`] are the commands.
-//! * [`rows`] pages through the archive, [`printer`] prints what it finds; [`render`], [`mrkdwn`] and [`names`] turn rows into text for people.
+//! * [`rows`] pages through the archive, [`printer`] prints what it finds.
+//! * [`content`] reads what a row says into [`spans`]: [`mrkdwn`], [`blocks`], [`rich_text`], [`attachments`] and
+//!   [`notices`] are functions of what Slack sent. [`names`] looks up who is meant; [`flat`] and [`render`] make it text.
 
+mod attachments;
+mod blocks;
 mod channel;
 mod channels;
+mod content;
 mod files;
+mod flat;
 mod gaps;
 mod messages;
 mod mrkdwn;
 mod names;
+mod notices;
 mod printer;
 mod render;
 mod revisions;
+mod rich_text;
 mod rows;
 mod snapshots;
+mod spans;
 mod thread;
 mod users;
 
@@ -25,6 +34,8 @@ use std::num::NonZeroUsize;
 use shared::archive::ArchiveError;
 use shared::config::backend::BackendArgs;
 use shared::slack::ids::{TeamId, Ts};
+
+use crate::zone::ZoneArgs;
 
 pub(crate) use channel::{Place, find as find_channel};
 pub(crate) use channels::channels;
@@ -50,6 +61,8 @@ pub(crate) struct ReadArgs {
     /// Workspace id, where the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     pub(crate) team: Option<TeamId>,
+    #[command(flatten)]
+    pub(crate) zone: ZoneArgs,
 }
 
 /// What names a channel.

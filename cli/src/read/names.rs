@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use shared::archive::{Archive, ArchiveError, ItemKey};
 use shared::directory::{self, Channels};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
 
-use super::mrkdwn;
+use super::content::MessageText;
 use crate::plain;
 
 /// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
 const MAX_KNOWN: usize = 10_000;
+
+/// Slack itself, in every workspace: its directory has no row for it.
+const SLACKBOT: &str = "USLACKBOT";
 
 /// The people and channels of one workspace.
 pub(super) struct Names<'a> {
@@ -28,22 +30,27 @@ impl<'a> Names<'a> {
     }
 
     /// Looks up whoever wrote, and whatever is mentioned in these messages.
-    pub(super) async fn learn(&mut self, messages: &[Value]) -> Result<(), ArchiveError> {
+    pub(super) async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
+        let mentions_channel = messages.iter().any(MessageText::mentions_channel);
+        self.learn_of(messages.iter().flat_map(MessageText::people), mentions_channel).await
+    }
+
+    /// Looks up people by their ids, and the channels if one is mentioned.
+    async fn learn_of(
+        &mut self,
+        people: impl Iterator<Item = &str>,
+        mentions_channel: bool,
+    ) -> Result<(), ArchiveError> {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let mentions_channel =
-            |message: &Value| message["text"].as_str().is_some_and(|text| text.contains("<#"));
-        if self.channels.is_none() && messages.iter().any(mentions_channel) {
+        if self.channels.is_none() && mentions_channel {
             self.channels = Some(directory::read(self.archive, &self.team).await?);
         }
-        for message in messages {
-            let mentioned = message["text"].as_str().into_iter().flat_map(mrkdwn::mentioned);
-            for id in message["user"].as_str().into_iter().chain(mentioned) {
-                if self.known.len() < MAX_KNOWN && !self.known.contains_key(id) {
-                    let name = self.look_up(id).await?;
-                    self.known.insert(id.to_owned(), name);
-                }
+        for id in people {
+            if self.known.len() < MAX_KNOWN && !self.known.contains_key(id) {
+                let name = self.look_up(id).await?;
+                self.known.insert(id.to_owned(), name);
             }
         }
         Ok(())
@@ -55,7 +62,7 @@ impl<'a> Names<'a> {
         let name = row.as_ref().and_then(|row| {
             ["display_name", "real_name", "name"].into_iter().find_map(|attribute| row.text(attribute))
         });
-        Ok(plain::line(name.unwrap_or(id)))
+        Ok(plain::line(name.unwrap_or(if id == SLACKBOT { "Slackbot" } else { id })))
     }
 
     /// What this person is called: their id where nothing else is known.

@@ -6,16 +6,18 @@ use serde_json::Value;
 use shared::archive::Archive;
 use shared::slack::ids::TeamId;
 
+use super::content::{self, MessageText};
 use super::names::Names;
 use super::render::{self, Layout};
 use super::{ReadArgs, ReadError};
 use crate::plain;
+use crate::zone::Zone;
 
 /// Prints messages of one workspace.
 pub(super) struct Printer<'a> {
     out: &'a mut dyn Write,
-    /// `None` where JSON is asked for, which has ids.
-    names: Option<Names<'a>>,
+    /// `None` where JSON is asked for, which has ids and Slack's times.
+    text: Option<(Names<'a>, Zone)>,
     printed: usize,
 }
 
@@ -26,7 +28,8 @@ impl<'a> Printer<'a> {
         args: &ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
-        Self { out, names: (!args.json).then(|| Names::new(archive, team)), printed: 0 }
+        let text = (!args.json).then(|| (Names::new(archive, team), args.zone.zone()));
+        Self { out, text, printed: 0 }
     }
 
     /// Prints messages; each layout is asked for only where it matters.
@@ -35,13 +38,19 @@ impl<'a> Printer<'a> {
         messages: &[Value],
         layout: impl Fn(&Value) -> Layout,
     ) -> Result<(), ReadError> {
+        let is_first = self.printed == 0 && !messages.is_empty();
         self.printed += messages.len();
-        match &mut self.names {
+        match &mut self.text {
             None => messages.iter().try_for_each(|message| plain::json_line(self.out, message))?,
-            Some(names) => {
-                names.learn(messages).await?;
-                for message in messages {
-                    render::message(self.out, message, names, &layout(message))?;
+            Some((names, zone)) => {
+                if is_first {
+                    writeln!(self.out, "Times are in {}.", zone.name())?;
+                }
+                let texts: Vec<MessageText> = messages.iter().map(content::read).collect();
+                names.learn(&texts).await?;
+                for (message, text) in messages.iter().zip(&texts) {
+                    let layout = layout(message);
+                    render::Render { names, zone }.message(self.out, message, text, &layout)?;
                 }
             }
         }
@@ -50,7 +59,7 @@ impl<'a> Printer<'a> {
 
     /// Prints a line that only people need.
     pub(super) fn remark(&mut self, line: &str) -> Result<(), ReadError> {
-        if self.names.is_some() {
+        if self.text.is_some() {
             writeln!(self.out, "{line}")?;
         }
         Ok(())

@@ -4,11 +4,14 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use shared::slack::ids::Ts;
 
-use super::mrkdwn;
+use super::blocks::list;
+use super::content::{Manner, MessageAuthor, MessageText};
+use super::files::human_size;
+use super::flat;
 use super::names::Names;
 use crate::plain;
+use crate::zone::Zone;
 
 /// The text stands so far in from the line above it.
 const TEXT_INDENT: usize = 4;
@@ -22,105 +25,114 @@ pub(super) struct Layout {
     /// Columns the whole message is moved to the right.
     pub(super) indent: usize,
     /// What to say about it beside what it says itself.
-    pub(super) mark: Option<&'static str>,
+    pub(super) mark: Option<String>,
     /// One of several versions: it stands at the time of its edit.
     pub(super) is_version: bool,
-    /// The thread it belongs to, where that is not seen from around it.
-    pub(super) reply_to: Option<String>,
 }
 
-/// A message among the others of its channel.
+/// A message among the others of its channel, in the order of time.
 pub(super) fn in_channel(message: &Value) -> Layout {
     let thread_ts = message["thread_ts"].as_str();
-    let is_root = thread_ts.is_some() && thread_ts == message["ts"].as_str();
-    Layout {
-        mark: is_root.then_some("thread"),
-        reply_to: thread_ts.filter(|_| !is_root).map(plain::line),
-        ..Layout::default()
-    }
+    let is_root = thread_ts == message["ts"].as_str();
+    let thread =
+        |ts: &str| if is_root { "thread".to_owned() } else { format!("in thread {}", plain::line(ts)) };
+    Layout { mark: thread_ts.map(thread), ..Layout::default() }
 }
 
 /// A version that an edit replaced.
 pub(super) fn as_replaced_version(_: &Value) -> Layout {
-    Layout { mark: Some("replaced"), is_version: true, ..Layout::default() }
+    Layout { mark: Some("replaced".to_owned()), is_version: true, ..Layout::default() }
 }
 
 /// A message behind its earlier versions.
 pub(super) fn as_current_version(message: &Value) -> Layout {
-    let mark = (message["deleted"] != true).then_some("now");
+    let mark = (message["deleted"] != true).then(|| "now".to_owned());
     Layout { mark, is_version: true, ..Layout::default() }
 }
 
-/// Prints a message.
-pub(super) fn message(
-    out: &mut dyn Write,
-    message: &Value,
-    names: &Names<'_>,
-    layout: &Layout,
-) -> io::Result<()> {
-    let indent = layout.indent;
-    writeln!(out, "{:indent$}{}", "", head(message, names, layout))?;
-    let indent = indent + TEXT_INDENT;
-    for line in body(message, names) {
-        if line.is_empty() {
-            writeln!(out)?;
-        } else {
-            writeln!(out, "{:indent$}{line}", "")?;
+/// What a message is shown with.
+pub(super) struct Render<'r> {
+    pub(super) names: &'r Names<'r>,
+    pub(super) zone: &'r Zone,
+}
+
+impl Render<'_> {
+    /// Prints a message.
+    pub(super) fn message(
+        &self,
+        out: &mut dyn Write,
+        message: &Value,
+        text: &MessageText,
+        layout: &Layout,
+    ) -> io::Result<()> {
+        let indent = layout.indent;
+        let (first, lines) = match (text.manner, text.lines.split_first()) {
+            (Manner::Notice, Some((first, lines))) => (Some(first), lines),
+            (Manner::Notice, None) | (Manner::Speech, _) => (None, text.lines.as_slice()),
+        };
+        let mut lines: Vec<String> = lines.iter().map(|line| flat::line(line, self.names)).collect();
+        lines.extend(list(&message["files"]).iter().map(|file| shared_file(message, file)));
+        if lines.is_empty() && first.is_none() && message["raw_event"].is_string() {
+            lines.push("[no text: --json shows everything]".to_owned());
         }
+        lines.extend(reactions(message));
+        let mut who = author(&text.author, self.names);
+        if let Some(first) = first {
+            who = format!("* {who} {}", flat::line(first, self.names));
+        }
+        writeln!(out, "{:indent$}{}{}", "", self.head(message, layout, &who), marks(message, layout))?;
+        let indent = indent + TEXT_INDENT;
+        for line in lines {
+            if line.is_empty() {
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{:indent$}{line}", "")?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn head(message: &Value, names: &Names<'_>, layout: &Layout) -> String {
-    let text = |name: &str| message[name].as_str().unwrap_or_default();
-    let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
-    let time = edited_at.filter(|_| layout.is_version).map_or_else(|| time(text("ts")), in_utc);
-    let mut head = format!("{time}  {}  {}", plain::line(text("ts")), author(message, names));
-    let edited = (message["updated_ts"].is_string() && !layout.is_version).then_some("edited");
-    let deleted = (message["deleted"] == true).then_some("deleted");
-    for mark in [edited, deleted, layout.mark].into_iter().flatten() {
-        head += &format!(" ({mark})");
-    }
-    if let Some(thread_ts) = &layout.reply_to {
-        head += &format!(" (in thread {thread_ts})");
-    }
-    head
-}
-
-fn author(message: &Value, names: &Names<'_>) -> String {
-    let text = |name: &str| message[name].as_str().filter(|text| !text.is_empty());
-    let is_bot_message = text("subtype") == Some("bot_message");
-    match text("user").filter(|_| !is_bot_message) {
-        Some(user) => plain::line(names.of(user)),
-        None => text("username").or(text("bot_id")).map_or_else(|| "unknown".to_owned(), plain::line),
+    fn head(&self, message: &Value, layout: &Layout, who: &str) -> String {
+        let ts = message["ts"].as_str().unwrap_or_default();
+        let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
+        let edited_at = edited_at.filter(|_| layout.is_version);
+        let time = edited_at.map_or_else(|| self.zone.time(ts), |time| self.zone.moment(time));
+        format!("{time}  {}  {who}", plain::line(ts))
     }
 }
 
-fn body(message: &Value, names: &Names<'_>) -> Vec<String> {
-    let mut lines: Vec<String> = match message["text"].as_str() {
-        Some(text) if !text.is_empty() => plain::lines(&mrkdwn::plain(text, names)).collect(),
-        Some(_) | None => Vec::new(),
-    };
-    let list = |name: &str| message[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    for file in list("files") {
-        let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
-        let state =
-            file_state(message, file).map_or_else(String::new, |state| format!(", {}", plain::line(state)));
-        lines.push(format!("[file: {}{state}]", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME)));
+fn marks(message: &Value, layout: &Layout) -> String {
+    let edited = message["updated_ts"].is_string() && !layout.is_version;
+    let deleted = message["deleted"] == true;
+    let broadcast = message["subtype"] == "thread_broadcast";
+    [(edited, "edited"), (deleted, "deleted"), (broadcast, "also in the channel")]
+        .iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, mark)| *mark)
+        .chain(layout.mark.as_deref())
+        .map(|mark| format!(" ({mark})"))
+        .collect()
+}
+
+/// The archive's name for a person is the current one; what came with the message is for those it does not know.
+fn author(author: &MessageAuthor, names: &Names<'_>) -> String {
+    let MessageAuthor { user, name, is_named_by_app, bot } = author;
+    let known =
+        user.as_deref().filter(|user| !is_named_by_app && names.knows(user)).map(|user| names.of(user));
+    let shown = known.or(name.as_deref()).or(user.as_deref()).or(bot.as_deref());
+    plain::line(shown.unwrap_or("unknown"))
+}
+
+fn shared_file(message: &Value, file: &Value) -> String {
+    let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
+    let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
+    let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
+    let state = file_state(message, file).map(plain::line);
+    for detail in [size, state].into_iter().flatten() {
+        shown += &format!(", {detail}");
     }
-    if lines.is_empty() && message["raw_event"].is_string() {
-        lines.push("[no text: --json shows everything]".to_owned());
-    }
-    let mut reactions = String::new();
-    for reaction in list("reactions") {
-        let name = plain::line(reaction["name"].as_str().unwrap_or_default());
-        let gap = if reactions.is_empty() { "" } else { "  " };
-        reactions += &format!("{gap}:{name}: {}", reaction["count"]);
-    }
-    if !reactions.is_empty() {
-        lines.push(reactions);
-    }
-    lines
+    shown.push(']');
+    shown
 }
 
 /// What became of one of a message's files, in a word; `None` while that is not known.
@@ -135,14 +147,15 @@ fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     message["files_verdict"][id].as_str().or(failed)
 }
 
-/// A timestamp in UTC; what lies beyond the year 9999 as it is.
-pub(super) fn time(ts: &str) -> String {
-    let known = Ts::parse(ts).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
-    known.map_or_else(|| plain::line(ts), in_utc)
-}
-
-fn in_utc(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+fn reactions(message: &Value) -> Option<String> {
+    let shown: Vec<String> = list(&message["reactions"])
+        .iter()
+        .map(|reaction| {
+            let name = plain::line(reaction["name"].as_str().unwrap_or_default());
+            format!(":{name}: {}", reaction["count"])
+        })
+        .collect();
+    (!shown.is_empty()).then(|| shown.join("  "))
 }
 
 #[cfg(test)]
@@ -151,23 +164,40 @@ mod tests {
     use shared::slack::ids::TeamId;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, message_args};
+    use crate::read::content;
 
     async fn rendered(value: &Value, layout: &Layout) -> String {
         let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
-        names.learn(std::slice::from_ref(value)).await.unwrap();
-        let mut out = Vec::new();
-        message(&mut out, value, &names, layout).unwrap();
+        let text = content::read(value);
+        names.learn(std::slice::from_ref(&text)).await.unwrap();
+        let (mut out, zone) = (Vec::new(), message_args("C1", "1.000000").read.zone.zone());
+        Render { names: &names, zone: &zone }.message(&mut out, value, &text, layout).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    /// A message of this text and with this inside the event.
+    fn with_raw(text: &str, raw: &Value) -> Value {
+        json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1", "text": text, "raw_event": raw.to_string() })
+    }
+
+    async fn body(value: &Value) -> Vec<String> {
+        let text = rendered(value, &Layout::default()).await;
+        text.lines().skip(1).map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned()).collect()
+    }
+
+    async fn head(value: &Value) -> String {
+        let text = rendered(value, &Layout::default()).await;
+        text.lines().next().unwrap().strip_prefix("1970-01-01 00:00:01  1.000000  ").unwrap().to_owned()
     }
 
     #[tokio::test]
     async fn a_message_says_when_who_and_what() {
         let value = json!({
             "timestamp": "1795178096.000200", "ts": "1795178096.000200", "user": "U1", "text": "a\nb <@U1>",
-            "updated_ts": "2026-11-20T12:40:00.000000Z", "deleted": true, "files": [{ "name": "plan.pdf" }],
+            "updated_ts": "2026-11-20T12:40:00.000000Z", "deleted": true, "files": [{ "name": "plan.pdf", "size": 1234 }],
             "reactions": [{ "name": "tada", "count": 2, "users": ["U1", "U2"] }, { "name": "eyes", "count": 1 }],
             "thread_ts": "1795178000.000100",
         });
@@ -175,7 +205,7 @@ mod tests {
         assert_eq!(
             text,
             "2026-11-20 12:34:56  1795178096.000200  ana (edited) (deleted) (in thread 1795178000.000100)\n    a\n    \
-             b @ana\n    [file: plan.pdf]\n    :tada: 2  :eyes: 1\n"
+             b @ana\n    [file: plan.pdf, 1.2 kB]\n    :tada: 2  :eyes: 1\n"
         );
     }
 
@@ -221,9 +251,172 @@ mod tests {
         assert!(text.lines().skip(1).all(|line| line.starts_with("    ")), "{text}");
     }
 
-    #[test]
-    fn times_beyond_the_calendar_are_shown_as_they_are() {
-        assert_eq!(time("999999999999.000000"), "999999999999.000000");
-        assert_eq!(time("0.000000"), "1970-01-01 00:00:00");
+    #[tokio::test]
+    async fn an_apps_blocks_read_as_people_see_them() {
+        let blocks = json!({ "blocks": [
+            { "type": "header", "text": { "type": "plain_text", "text": "Build &lt;7&gt;" } },
+            { "type": "section", "text": { "type": "mrkdwn", "text": "by <@U1>\n*red*" },
+                "fields": [{ "type": "mrkdwn", "text": "*Branch*\nmain" }],
+                "accessory": { "type": "button", "text": { "type": "plain_text", "text": "Open" } } },
+            { "type": "divider" },
+            { "type": "context", "elements": [{ "type": "image", "alt_text": "logo" },
+                { "type": "mrkdwn", "text": "<https://ci.example/7|run>" }] },
+            { "type": "actions", "elements": [{ "type": "button", "text": { "type": "plain_text", "text": "Retry" } },
+                { "type": "static_select", "placeholder": { "type": "plain_text", "text": "Assign" } }] },
+            { "type": "image", "title": { "type": "plain_text", "text": "graph" }, "alt_text": "x" },
+            { "type": "of_the_future", "text": "still text" },
+        ] });
+        let expected = [
+            "Build <7>",
+            "by @ana",
+            "*red*",
+            "*Branch*",
+            "main",
+            "[Open]",
+            "[image: logo]  run (https://ci.example/7)",
+            "[Retry]  [Assign]",
+            "[image: graph]",
+            "still text",
+        ];
+        assert_eq!(body(&with_raw("", &blocks)).await, expected);
+        assert_eq!(body(&with_raw("This content can't be displayed.", &blocks)).await, expected);
+        assert_eq!(body(&with_raw("in words", &blocks)).await, ["in words"]);
+    }
+
+    #[tokio::test]
+    async fn rich_text_keeps_its_lists_quotations_and_signs() {
+        let words = |text: &str| json!({ "type": "text", "text": text });
+        let section = |elements: &[Value]| json!({ "type": "rich_text_section", "elements": elements });
+        let raw = json!({ "blocks": [{ "type": "rich_text", "elements": [
+            section(&[words("a < b & "), json!({ "type": "text", "text": "bold", "style": { "bold": true } }),
+                json!({ "type": "user", "user_id": "U1" }), words(" "), json!({ "type": "emoji", "name": "tada" }),
+                json!({ "type": "link", "url": "https://example.com", "text": "there" }),
+                json!({ "type": "broadcast", "range": "here" }), words("\n")]),
+            { "type": "rich_text_list", "style": "bullet", "indent": 0, "elements": [section(&[words("one")])] },
+            { "type": "rich_text_list", "style": "ordered", "indent": 1, "offset": 1,
+                "elements": [section(&[words("two\nmore")]), section(&[words("three")])] },
+            { "type": "rich_text_quote", "elements": [words("said\nbefore")] },
+            { "type": "rich_text_preformatted", "elements": [words("if x {\n    y\n}")] },
+        ] }] });
+        assert_eq!(
+            body(&with_raw("", &raw)).await,
+            [
+                "a < b & *bold*@ana :tada:there (https://example.com)@here",
+                "• one",
+                "  2. two",
+                "     more",
+                "  3. three",
+                "> said",
+                "> before",
+                "  if x {",
+                "      y",
+                "  }"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_apps_attachments_read_too_and_previews_of_links_only_if_there_is_nothing_else() {
+        let raw = json!({ "attachments": [
+            { "pretext": "Deployed", "title": "v7", "title_link": "https://example.com/7", "text": "by <@U1>",
+                "fields": [{ "title": "Env", "value": "prod", "short": true }], "fallback": "not this",
+                "actions": [{ "type": "button", "text": "Undo" }] },
+            { "fallback": "just a <https://example.com|fallback>" },
+            { "from_url": "https://example.com", "title": "Example", "text": "of a page" },
+            { "blocks": [{ "type": "section", "text": { "type": "mrkdwn", "text": "in a block" } }], "fallback": "no" },
+        ] });
+        let own = [
+            "Deployed",
+            "v7 (https://example.com/7)",
+            "by @ana",
+            "Env: prod",
+            "[Undo]",
+            "just a fallback (https://example.com)",
+        ];
+        let expected = [&own[..], &["Example", "of a page", "in a block"]].concat();
+        assert_eq!(body(&with_raw("", &raw)).await, expected);
+        let expected = [&["red"], &own[..], &["in a block"]].concat();
+        assert_eq!(body(&with_raw("red", &raw)).await, expected);
+    }
+
+    #[tokio::test]
+    async fn hostile_blocks_are_bounded_and_stay_in_their_place() {
+        let hostile = "x\u{1b}]0;pwned\u{7}\r\n2020-01-01 00:00:00  1.000000  ana";
+        let block = json!({ "type": "section", "text": { "type": "mrkdwn", "text": hostile } });
+        let odd = [
+            json!(null),
+            json!([]),
+            json!("text"),
+            json!({ "type": "section", "text": 7, "fields": {} }),
+            json!({ "type": "rich_text", "elements": [{ "type": "rich_text_list", "indent": u64::MAX, "offset": u64::MAX,
+                "elements": [{ "elements": [{ "type": "text", "text": hostile }] }, 1] }] }),
+        ];
+        let blocks = [vec![block; 5_000], odd.to_vec()].concat();
+        let value =
+            with_raw("", &json!({ "blocks": blocks, "attachments": [{ "text": hostile, "fields": [1] }] }));
+        let text = rendered(&value, &Layout::default()).await;
+        assert!(!text.replace('\n', "").contains(char::is_control));
+        assert!(text.lines().skip(1).all(|line| line.starts_with("    ")));
+        assert!(text.lines().count() < 2_010 && text.contains("[and more: --json shows everything]"));
+        let odd =
+            with_raw("", &json!({ "blocks": odd, "attachments": [{ "text": hostile, "fields": [1] }] }));
+        assert!(body(&odd).await.len() < 10);
+        let deep = "[".repeat(100_000);
+        let deep = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1", "raw_event": deep });
+        assert_eq!(body(&deep).await, ["[no text: --json shows everything]"]);
+    }
+
+    #[tokio::test]
+    async fn strangers_and_apps_are_called_what_their_event_calls_them() {
+        let from = |user: Option<&str>, raw: Value| {
+            let mut value = with_raw("x", &raw);
+            value["user"] = user.into();
+            value
+        };
+        let profile = json!({ "user_profile": { "display_name": "", "real_name": "Eve \u{1b}Ext" } });
+        assert_eq!(head(&from(Some("U7"), profile.clone())).await, "Eve ␛Ext");
+        assert_eq!(head(&from(Some("U1"), profile)).await, "ana");
+        let mut bot = from(None, json!({ "bot_profile": { "name": "Deploys" } }));
+        bot["bot_id"] = "B1".into();
+        assert_eq!(head(&bot).await, "Deploys");
+        bot["raw_event"] = "{}".into();
+        assert_eq!(head(&bot).await, "B1");
+        assert_eq!(head(&from(Some("USLACKBOT"), json!({}))).await, "Slackbot");
+    }
+
+    #[tokio::test]
+    async fn what_happened_is_a_notice_and_not_speech() {
+        let told = |subtype: &str, text: &str, raw: Value| {
+            let mut value = with_raw(text, &raw);
+            value["subtype"] = subtype.into();
+            value
+        };
+        for (value, expected) in [
+            (told("channel_join", "<@U1> has joined the channel", json!({})), "* ana joined the channel"),
+            (
+                told("channel_join", "", json!({ "inviter": "U7" })),
+                "* ana joined the channel, invited by @U7",
+            ),
+            (told("channel_leave", "", json!({})), "* ana left the channel"),
+            (told("channel_topic", "", json!({ "topic": "a &lt;b&gt;" })), "* ana set the topic: a <b>"),
+            (told("channel_topic", "", json!({ "topic": "" })), "* ana cleared the topic"),
+            (
+                told("channel_name", "", json!({ "old_name": "a", "name": "b" })),
+                "* ana renamed the channel from #a to #b",
+            ),
+            (
+                told("huddle_thread", "A huddle", json!({ "room": { "created_by": "U7" } })),
+                "* U7 started a huddle",
+            ),
+            (told("pinned_item", "", json!({})), "* ana pinned a message to the channel"),
+            (told("bot_add", "<@U1> added an integration", json!({})), "* ana added an integration"),
+            (told("me_message", "waves at <@U1>", json!({})), "* ana waves at @ana"),
+        ] {
+            assert_eq!(rendered(&value, &Layout::default()).await.lines().count(), 1);
+            assert_eq!(head(&value).await, expected);
+        }
+        let broadcast = told("thread_broadcast", "look", json!({}));
+        assert_eq!(head(&broadcast).await, "ana (also in the channel)");
+        assert_eq!(body(&broadcast).await, ["look"]);
     }
 }

@@ -8,8 +8,9 @@ use shared::rules::project;
 
 use super::channel::{self, Place};
 use super::rows::Rows;
-use super::{ReadError, SnapshotArgs, render};
+use super::{ReadError, SnapshotArgs};
 use crate::plain;
+use crate::zone::Zone;
 
 /// Topics and purposes end at 250 characters in Slack; a hostile one may not.
 const SHOWN: usize = 400;
@@ -34,13 +35,17 @@ pub(crate) async fn channel(
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
+    let zone = read.zone.zone();
     let mut before: Option<Value> = None;
     while let Some(page) = rows.next().await? {
         for snapshot in page {
             if read.json {
                 plain::json_line(out, &snapshot)?;
             } else {
-                step(out, before.as_ref(), &snapshot)?;
+                if before.is_none() {
+                    writeln!(out, "Times are in {}.", zone.name())?;
+                }
+                step(out, &zone, before.as_ref(), &snapshot)?;
             }
             before = Some(snapshot);
         }
@@ -139,8 +144,8 @@ fn state(out: &mut dyn Write, place: &Place, snapshot: &Value) -> io::Result<()>
 }
 
 /// When something happened to a channel, what it was, and what changed by it.
-fn step(out: &mut dyn Write, before: Option<&Value>, after: &Value) -> io::Result<()> {
-    let time = render::time(after["timestamp"].as_str().unwrap_or_default());
+fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value) -> io::Result<()> {
+    let time = zone.time(after["timestamp"].as_str().unwrap_or_default());
     writeln!(out, "{time}  {}", plain::excerpt(&happened(after), SHOWN))?;
     for (label, name) in [
         ("name", "name"),
@@ -229,7 +234,7 @@ mod tests {
         let history = printed(&release().await, "release", true, false).await;
         assert_eq!(
             history,
-            "2026-11-20 12:34:56  channel_created\n    name         launch\n    visibility   public\n\
+            "Times are in UTC.\n2026-11-20 12:34:56  channel_created\n    name         launch\n    visibility   public\n\
              2026-11-20 12:34:57  channel_rename\n    name         release\n\
              2026-11-20 12:34:58  channel_topic\n    topic        Out on␛[2J Thursday\n\
              2026-11-20 12:34:59  channel_archive\n    archived     yes\n\

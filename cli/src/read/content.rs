@@ -1,0 +1,109 @@
+//! What a message says and who says it, read from its row: a function of the row alone, before anything is looked up.
+
+use serde_json::Value;
+
+use super::attachments::{attachments, is_preview};
+use super::blocks::{blocks, list, text};
+use super::mrkdwn;
+use super::notices;
+use super::spans::{LineBuffer, Span, TextLine};
+
+/// What Slack puts where a text should be if it has none to show.
+const PLACEHOLDER: &str = "This content can't be displayed.";
+
+/// A message, read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MessageText {
+    /// Whose words they are.
+    pub(super) author: MessageAuthor,
+    /// Words of a person or an app, or a notice of what happened.
+    pub(super) manner: Manner,
+    /// The words. A notice goes on where its author's name ends, and has at least one line.
+    pub(super) lines: Vec<TextLine>,
+}
+
+/// How a message is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Its author says it.
+    Speech,
+    /// It tells what its author does, or did.
+    Notice,
+}
+
+/// Who a message is from, as far as the message itself says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct MessageAuthor {
+    /// The id of a person or of an app's user.
+    pub(super) user: Option<String>,
+    /// The name that came with the message: of people of other workspaces and of apps there is often no other.
+    pub(super) name: Option<String>,
+    /// The name counts more than what the archive calls them: an app chose it for this message.
+    pub(super) is_named_by_app: bool,
+    /// The id of an app's bot.
+    pub(super) bot: Option<String>,
+}
+
+/// Reads a row as [`shared::rules::project::message`] gives it.
+pub(super) fn read(message: &Value) -> MessageText {
+    let raw =
+        text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);
+    let mut author = author(message, &raw);
+    if let Some(notice) = notices::read(message, &raw) {
+        author.user = notice.user.or(author.user);
+        return MessageText { author, manner: Manner::Notice, lines: notice.lines };
+    }
+    let mut lines = LineBuffer::default();
+    let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
+    if let Some(text) = own {
+        // A text is as long as Slack lets it be, and is shown whole.
+        let mut all: Vec<TextLine> =
+            super::spans::broken(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
+        // Under a text of its own, what is made of the links in it says nothing new.
+        attachments(
+            list(&raw["attachments"]).iter().filter(|attachment| !is_preview(attachment)),
+            &mut lines,
+        );
+        all.extend(lines.into_lines());
+        return MessageText { author, manner: Manner::Speech, lines: all };
+    }
+    blocks(&raw["blocks"], &mut lines);
+    attachments(list(&raw["attachments"]).iter(), &mut lines);
+    MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
+}
+
+fn author(message: &Value, raw: &Value) -> MessageAuthor {
+    let owned = |value: &Value, name: &str| text(value, name).map(str::to_owned);
+    let is_named_by_app =
+        text(message, "subtype") == Some("bot_message") && text(message, "username").is_some();
+    let profile =
+        ["display_name", "real_name", "name"].iter().find_map(|name| owned(&raw["user_profile"], name));
+    let name = owned(message, "username").or(profile).or_else(|| owned(&raw["bot_profile"], "name"));
+    MessageAuthor { user: owned(message, "user"), name, is_named_by_app, bot: owned(message, "bot_id") }
+}
+
+impl MessageText {
+    /// The ids of the people who are named in it, its author first.
+    pub(super) fn people(&self) -> impl Iterator<Item = &str> {
+        let mentioned = self.spans().filter_map(|span| match span {
+            Span::User { id, .. } => Some(id.as_str()),
+            Span::Text(..)
+            | Span::Link { .. }
+            | Span::Channel { .. }
+            | Span::UserGroup { .. }
+            | Span::Broadcast(_)
+            | Span::Emoji(_)
+            | Span::Control(_) => None,
+        });
+        self.author.user.as_deref().into_iter().chain(mentioned)
+    }
+
+    /// Whether a channel is named in it.
+    pub(super) fn mentions_channel(&self) -> bool {
+        self.spans().any(|span| matches!(span, Span::Channel { .. }))
+    }
+
+    fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.lines.iter().flat_map(|line| &line.spans)
+    }
+}

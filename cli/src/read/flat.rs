@@ -1,0 +1,121 @@
+//! Lines of spans as plain text, safe to print.
+
+use super::names::Names;
+use super::spans::{LineKind, Span, TextLine, TextStyle};
+use crate::plain;
+
+/// Columns by which a level of a list stands further in.
+const LEVEL: usize = 2;
+
+/// A line as people read it.
+pub(super) fn line(line: &TextLine, names: &Names<'_>) -> String {
+    let mut text = " ".repeat(line.level * LEVEL);
+    match line.kind {
+        LineKind::Plain => {}
+        LineKind::Quote => text += "> ",
+        LineKind::Preformatted => text += "  ",
+    }
+    if !line.sign.is_empty() {
+        text += &line.sign;
+        text.push(' ');
+    }
+    write(&line.spans, names, &mut text);
+    text.truncate(text.trim_end().len());
+    plain::line(&text)
+}
+
+/// Spans in one line.
+pub(super) fn words(spans: &[Span], names: &Names<'_>) -> String {
+    let mut text = String::new();
+    write(spans, names, &mut text);
+    plain::line(&text)
+}
+
+fn write(spans: &[Span], names: &Names<'_>, text: &mut String) {
+    for span in spans {
+        match span {
+            Span::Text(words, style) => styled(words, *style, text),
+            Span::Link { address, label } => link(address, label.as_deref(), text),
+            Span::User { id, label } => {
+                let name = if names.knows(id) { names.of(id) } else { label.as_deref().unwrap_or(id) };
+                called('@', name, text);
+            }
+            Span::Channel { id, label } => match names.of_channel(id) {
+                Some(name) => called('#', &name, text),
+                None => called('#', label.as_deref().unwrap_or(id), text),
+            },
+            Span::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id), text),
+            Span::Broadcast(name) => called('@', name, text),
+            Span::Emoji(name) => *text += &format!(":{name}:"),
+            Span::Control(label) => *text += &format!("[{label}]"),
+        }
+    }
+}
+
+fn called(sign: char, name: &str, text: &mut String) {
+    if !name.starts_with(sign) {
+        text.push(sign);
+    }
+    text.push_str(name);
+}
+
+/// The signs that Slack's markup has for it.
+fn styled(words: &str, style: TextStyle, text: &mut String) {
+    let TextStyle { bold, italic, strike, code } = style;
+    let signs = [(bold, '*'), (italic, '_'), (strike, '~'), (code, '`')];
+    let signs = signs.iter().filter(|(is_set, _)| *is_set).map(|(_, sign)| *sign);
+    let signs: String = if words.trim().is_empty() { String::new() } else { signs.collect() };
+    *text += &signs;
+    *text += words;
+    text.extend(signs.chars().rev());
+}
+
+/// A label may say anything about where a link leads, so both are shown if they differ.
+fn link(address: &str, label: Option<&str>, text: &mut String) {
+    let shown = address.strip_prefix("mailto:").unwrap_or(address);
+    match label {
+        Some(label) if !address.ends_with(label) => *text += &format!("{label} ({shown})"),
+        Some(_) | None => text.push_str(shown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::slack::ids::TeamId;
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::read::content::MessageText;
+    use crate::read::{content, mrkdwn};
+
+    #[tokio::test]
+    async fn markup_reads_as_people_read_it() {
+        let fixture = Fixture::open().await;
+        fixture.person("T1", "U1", "ana").await;
+        fixture.channel("T1", "C7", "1.000000", "new-name").await;
+        let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
+        let seen: MessageText =
+            content::read(&serde_json::json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
+        names.learn(&[seen]).await.unwrap();
+        for (text, expected) in [
+            ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),
+            ("<@U2> <@U3|cy> <@USLACKBOT>", "@U2 @cy @Slackbot"),
+            ("<#C1|general> <#C2> <#C2|>", "#general #C2 #C2"),
+            ("<#C7|old-name> <#C7>", "#new-name #new-name"),
+            ("<!here> <!subteam^S1|@ops> <!subteam^S1>", "@here @ops @S1"),
+            ("<!date^1392734382^{date}|a day in 2014>", "a day in 2014"),
+            ("<https://example.com/?a=1&amp;b=2>", "https://example.com/?a=1&b=2"),
+            ("<https://example.com|safe.example>", "safe.example (https://example.com)"),
+            ("<http://example.com|example.com>", "http://example.com"),
+            ("<mailto:a@example.com|a@example.com>", "a@example.com"),
+            ("1 &lt; 2 &amp;&amp; 3 &gt; 2 &copy; &", "1 < 2 && 3 > 2 &copy; &"),
+            ("&amp;lt;", "&lt;"),
+            ("a < b", "a < b"),
+            ("<a <@U1>", "<a @ana"),
+            ("<>", ""),
+            ("<", "<"),
+        ] {
+            assert_eq!(words(&mrkdwn::parse(text), &names), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Messages that Slack writes in a person's name when something happens: notices, not speech.
+//!
+//! <https://docs.slack.dev/reference/events/message#subtypes>
+
+use serde_json::Value;
+
+use super::blocks::text;
+use super::mrkdwn;
+use super::spans::{LineBuffer, Span, TextLine};
+
+/// What a notice says, from where its author's name ends.
+pub(super) struct Notice {
+    /// The one who did it, if that is another one than the message's user.
+    pub(super) user: Option<String>,
+    /// What they did; at least one line.
+    pub(super) lines: Vec<TextLine>,
+}
+
+/// Reads a message as a notice. `None` for speech, and for what is not known to be a notice.
+pub(super) fn read(message: &Value, raw: &Value) -> Option<Notice> {
+    let mut user = None;
+    let spans = match text(message, "subtype")? {
+        "me_message" => mrkdwn::parse(text(message, "text")?),
+        "channel_join" | "group_join" => joined(raw),
+        "channel_leave" | "group_leave" => did("left the channel"),
+        "channel_archive" | "group_archive" => did("archived the channel"),
+        "channel_unarchive" | "group_unarchive" => did("unarchived the channel"),
+        "channel_convert_to_private" => did("made the channel private"),
+        "channel_convert_to_public" => did("made the channel public"),
+        "channel_topic" | "group_topic" => described("topic", message, raw),
+        "channel_purpose" | "group_purpose" => described("purpose", message, raw),
+        "channel_name" | "group_name" => renamed(message, raw),
+        "pinned_item" => did("pinned a message to the channel"),
+        "unpinned_item" => did("unpinned a message from the channel"),
+        // Slack says it in Slackbot's name.
+        "huddle_thread" | "sh_room_created" => {
+            user = text(&raw["room"], "created_by").map(str::to_owned);
+            did("started a huddle")
+        }
+        "app_conversation_join"
+        | "app_conversation_leave"
+        | "bot_add"
+        | "bot_disable"
+        | "bot_enable"
+        | "bot_remove"
+        | "channel_canvas_updated"
+        | "channel_posting_permissions"
+        | "ekm_access_denied"
+        | "joiner_notification"
+        | "reminder_add"
+        | "tabbed_canvas_updated" => in_its_words(message),
+        _ => return None,
+    };
+    let mut lines = LineBuffer::default();
+    lines.spans(spans);
+    let mut lines = lines.into_lines();
+    if lines.is_empty() {
+        lines.push(TextLine::default());
+    }
+    Some(Notice { user, lines })
+}
+
+fn did(what: &str) -> Vec<Span> {
+    vec![Span::text(what)]
+}
+
+fn joined(raw: &Value) -> Vec<Span> {
+    let mut spans = did("joined the channel");
+    if let Some(inviter) = text(raw, "inviter") {
+        spans.extend([Span::text(", invited by "), Span::User { id: inviter.to_owned(), label: None }]);
+    }
+    spans
+}
+
+fn described(what: &str, message: &Value, raw: &Value) -> Vec<Span> {
+    match raw[what].as_str() {
+        None => in_its_words(message),
+        Some("") => vec![Span::text(format!("cleared the {what}"))],
+        Some(said) => {
+            let mut spans = vec![Span::text(format!("set the {what}: "))];
+            spans.extend(mrkdwn::parse(said));
+            spans
+        }
+    }
+}
+
+fn renamed(message: &Value, raw: &Value) -> Vec<Span> {
+    match (text(raw, "old_name"), text(raw, "name")) {
+        (Some(old), Some(new)) => vec![Span::text(format!("renamed the channel from #{old} to #{new}"))],
+        (_, Some(new)) => vec![Span::text(format!("renamed the channel to #{new}"))],
+        (_, None) => in_its_words(message),
+    }
+}
+
+/// Slack's text, without the name it begins with: that is shown already.
+fn in_its_words(message: &Value) -> Vec<Span> {
+    let mut spans = mrkdwn::parse(text(message, "text").unwrap_or_default());
+    let author = text(message, "user").unwrap_or_default();
+    if matches!(spans.first(), Some(Span::User { id, .. }) if id == author) {
+        spans.remove(0);
+        if let Some(Span::Text(rest, _)) = spans.first_mut() {
+            *rest = rest.trim_start().to_owned();
+        }
+    }
+    spans
+}

@@ -1,0 +1,154 @@
+//! What a message says, as lines of spans. Nothing here knows what shows them, or what anyone is called.
+
+/// Lines made of one message's blocks and attachments; beyond it the reader is sent to the raw event. Slack allows 50
+/// blocks and 100 attachments, and a person reads no more.
+const MAX_LINES: usize = 2_000;
+
+/// A line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct TextLine {
+    /// How many levels it stands in: 0, 1 for a nested list, and so on.
+    pub(super) level: usize,
+    /// What it is part of.
+    pub(super) kind: LineKind,
+    /// What stands before it: the sign or the number of a list's item.
+    pub(super) sign: String,
+    /// What it says.
+    pub(super) spans: Vec<Span>,
+}
+
+/// What a line is part of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum LineKind {
+    /// Ordinary text, or a list.
+    #[default]
+    Plain,
+    /// A quotation.
+    Quote,
+    /// Preformatted text.
+    Preformatted,
+}
+
+/// A piece of a line. Texts are unescaped; ids, labels and addresses are what Slack sent and may be anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Span {
+    /// Words.
+    Text(String, TextStyle),
+    /// A link. A label may say anything about where it leads.
+    Link { address: String, label: Option<String> },
+    /// A person, by id.
+    User { id: String, label: Option<String> },
+    /// A channel, by id.
+    Channel { id: String, label: Option<String> },
+    /// A group of people, by id.
+    UserGroup { id: String, label: Option<String> },
+    /// `here`, `channel` or `everyone`.
+    Broadcast(String),
+    /// An emoji, by name.
+    Emoji(String),
+    /// What a person may press or choose, by what stands on it.
+    Control(String),
+}
+
+/// How words look, where Slack says so apart from them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TextStyle {
+    pub(super) bold: bool,
+    pub(super) italic: bool,
+    pub(super) strike: bool,
+    pub(super) code: bool,
+}
+
+impl Span {
+    /// Words as they are.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into(), TextStyle::default())
+    }
+}
+
+impl TextLine {
+    /// A line of ordinary text.
+    pub(super) fn plain(spans: Vec<Span>) -> Self {
+        Self { spans, ..Self::default() }
+    }
+
+    /// Whether there is nothing on it.
+    pub(super) fn is_empty(&self) -> bool {
+        let empty = |span: &Span| matches!(span, Span::Text(text, _) if text.trim().is_empty());
+        self.sign.is_empty() && self.spans.iter().all(empty)
+    }
+}
+
+/// Breaks spans where their text breaks. At least one line comes out.
+pub(super) fn broken(spans: Vec<Span>) -> Vec<Vec<Span>> {
+    let mut lines = vec![Vec::new()];
+    for span in spans {
+        let Span::Text(text, style) = span else {
+            last(&mut lines).push(span);
+            continue;
+        };
+        for (number, part) in text.split('\n').enumerate() {
+            if number > 0 {
+                lines.push(Vec::new());
+            }
+            let part = part.strip_suffix('\r').unwrap_or(part);
+            if !part.is_empty() {
+                last(&mut lines).push(Span::Text(part.to_owned(), style));
+            }
+        }
+    }
+    lines
+}
+
+fn last(lines: &mut Vec<Vec<Span>>) -> &mut Vec<Span> {
+    if lines.is_empty() {
+        lines.push(Vec::new());
+    }
+    let end = lines.len() - 1;
+    &mut lines[end]
+}
+
+/// Collects lines, up to a bound.
+#[derive(Debug, Default)]
+pub(super) struct LineBuffer {
+    lines: Vec<TextLine>,
+}
+
+impl LineBuffer {
+    /// Adds spans as ordinary lines.
+    pub(super) fn spans(&mut self, spans: Vec<Span>) {
+        for spans in broken(spans) {
+            self.line(TextLine::plain(spans));
+        }
+    }
+
+    /// Adds one line.
+    pub(super) fn line(&mut self, line: TextLine) {
+        if !self.is_full() {
+            self.lines.push(line);
+        }
+    }
+
+    /// Whether nothing more is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.lines.len() >= MAX_LINES
+    }
+
+    /// Whether nothing can be read in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.iter().all(TextLine::is_empty)
+    }
+
+    /// The lines, without empty ones at either end; the last says so if some were left out.
+    pub(super) fn into_lines(mut self) -> Vec<TextLine> {
+        if self.is_full() {
+            self.lines.push(TextLine::plain(vec![Span::text("[and more: --json shows everything]")]));
+        }
+        while self.lines.last().is_some_and(TextLine::is_empty) {
+            self.lines.pop();
+        }
+        let empty = self.lines.iter().take_while(|line| line.is_empty()).count();
+        self.lines.drain(..empty);
+        self.lines
+    }
+}

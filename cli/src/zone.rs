@@ -1,0 +1,99 @@
+//! In which time zone people read times.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use shared::slack::ids::Ts;
+
+use crate::plain;
+
+/// The choice of a zone.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ZoneArgs {
+    /// Time zone of the times in text, such as Europe/Berlin [default: TZ, then the system's]
+    #[arg(long, value_name = "ZONE", value_parser = Zone::parse)]
+    pub(crate) tz: Option<Zone>,
+}
+
+impl ZoneArgs {
+    /// The zone that was asked for, or else that of the environment.
+    pub(crate) fn zone(&self) -> Zone {
+        self.tz.clone().unwrap_or_else(Zone::of_the_system)
+    }
+}
+
+/// A time zone and what people call it.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    zone: TimeZone,
+    name: String,
+}
+
+impl Zone {
+    /// A zone by its name in the time zone database, or by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let zone = TimeZone::get(text).or_else(|_| TimeZone::posix(text));
+        let zone = zone.map_err(|_| "a time zone is such as Europe/Berlin or UTC")?;
+        Ok(Self { name: zone.iana_name().map_or_else(|| plain::excerpt(text, 80), str::to_owned), zone })
+    }
+
+    /// What `TZ` says, or else the machine; UTC if neither says anything.
+    fn of_the_system() -> Self {
+        let zone = TimeZone::try_system().ok().filter(|zone| !zone.is_unknown()).unwrap_or(TimeZone::UTC);
+        let name = zone.iana_name().unwrap_or("local time").to_owned();
+        Self { zone, name }
+    }
+
+    /// What people call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The zone itself.
+    pub(crate) fn time_zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// A timestamp to the second; what lies beyond the year 9999 as it is.
+    pub(crate) fn time(&self, ts: &str) -> String {
+        let known = Ts::parse(ts).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
+        known.map_or_else(|| plain::line(ts), |time| self.moment(time))
+    }
+
+    /// A moment to the second.
+    pub(crate) fn moment(&self, moment: Timestamp) -> String {
+        moment.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+
+    /// The day of a timestamp.
+    pub(crate) fn day(&self, ts: &str) -> String {
+        let mut time = self.time(ts);
+        if let Some(end) = time.find(' ') {
+            time.truncate(end);
+        }
+        time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_the_zone_that_was_asked_for() {
+        let time = |zone: &str| Zone::parse(zone).unwrap().time("1795178096.000200");
+        assert_eq!(time("UTC"), "2026-11-20 12:34:56");
+        assert_eq!(time("America/New_York"), "2026-11-20 07:34:56");
+        assert_eq!(time("<+14>-14"), "2026-11-21 02:34:56");
+        assert_eq!(Zone::parse("<+14>-14").unwrap().day("1795178096.000200"), "2026-11-21");
+        for none in ["", "Europe/Nowhere", "../../etc/passwd", "a\u{1b}[2J"] {
+            assert!(Zone::parse(none).is_err(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_are_shown_as_they_are() {
+        let utc = Zone::parse("UTC").unwrap();
+        assert_eq!(utc.time("999999999999.000000"), "999999999999.000000");
+        assert_eq!(utc.time("0.000000"), "1970-01-01 00:00:00");
+    }
+}
