@@ -14,9 +14,10 @@ use shared::config::backend::BackendArgs;
 use workers::quarantine::{self, Loss, Quarantined, redaction};
 
 use crate::plain;
+use crate::zone::{Zone, ZoneArgs};
 
-/// So much of a reason fits a list.
-const REASON: usize = 100;
+/// So much of a reason fits a list. Its end says what to do.
+const REASON: usize = 300;
 
 const NOTHING: &str = "Nothing is in quarantine.";
 
@@ -30,6 +31,8 @@ pub(crate) enum QuarantineCommand {
         /// One JSON object per line
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        zone: ZoneArgs,
     },
     /// Show a job whole, without the secrets in it
     Show {
@@ -40,6 +43,8 @@ pub(crate) enum QuarantineCommand {
         /// One JSON object
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        zone: ZoneArgs,
     },
     /// Send a job back to its queue, once what was wrong is mended
     #[command(group(ArgGroup::new("jobs").required(true).args(["id", "all"])))]
@@ -82,8 +87,16 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let archive = &*backend.archive();
     match command {
-        QuarantineCommand::List { json, .. } => list(archive, *json, out).await,
-        QuarantineCommand::Show { id, json, .. } => show(&find(archive, id).await?, *json, out),
+        QuarantineCommand::List { json: true, .. } => {
+            for job in &quarantine::list(archive).await? {
+                plain::json_line(out, &Listed::from(job))?;
+            }
+            Ok(())
+        }
+        QuarantineCommand::List { json: false, zone, .. } => list(archive, &zone.zone(), out).await,
+        QuarantineCommand::Show { id, json, zone, .. } => {
+            show(&find(archive, id).await?, *json, &zone.zone(), out)
+        }
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;
             replay(backend, clock, &job, out).await
@@ -160,28 +173,24 @@ impl<'a> From<&'a Quarantined> for Listed<'a> {
     }
 }
 
-async fn list(archive: &dyn Archive, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow::Result<()> {
     let jobs = quarantine::list(archive).await?;
+    if jobs.is_empty() {
+        return Ok(writeln!(out, "{NOTHING}")?);
+    }
+    writeln!(out, "Times are in {}.", zone.name())?;
     for job in &jobs {
-        if json {
-            plain::json_line(out, &Listed::from(job))?;
-        } else {
-            let Listed { reason, attempts, first_seen, last_seen, .. } = Listed::from(job);
-            let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
-            writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
-            writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
-            writeln!(out, "    {}", plain::excerpt(&reason, REASON))?;
-        }
+        let Listed { reason, attempts, .. } = Listed::from(job);
+        let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+        let (first_seen, last_seen) = (in_zone(zone, job.first_seen), in_zone(zone, job.last_seen));
+        writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
+        writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
+        writeln!(out, "    {}", plain::end(&reason, REASON))?;
     }
-    if !json {
-        match jobs.first() {
-            None => writeln!(out, "{NOTHING}")?,
-            Some(_) => writeln!(
-                out,
-                "\n`annalist quarantine show ID` shows a job, `replay ID` sends it again, `drop ID` removes it."
-            )?,
-        }
-    }
+    writeln!(
+        out,
+        "\n`annalist quarantine show ID` shows a job, `replay ID` sends it again, `drop ID` removes it."
+    )?;
     Ok(())
 }
 
@@ -193,15 +202,17 @@ struct Shown<'a> {
     payload: Value,
 }
 
-fn show(job: &Quarantined, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(job: &Quarantined, json: bool, zone: &Zone, out: &mut dyn Write) -> anyhow::Result<()> {
     let payload = redaction::without_secrets(&job.payload);
     let parsed = serde_json::from_str::<Value>(&payload);
     if json {
         let payload = parsed.unwrap_or_else(|_| payload.into());
         return Ok(plain::json_line(out, &Shown { listed: Listed::from(job), payload })?);
     }
-    let Listed { id, queue, group, reason, attempts, first_seen, last_seen } = Listed::from(job);
+    let Listed { id, queue, group, reason, attempts, .. } = Listed::from(job);
     let attempts = attempts.to_string();
+    let in_named_zone = |time| format!("{} ({})", in_zone(zone, time), zone.name());
+    let (first_seen, last_seen) = (in_named_zone(job.first_seen), in_named_zone(job.last_seen));
     for (name, value) in [
         ("id", id),
         ("queue", queue),
@@ -221,6 +232,10 @@ fn show(job: &Quarantined, json: bool, out: &mut dyn Write) -> anyhow::Result<()
     Ok(())
 }
 
+fn in_zone(zone: &Zone, time: TimestampMs) -> String {
+    Timestamp::from_millisecond(time.0).map_or_else(|_| time.0.to_string(), |time| zone.moment(time))
+}
+
 fn rfc3339(time: TimestampMs) -> String {
     Timestamp::from_millisecond(time.0).map_or_else(|_| time.0.to_string(), |time| format!("{time:.3}"))
 }
@@ -236,6 +251,31 @@ mod tests {
 
     use super::*;
     use crate::fixture::Fixture;
+
+    fn utc() -> ZoneArgs {
+        ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) }
+    }
+
+    #[tokio::test]
+    async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
+        let fixture = Fixture::open().await;
+        let delivery = Delivery {
+            message_id: MessageId("m1".into()),
+            group: GroupId::of(&["T1"]),
+            body: "{}".into(),
+            receive_count: 1,
+            sent_at: TimestampMs(1_795_178_096_789),
+            receipt: Receipt("1".into()),
+        };
+        let reason = format!("{}; then replay it", "long ".repeat(200));
+        quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
+        let zone = ZoneArgs { tz: Some(Zone::parse("America/New_York").unwrap()) };
+        let list = QuarantineCommand::List { backend: fixture.data(), json: false, zone };
+        let text = printed(&fixture, &list).await.unwrap();
+        assert!(text.contains("    …") && text.contains("; then replay it\n"), "{text}");
+        assert!(text.starts_with("Times are in America/New_York.\n"), "{text}");
+        assert!(text.contains("first seen 2026-11-20 07:34:56"), "{text}");
+    }
 
     async fn put(fixture: &Fixture, message_id: &str) -> String {
         let delivery = Delivery {
@@ -261,7 +301,7 @@ mod tests {
     async fn a_listed_job_has_the_documented_fields() {
         let fixture = Fixture::open().await;
         let id = put(&fixture, "m1").await;
-        let list = |json| QuarantineCommand::List { backend: fixture.data(), json };
+        let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
         let json: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
         assert_eq!(
             json,
@@ -280,7 +320,7 @@ mod tests {
         let (shown, replayed, dropped) =
             (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
         let data = || fixture.data();
-        let show = QuarantineCommand::Show { id: shown, backend: data(), json: false };
+        let show = QuarantineCommand::Show { id: shown, backend: data(), json: false, zone: utc() };
         let text = printed(&fixture, &show).await.unwrap();
         assert!(text.contains("\"team_id\"") && !text.contains('\u{1b}'), "{text:?}");
 
@@ -295,7 +335,7 @@ mod tests {
         for command in [
             &replay,
             &drop,
-            &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data(), json: true },
+            &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data(), json: true, zone: utc() },
         ] {
             let error = printed(&fixture, command).await.unwrap_err().to_string();
             assert!(
@@ -394,12 +434,14 @@ mod tests {
             .unwrap();
         let (id, backend) = ("events-1795178096789-7".to_owned(), fixture.data());
         for json in [true, false] {
-            let show = QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json };
-            let list = QuarantineCommand::List { backend: backend.clone(), json };
+            let show =
+                QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json, zone: utc() };
+            let list = QuarantineCommand::List { backend: backend.clone(), json, zone: utc() };
             for command in [show, list] {
                 let text = printed(&fixture, &command).await.unwrap();
                 assert!(!text.contains("verification") && !text.contains("xoxb"), "{text}");
-                assert!(text.contains("2026-11-20T12:34:56.789Z") && text.contains("[removed]"), "{text}");
+                let time = if json { "2026-11-20T12:34:56.789Z" } else { "2026-11-20 12:34:56" };
+                assert!(text.contains(time) && text.contains("[removed]"), "{text}");
             }
         }
         let drop = QuarantineCommand::Drop { id, backend };
