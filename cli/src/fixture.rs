@@ -172,5 +172,5 @@ pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
     let backend = BackendArgs::embedded("unused".as_ref());
     let zone = ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) };
     let read = ReadArgs { backend, json: true, limit: None, team: None, zone };
-    MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), read }
+    MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), thread_ts: None, read }
 }

@@ -40,7 +40,7 @@ use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
-use read::{ChannelArgs, MessageArgs, ReadArgs, SnapshotArgs, UsersArgs};
+use read::{ChannelsArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
@@ -66,18 +66,21 @@ enum Command {
     /// Try it on a made-up workspace; needs no Slack
     Demo(demo::DemoArgs),
     /// Show a channel's messages
-    #[command(after_help = "Example: annalist messages '#general' --limit 20")]
-    Messages(ChannelArgs),
+    #[command(after_help = "Examples: annalist messages '#general' --limit 20\n  \
+        annalist messages '#general' --since 2026-11-01 --until 2026-11-08")]
+    Messages(MessagesArgs),
     /// Show a thread: its root, then the replies
     #[command(
-        after_help = "Any message of the thread names it: annalist thread '#general' 1620000000.000200"
+        after_help = "Any message of the thread names it, by its channel and timestamp or by its Slack link:\n  \
+        annalist thread '#general' 1620000000.000200\n  \
+        annalist thread https://example.slack.com/archives/C0123ABCD/p1620000000000200"
     )]
     Thread(MessageArgs),
     /// Show what a message said before each edit
     #[command(after_help = "Example: annalist revisions '#general' 1620000000.000200")]
     Revisions(MessageArgs),
     /// Show the channels
-    Channels(ReadArgs),
+    Channels(ChannelsArgs),
     /// Show a channel: its names, topic, purpose and state
     #[command(after_help = "Examples: annalist channel '#general' --history; \
         annalist channel C0123ABCD --forget-public")]
@@ -169,7 +172,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
     match command {
         Command::Up(args) => up::run(&args, out),
         Command::Demo(args) => demo::run(&args, &program, out),
-        Command::Messages(args) => on_archive(&args.read.backend, async |backend| {
+        Command::Messages(args) => on_archive(&args.channel.read.backend, async |backend| {
             Ok(read::messages(&*backend.archive(), &args, out).await?)
         }),
         Command::Thread(args) => on_archive(&args.read.backend, async |backend| {
@@ -178,7 +181,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Revisions(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::revisions(&*backend.archive(), &args, out).await?)
         }),
-        Command::Channels(args) => on_archive(&args.backend, async |backend| {
+        Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)
         }),
         Command::Channel(args) if args.forget_public => {

@@ -1,4 +1,4 @@
-//! `annalist channels`: every channel that has a name.
+//! `annalist channels`: every channel that anything is stored of.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -7,54 +7,103 @@ use serde_json::{Value, json};
 use shared::archive::{Archive, ArchiveError, Query, key, query_all};
 use shared::directory::{self, Channels};
 use shared::rules::channel::fold::DELETED_PREFIX;
+use shared::rules::project;
 use shared::slack::ids::{ChannelId, TeamId};
 
 use super::channel::{self, Place};
-use super::{ReadArgs, ReadError, snapshots};
+use super::names::Names;
+use super::rows::Rows;
+use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
+use crate::zone::Zone;
 
 /// How much of a name and of a topic is shown.
 const NAME: usize = 80;
 const TOPIC: usize = 60;
 
+/// So many messages of a channel are counted unless a person asks for more: counting is reading, which takes time, and
+/// on AWS money.
+const COUNTED: usize = 1_000;
+
 /// Prints the channels of every workspace, or of one.
 pub(crate) async fn channels(
     archive: &dyn Archive,
-    args: &ReadArgs,
+    args: &ChannelsArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
-    let limit = args.limit.map_or(usize::MAX, NonZeroUsize::get);
+    let ChannelsArgs { read, count } = args;
+    let teams = channel::teams_asked_for(archive, read.team.as_ref()).await?;
+    let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
+    let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
     let mut printed = 0;
     for team in &teams {
         let named = directory::read(archive, team).await?;
-        if args.json {
-            for (id, name) in named.iter().take(limit - printed) {
-                plain::json_line(out, &json!({ "channel_id": id, "name": name, "team_id": team }))?;
-                printed += 1;
-            }
-            continue;
-        }
         let mut rows: Vec<Row> =
             named.iter().map(|(id, name)| Row { id, name: Some(name.to_owned()) }).collect();
-        rows.sort_by_cached_key(Row::order);
+        if !read.json {
+            rows.sort_by_cached_key(Row::order);
+        }
         rows.extend(nameless(archive, team, &named).await?);
         rows.truncate(limit - printed);
-        if teams.len() > 1 && !rows.is_empty() {
-            writeln!(out, "Workspace {team}")?;
+        if rows.is_empty() {
+            continue;
+        }
+        if !read.json {
+            if printed == 0 {
+                let last = format!("last ({})", zone.name());
+                writeln!(out, "{:<12}  {:<28}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
+            }
+            if teams.len() > 1 {
+                writeln!(out, "Workspace {team}")?;
+            }
         }
         printed += rows.len();
+        let mut names = Names::new(archive, team.clone());
         for row in rows {
-            print(archive, team, row, out).await?;
+            if read.json {
+                plain::json_line(out, &json!({ "channel_id": row.id, "name": row.name, "team_id": team }))?;
+            } else {
+                let place = Place { team: team.clone(), channel: row.id.clone() };
+                let activity = Activity::read(archive, &place, most).await?;
+                print(archive, &place, row, &activity, &mut names, &zone, out).await?;
+            }
         }
     }
-    if printed == 0 && !args.json {
+    if printed == 0 && !read.json {
         writeln!(
             out,
             "No channels yet: Slack tells of them as things happen, and `annalist sync` asks for them all."
         )?;
     }
     Ok(())
+}
+
+/// What happens in a channel.
+struct Activity {
+    messages: usize,
+    /// There are more than were counted.
+    is_more: bool,
+    last_ts: Option<String>,
+}
+
+impl Activity {
+    async fn read(archive: &dyn Archive, place: &Place, most: usize) -> Result<Self, ArchiveError> {
+        let rows = || Rows::all(archive, Query::partition(place.messages()), project::message);
+        let mut messages = 0;
+        let mut counted = rows();
+        while messages <= most
+            && let Some(page) = counted.next().await?
+        {
+            messages += page.len();
+        }
+        let mut newest = rows();
+        newest.keep_newest(1).await?;
+        let mut last_ts = None;
+        while let Some(page) = newest.next().await? {
+            last_ts = page.last().and_then(|message| message["ts"].as_str().map(str::to_owned)).or(last_ts);
+        }
+        Ok(Self { messages: messages.min(most), is_more: messages > most, last_ts })
+    }
 }
 
 /// A channel of the list.
@@ -78,23 +127,39 @@ async fn nameless(archive: &dyn Archive, team: &TeamId, named: &Channels) -> Res
     Ok(ids.filter(|id| named.name(id).is_none()).map(|id| Row { id, name: None }).collect())
 }
 
-async fn print(archive: &dyn Archive, team: &TeamId, row: Row, out: &mut dyn Write) -> Result<(), ReadError> {
-    let Row { id, name } = row;
-    let place = Place { team: team.clone(), channel: id };
-    let snapshot = snapshots::newest(archive, &place).await?.unwrap_or(Value::Null);
-    let name =
-        name.map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(&name, NAME)));
+async fn print(
+    archive: &dyn Archive,
+    place: &Place,
+    row: Row,
+    activity: &Activity,
+    names: &mut Names<'_>,
+    zone: &Zone,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let snapshot = snapshots::newest(archive, place).await?.unwrap_or(Value::Null);
+    let snapshot = snapshots::readable(names, snapshot).await?;
+    let name = row
+        .name
+        .map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(&name, NAME)));
     let name = name + &snapshots::marks(&snapshot);
     let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
-    Ok(writeln!(out, "{}", format!("{:<12}  {name:<28}  {topic}", place.channel.as_str()).trim_end())?)
+    let messages = format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
+    let last = activity.last_ts.as_deref().map(|ts| zone.day(ts)).unwrap_or_default();
+    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", place.channel.as_str());
+    Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{Fixture, message_args};
+    use crate::read::ReadArgs;
 
-    async fn printed(fixture: &Fixture, args: &ReadArgs) -> Result<String, ReadError> {
+    fn args(json: bool) -> ChannelsArgs {
+        ChannelsArgs { count: false, read: ReadArgs { json, ..message_args("C1", "1.000000").read } }
+    }
+
+    async fn printed(fixture: &Fixture, args: &ChannelsArgs) -> Result<String, ReadError> {
         let mut out = Vec::new();
         channels(fixture.archive(), args, &mut out).await?;
         Ok(String::from_utf8(out).unwrap())
@@ -110,63 +175,75 @@ mod tests {
         fixture.channel("T1", "C4", "1.000000", "a-trial").await;
         fixture.channel_event("T1", "channel_deleted", "C4", "2.000000").await;
         fixture.post("T1", "C5", "1.000000", "text").await;
+        fixture.post("T1", "C5", "200000.000000", "text").await;
         fixture
     }
 
     #[tokio::test]
     async fn people_see_them_by_name_with_their_state_and_topic_the_deleted_and_the_nameless_last() {
-        let args = ReadArgs { json: false, ..message_args("C1", "1.000000").read };
-        let text = printed(&workspace().await, &args).await.unwrap();
+        let text = printed(&workspace().await, &args(false)).await.unwrap();
         let lines: Vec<_> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             lines,
             [
-                "C3 #archived-one (archived)",
-                "C2 #general a␛[2J topic",
-                "C1 #release",
-                "C4 #deleted_a-trial (deleted)",
-                "C5 (no name yet)",
+                "id name messages last (UTC) topic",
+                "C3 #archived-one (archived) 0",
+                "C2 #general 0 a␛[2J topic",
+                "C1 #release 0",
+                "C4 #deleted_a-trial (deleted) 0",
+                "C5 (no name yet) 2 1970-01-03",
             ]
         );
     }
 
     #[tokio::test]
-    async fn json_is_a_line_per_entry_of_the_index() {
+    async fn json_is_a_line_per_channel_even_if_it_has_no_name() {
         let fixture = workspace().await;
-        let mut args = message_args("C1", "1.000000").read;
+        let mut args = args(true);
         let text = printed(&fixture, &args).await.unwrap();
         let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let row = |id, name| json!({ "channel_id": id, "name": name, "team_id": "T1" });
+        let row = |id, name: Option<&str>| json!({ "channel_id": id, "name": name, "team_id": "T1" });
         let expected = [
-            row("C1", "release"),
-            row("C2", "general"),
-            row("C3", "archived-one"),
-            row("C4", "deleted_a-trial"),
+            row("C1", Some("release")),
+            row("C2", Some("general")),
+            row("C3", Some("archived-one")),
+            row("C4", Some("deleted_a-trial")),
+            row("C5", None),
         ];
         assert_eq!(rows, expected);
-        args.limit = NonZeroUsize::new(2);
+        args.read.limit = NonZeroUsize::new(2);
         assert_eq!(printed(&fixture, &args).await.unwrap().lines().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn messages_are_counted_up_to_a_bound_unless_all_are_asked_for() {
+        let fixture = Fixture::open().await;
+        for second in 1..=COUNTED + 1 {
+            fixture.post("T1", "C1", &format!("{second}.000000"), "text").await;
+        }
+        let mut args = args(false);
+        assert!(printed(&fixture, &args).await.unwrap().contains(" 1000+ "));
+        args.count = true;
+        assert!(printed(&fixture, &args).await.unwrap().contains(" 1001 "));
     }
 
     #[tokio::test]
     async fn several_workspaces_are_told_apart_and_an_unknown_one_is_an_error() {
         let fixture = workspace().await;
         fixture.channel("T2", "C1", "1.000000", "general").await;
-        let mut args = ReadArgs { json: false, ..message_args("C1", "1.000000").read };
+        let mut args = args(false);
         let text = printed(&fixture, &args).await.unwrap();
         assert!(text.contains("Workspace T1\n") && text.contains("Workspace T2\n"), "{text}");
-        args.team = Some(TeamId::parse("T2").unwrap());
-        assert_eq!(printed(&fixture, &args).await.unwrap().lines().count(), 1);
-        args.team = Some(TeamId::parse("T3").unwrap());
+        args.read.team = Some(TeamId::parse("T2").unwrap());
+        assert_eq!(printed(&fixture, &args).await.unwrap().lines().count(), 2);
+        args.read.team = Some(TeamId::parse("T3").unwrap());
         assert!(matches!(printed(&fixture, &args).await, Err(ReadError::UnknownTeam(_))));
     }
 
     #[tokio::test]
     async fn without_any_channel_people_are_told_how_they_come() {
-        let mut args = message_args("C1", "1.000000").read;
-        assert_eq!(printed(&Fixture::open().await, &args).await.unwrap(), "");
-        args.json = false;
-        assert!(printed(&Fixture::open().await, &args).await.unwrap().contains("annalist sync"));
+        assert_eq!(printed(&Fixture::open().await, &args(true)).await.unwrap(), "");
+        assert!(printed(&Fixture::open().await, &args(false)).await.unwrap().contains("annalist sync"));
     }
 }

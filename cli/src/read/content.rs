@@ -6,7 +6,7 @@ use super::attachments::{attachments, is_preview};
 use super::blocks::{blocks, list, text};
 use super::mrkdwn;
 use super::notices;
-use super::spans::{LineBuffer, Span, TextLine};
+use super::spans::{self, LineBuffer, Span, TextLine};
 
 /// What Slack puts where a text should be if it has none to show.
 const PLACEHOLDER: &str = "This content can't be displayed.";
@@ -58,7 +58,7 @@ pub(super) fn read(message: &Value) -> MessageText {
     if let Some(text) = own {
         // A text is as long as Slack lets it be, and is shown whole.
         let mut all: Vec<TextLine> =
-            super::spans::broken(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
+            spans::broken(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
         // Under a text of its own, what is made of the links in it says nothing new.
         attachments(
             list(&raw["attachments"]).iter().filter(|attachment| !is_preview(attachment)),
@@ -85,22 +85,12 @@ fn author(message: &Value, raw: &Value) -> MessageAuthor {
 impl MessageText {
     /// The ids of the people who are named in it, its author first.
     pub(super) fn people(&self) -> impl Iterator<Item = &str> {
-        let mentioned = self.spans().filter_map(|span| match span {
-            Span::User { id, .. } => Some(id.as_str()),
-            Span::Text(..)
-            | Span::Link { .. }
-            | Span::Channel { .. }
-            | Span::UserGroup { .. }
-            | Span::Broadcast(_)
-            | Span::Emoji(_)
-            | Span::Control(_) => None,
-        });
-        self.author.user.as_deref().into_iter().chain(mentioned)
+        self.author.user.as_deref().into_iter().chain(spans::people(self.spans()))
     }
 
     /// Whether a channel is named in it.
     pub(super) fn mentions_channel(&self) -> bool {
-        self.spans().any(|span| matches!(span, Span::Channel { .. }))
+        spans::mention_channel(self.spans())
     }
 
     fn spans(&self) -> impl Iterator<Item = &Span> {

@@ -18,7 +18,7 @@ const NAME: usize = 80;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct FileArgs {
     /// Only those shared in this channel: its name or id, such as '#general' or C0123ABCD
-    #[arg(value_name = "CHANNEL")]
+    #[arg(value_name = "CHANNEL", value_parser = super::target::channel)]
     pub(crate) channel: Option<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,

@@ -6,26 +6,43 @@ use shared::archive::{Archive, Query};
 use shared::rules::project;
 
 use super::printer::Printer;
+use super::range::TimeRange;
 use super::rows::Rows;
-use super::{ChannelArgs, ReadError, channel, render};
+use super::threads::ThreadsInPlace;
+use super::{MessagesArgs, ReadError, channel, render};
 
-/// Prints a channel's messages, oldest first.
+/// Prints a channel's messages, oldest first. JSON is in the order of time.
 pub(crate) async fn messages(
     archive: &dyn Archive,
-    args: &ChannelArgs,
+    args: &MessagesArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let place = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
-    let mut rows = Rows::all(archive, Query::partition(place.messages()), project::message);
-    if let Some(limit) = args.read.limit {
+    let read = &args.channel.read;
+    let place = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let zone = read.zone.zone();
+    let mut range = TimeRange::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    let mut rows = Rows::all(archive, Query::partition(place.messages()), project::message).within(&range);
+    if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    let mut printer = Printer::new(archive, place.team, &args.read, out);
-    while let Some(page) = rows.next().await? {
-        printer.print(&page, render::in_channel).await?;
+    let mut printer = Printer::new(archive, place.team.clone(), read, out);
+    if read.json || args.flat {
+        while let Some(page) = rows.next().await? {
+            printer.print(&page, render::in_channel).await?;
+        }
+    } else {
+        range.not_before(rows.after());
+        let mut threads = ThreadsInPlace::new(archive, place, range.clone());
+        while let Some(page) = rows.next().await? {
+            threads.print(&page, &mut printer).await?;
+        }
     }
     if printer.printed() == 0 {
-        printer.remark("Nothing but reactions to messages that were never seen.")?;
+        printer.remark(if range.is_bounded() {
+            "No messages of that time."
+        } else {
+            "Nothing but reactions to messages that were never seen."
+        })?;
     }
     Ok(())
 }
@@ -38,14 +55,157 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Fixture, message_args};
+    use crate::read::range::TimeBound;
+    use crate::read::{ChannelArgs, ReadArgs};
+
+    fn args() -> MessagesArgs {
+        let channel = ChannelArgs { channel: "C1".into(), read: message_args("C1", "1.000000").read };
+        MessagesArgs { channel, since: None, until: None, flat: false }
+    }
+
+    async fn printed(fixture: &Fixture, args: &MessagesArgs) -> String {
+        let mut out = Vec::new();
+        messages(fixture.archive(), args, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    async fn timestamps_of(fixture: &Fixture, args: &MessagesArgs) -> Vec<String> {
+        let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
+        printed(fixture, args).await.lines().map(ts).collect()
+    }
 
     async fn timestamps(fixture: &Fixture, limit: Option<usize>) -> Vec<String> {
-        let mut read = message_args("C1", "1.000000").read;
-        read.limit = limit.and_then(NonZeroUsize::new);
-        let mut out = Vec::new();
-        messages(fixture.archive(), &ChannelArgs { channel: "C1".into(), read }, &mut out).await.unwrap();
-        let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
-        String::from_utf8(out).unwrap().lines().map(ts).collect()
+        let mut args = args();
+        args.channel.read.limit = limit.and_then(NonZeroUsize::new);
+        timestamps_of(fixture, &args).await
+    }
+
+    /// What people see, each message by its time's seconds and its text, without the line that names the zone.
+    async fn seen(fixture: &Fixture, change: impl FnOnce(&mut MessagesArgs)) -> Vec<String> {
+        let mut args = args();
+        args.channel.read = ReadArgs { json: false, ..args.channel.read };
+        change(&mut args);
+        let text = printed(fixture, &args).await;
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("Times are in UTC."));
+        let without_time =
+            |line: &str| line.replacen("1970-01-01 00:16:4", "", 1).replacen(".000000  U1", "", 1);
+        lines.map(without_time).collect()
+    }
+
+    /// Two threads and a message between them; the replies come between each other.
+    async fn threads() -> Fixture {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1001.000000", "one").await;
+        fixture.post("T1", "C1", "1002.000000", "two").await;
+        fixture.reply("T1", "C1", "1003.000000", "1001.000000", "to one").await;
+        fixture.reply("T1", "C1", "1004.000000", "1002.000000", "to two").await;
+        fixture.reply("T1", "C1", "1005.000000", "1001.000000", "again to one").await;
+        fixture.post("T1", "C1", "1006.000000", "three").await;
+        fixture.reply("T1", "C2", "1005.500000", "1001.000000", "of another channel").await;
+        fixture
+    }
+
+    #[tokio::test]
+    async fn replies_stand_under_their_root_and_flat_in_the_order_of_time() {
+        let fixture = threads().await;
+        assert_eq!(
+            seen(&fixture, |_| ()).await,
+            [
+                "1  1001 (2 replies)",
+                "    one",
+                "    3  1003",
+                "        to one",
+                "    5  1005",
+                "        again to one",
+                "2  1002 (1 reply)",
+                "    two",
+                "    4  1004",
+                "        to two",
+                "6  1006",
+                "    three",
+            ]
+        );
+        let flat = seen(&fixture, |args| args.flat = true).await;
+        let heads: Vec<&str> = flat.iter().step_by(2).map(|line| &line[..1]).collect();
+        assert_eq!(heads, ["1", "2", "3", "4", "5", "6"]);
+        assert_eq!(flat[4], "3  1003 (in thread 1001.000000)");
+    }
+
+    #[tokio::test]
+    async fn a_reply_whose_root_is_not_shown_has_its_context() {
+        let fixture = threads().await;
+        let newest = seen(&fixture, |args| args.channel.read.limit = NonZeroUsize::new(3)).await;
+        assert_eq!(
+            newest,
+            [
+                "2  1002 (1 reply)",
+                "    two",
+                "    4  1004",
+                "        to two",
+                "1  1001 (2 replies, 1 of them here)",
+                "    one",
+                "    5  1005",
+                "        again to one",
+                "6  1006",
+                "    three",
+            ]
+        );
+        let bound = |ts: &str| Some(TimeBound::parse(ts).unwrap());
+        let between = seen(&fixture, |args| {
+            args.since = bound("1002.000000");
+            args.until = bound("1005.000000");
+        })
+        .await;
+        assert_eq!(
+            between,
+            [
+                "2  1002 (1 reply)",
+                "    two",
+                "    4  1004",
+                "        to two",
+                "1  1001 (2 replies, 1 of them here)",
+                "    one",
+                "    3  1003",
+                "        to one",
+            ]
+            .map(str::to_owned)
+            .into_iter()
+            .collect::<Vec<_>>()
+        );
+        let orphan = Fixture::open().await;
+        orphan.reply("T1", "C1", "1003.000000", "1001.000000", "to what").await;
+        assert_eq!(
+            seen(&orphan, |_| ()).await,
+            ["In the thread of 1001.000000, which is not in this archive:", "    3  1003", "        to what"]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_time_range_has_its_beginning_and_not_its_end() {
+        let fixture = Fixture::open().await;
+        let all: Vec<String> =
+            (1_795_132_800..1_795_133_400).map(|second| format!("{second}.000000")).collect();
+        for ts in &all {
+            fixture.post("T1", "C1", ts, "text").await;
+        }
+        let between = async |since: Option<&str>, until: Option<&str>, limit: Option<usize>| {
+            let bound = |text: &str| TimeBound::parse(text).unwrap();
+            let mut args = MessagesArgs { since: since.map(bound), until: until.map(bound), ..args() };
+            args.channel.read.limit = limit.and_then(NonZeroUsize::new);
+            timestamps_of(&fixture, &args).await
+        };
+        // The first of them is at midnight.
+        assert_eq!(between(Some("2026-11-20"), Some("2026-11-21"), None).await, all);
+        assert!(between(None, Some("2026-11-20"), None).await.is_empty());
+        assert!(between(Some("2026-11-21"), None, None).await.is_empty());
+        let (since, until) = (Some("2026-11-20T00:01"), Some("2026-11-20T00:09:00Z"));
+        assert_eq!(between(since, until, None).await, all[60..540]);
+        assert_eq!(between(since, until, Some(10)).await, all[530..540]);
+        assert_eq!(between(since, until, Some(999)).await, all[60..540]);
+        assert_eq!(between(since, None, Some(999)).await, all[60..]);
+        assert_eq!(between(Some(&all[3]), Some(&all[5]), None).await, all[3..5]);
+        assert!(between(Some(&all[5]), Some(&all[3]), Some(2)).await.is_empty());
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! The read half: it only gets and queries.
 //!
-//! * [`channel`] finds the channel somebody means, by its id or its name.
+//! * [`target`] reads what the command line names, [`range`] from when to when; [`channel`] finds the channel it means.
 //! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`channels`] and [`snapshots`] are the commands.
-//! * [`rows`] pages through the archive, [`printer`] prints what it finds.
+//! * [`threads`] puts replies under their roots. [`rows`] pages through the archive, [`printer`] prints what it finds.
 //! * [`content`] reads what a row says into [`spans`]: [`mrkdwn`], [`blocks`], [`rich_text`], [`attachments`] and
 //!   [`notices`] are functions of what Slack sent. [`names`] looks up who is meant; [`flat`] and [`render`] make it text.
 
@@ -19,13 +19,16 @@ mod mrkdwn;
 mod names;
 mod notices;
 mod printer;
+mod range;
 mod render;
 mod revisions;
 mod rich_text;
 mod rows;
 mod snapshots;
 mod spans;
+mod target;
 mod thread;
+mod threads;
 mod users;
 
 use std::io;
@@ -42,8 +45,10 @@ pub(crate) use channels::channels;
 pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
+use range::TimeBound;
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::channel;
+pub(crate) use target::MessageArgs;
 pub(crate) use thread::thread;
 pub(crate) use users::users;
 
@@ -69,7 +74,7 @@ pub(crate) struct ReadArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelArgs {
     /// Channel name or id, such as '#general' or C0123ABCD
-    #[arg(value_name = "CHANNEL")]
+    #[arg(value_name = "CHANNEL", value_parser = target::channel)]
     pub(crate) channel: String,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
@@ -98,21 +103,30 @@ pub(crate) struct UsersArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// What names a message.
+/// Which messages of a channel, and how they stand.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct MessageArgs {
-    /// Channel name or id, such as '#general' or C0123ABCD
-    #[arg(value_name = "CHANNEL")]
-    pub(crate) channel: String,
-    /// The message's timestamp, such as 1620000000.000200
-    #[arg(value_name = "TS", value_parser = ts)]
-    pub(crate) ts: Ts,
+pub(crate) struct MessagesArgs {
     #[command(flatten)]
-    pub(crate) read: ReadArgs,
+    pub(crate) channel: ChannelArgs,
+    /// Only messages from this time on: a date, a date and time, or a message's timestamp
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
+    pub(crate) since: Option<TimeBound>,
+    /// Only messages before this time; a date is its midnight, so that --since 2026-11-01 --until 2026-11-08 is a week
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
+    pub(crate) until: Option<TimeBound>,
+    /// In the order of time; otherwise replies stand under the message that they reply to
+    #[arg(long)]
+    pub(crate) flat: bool,
 }
 
-fn ts(text: &str) -> Result<Ts, &'static str> {
-    Ts::parse(text).map_err(|_| "a timestamp is such as 1620000000.000200")
+/// Which channels are listed, and how exactly.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ChannelsArgs {
+    /// Count every channel's messages to the last one, which reads all of them; otherwise up to 1,000 of each
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) count: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 fn team(text: &str) -> Result<TeamId, &'static str> {

@@ -7,6 +7,7 @@ use shared::directory::{self, Channels};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
 
 use super::content::MessageText;
+use super::{flat, mrkdwn, spans};
 use crate::plain;
 
 /// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
@@ -33,6 +34,13 @@ impl<'a> Names<'a> {
     pub(super) async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
         let mentions_channel = messages.iter().any(MessageText::mentions_channel);
         self.learn_of(messages.iter().flat_map(MessageText::people), mentions_channel).await
+    }
+
+    /// A topic or a purpose, in one line as people read it.
+    pub(super) async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
+        let spans = mrkdwn::parse(text);
+        self.learn_of(spans::people(&spans), spans::mention_channel(&spans)).await?;
+        Ok(flat::words(&spans, self))
     }
 
     /// Looks up people by their ids, and the channels if one is mentioned.

@@ -1,6 +1,6 @@
 //! Messages on their way out: as JSON, or as text for people.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde_json::Value;
 use shared::archive::Archive;
@@ -19,6 +19,7 @@ pub(super) struct Printer<'a> {
     /// `None` where JSON is asked for, which has ids and Slack's times.
     text: Option<(Names<'a>, Zone)>,
     printed: usize,
+    is_zone_named: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -29,7 +30,7 @@ impl<'a> Printer<'a> {
         out: &'a mut dyn Write,
     ) -> Self {
         let text = (!args.json).then(|| (Names::new(archive, team), args.zone.zone()));
-        Self { out, text, printed: 0 }
+        Self { out, text, printed: 0, is_zone_named: false }
     }
 
     /// Prints messages; each layout is asked for only where it matters.
@@ -38,13 +39,12 @@ impl<'a> Printer<'a> {
         messages: &[Value],
         layout: impl Fn(&Value) -> Layout,
     ) -> Result<(), ReadError> {
-        let is_first = self.printed == 0 && !messages.is_empty();
         self.printed += messages.len();
         match &mut self.text {
             None => messages.iter().try_for_each(|message| plain::json_line(self.out, message))?,
             Some((names, zone)) => {
-                if is_first {
-                    writeln!(self.out, "Times are in {}.", zone.name())?;
+                if !messages.is_empty() {
+                    name_once(&mut self.is_zone_named, zone, self.out)?;
                 }
                 let texts: Vec<MessageText> = messages.iter().map(content::read).collect();
                 names.learn(&texts).await?;
@@ -55,6 +55,25 @@ impl<'a> Printer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Prints what stands elsewhere and is needed to read what follows: only its beginning, and only for people.
+    pub(super) async fn context(&mut self, message: &Value, mark: Option<String>) -> Result<(), ReadError> {
+        let Some((names, zone)) = &mut self.text else { return Ok(()) };
+        name_once(&mut self.is_zone_named, zone, self.out)?;
+        let mut text = content::read(message);
+        text.lines.truncate(1);
+        names.learn(std::slice::from_ref(&text)).await?;
+        let layout = Layout { mark, is_context: true, ..Layout::default() };
+        Ok(render::Render { names, zone }.message(self.out, message, &text, &layout)?)
+    }
+
+    /// Prints a line that only people need above messages.
+    pub(super) fn heading(&mut self, line: &str) -> Result<(), ReadError> {
+        if let Some((_, zone)) = &self.text {
+            name_once(&mut self.is_zone_named, zone, self.out)?;
+        }
+        self.remark(line)
     }
 
     /// Prints a line that only people need.
@@ -69,4 +88,12 @@ impl<'a> Printer<'a> {
     pub(super) fn printed(&self) -> usize {
         self.printed
     }
+}
+
+/// Every time below is in this zone.
+fn name_once(is_named: &mut bool, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
+    if !std::mem::replace(is_named, true) {
+        writeln!(out, "Times are in {}.", zone.name())?;
+    }
+    Ok(())
 }

@@ -28,7 +28,12 @@ pub(super) struct Layout {
     pub(super) mark: Option<String>,
     /// One of several versions: it stands at the time of its edit.
     pub(super) is_version: bool,
+    /// It stands elsewhere: only how it begins is shown, without what became of it.
+    pub(super) is_context: bool,
 }
+
+/// So much of a message is shown where it is only context.
+const CONTEXT: usize = 100;
 
 /// A message among the others of its channel, in the order of time.
 pub(super) fn in_channel(message: &Value) -> Layout {
@@ -75,7 +80,12 @@ impl Render<'_> {
         if lines.is_empty() && first.is_none() && message["raw_event"].is_string() {
             lines.push("[no text: --json shows everything]".to_owned());
         }
-        lines.extend(reactions(message));
+        if layout.is_context {
+            lines.truncate(1);
+            lines.iter_mut().for_each(|line| *line = plain::excerpt(line, CONTEXT));
+        } else {
+            lines.extend(reactions(message));
+        }
         let mut who = author(&text.author, self.names);
         if let Some(first) = first {
             who = format!("* {who} {}", flat::line(first, self.names));

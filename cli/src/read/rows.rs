@@ -1,7 +1,10 @@
 //! Pages of rows as readers see them, oldest first.
 
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query};
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Partition, Query};
+use shared::slack::ids::Ts;
+
+use super::range::TimeRange;
 
 /// Rows read at once: what a command holds in memory.
 const PAGE: usize = 256;
@@ -15,6 +18,8 @@ pub(super) struct Rows<'a> {
     query: Option<Query>,
     project: Project<'a>,
     remaining: usize,
+    /// Rows from this key on are left out, and nothing behind it is read.
+    until: Option<String>,
 }
 
 impl<'a> Rows<'a> {
@@ -25,7 +30,18 @@ impl<'a> Rows<'a> {
         project: impl Fn(&Item) -> Option<Value> + 'a,
     ) -> Self {
         let query = Some(Query { limit: PAGE, descending: false, ..query });
-        Self { archive, query, project: Box::new(project), remaining: usize::MAX }
+        Self { archive, query, project: Box::new(project), remaining: usize::MAX, until: None }
+    }
+
+    /// Keeps only the messages of a time.
+    pub(super) fn within(mut self, range: &TimeRange) -> Self {
+        if let Some(query) = &mut self.query
+            && let Partition::Item(partition) = &query.partition
+        {
+            query.after = range.after().map(|after| ItemKey::new(partition.clone(), after));
+            self.until = range.until.as_ref().map(Ts::to_string);
+        }
+        self
     }
 
     /// Keeps only the newest `limit`. Answers how many there are, at most `limit`.
@@ -33,10 +49,18 @@ impl<'a> Rows<'a> {
         self.remaining = limit;
         let Some(query) = &mut self.query else { return Ok(0) };
         let mut backwards = Query { descending: true, after: None, ..query.clone() };
+        if let (Some(until), Partition::Item(partition)) = (&self.until, &query.partition) {
+            backwards.after = Some(ItemKey::new(partition.clone(), until.clone()));
+        }
+        let first = query.after.take();
         let mut found = 0;
         loop {
             let page = self.archive.query(&backwards).await?;
             for item in &page.items {
+                if first.as_ref().is_some_and(|first| item.key.timestamp <= first.timestamp) {
+                    query.after = first;
+                    return Ok(found);
+                }
                 if (self.project)(item).is_none() {
                     continue;
                 }
@@ -48,9 +72,17 @@ impl<'a> Rows<'a> {
             }
             match page.next {
                 Some(next) => backwards.after = Some(next),
-                None => return Ok(found),
+                None => {
+                    query.after = first;
+                    return Ok(found);
+                }
             }
         }
+    }
+
+    /// The key that the next rows come after.
+    pub(super) fn after(&self) -> Option<&str> {
+        self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }
 
     /// The next rows; `None` after the last.
@@ -61,7 +93,12 @@ impl<'a> Rows<'a> {
             Some(next) => query.after = Some(next),
             None => self.query = None,
         }
-        let mut rows: Vec<Value> = page.items.iter().filter_map(|item| (self.project)(item)).collect();
+        let is_later = |item: &&Item| self.until.as_ref().is_some_and(|until| item.key.timestamp >= *until);
+        if page.items.last().as_ref().is_some_and(is_later) {
+            self.query = None;
+        }
+        let shown = page.items.iter().filter(|item| !is_later(item));
+        let mut rows: Vec<Value> = shown.filter_map(|item| (self.project)(item)).collect();
         rows.truncate(self.remaining);
         self.remaining -= rows.len();
         Ok(Some(rows))

@@ -7,6 +7,7 @@ use shared::archive::{Archive, ArchiveError, Query, key};
 use shared::rules::project;
 
 use super::channel::{self, Place};
+use super::names::Names;
 use super::rows::Rows;
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
@@ -26,7 +27,10 @@ pub(crate) async fn channel(
     if !args.history {
         return match (newest(archive, &place).await?, read.json) {
             (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),
-            (Some(snapshot), false) => Ok(state(out, &place, &snapshot)?),
+            (Some(snapshot), false) => {
+                let mut names = Names::new(archive, place.team.clone());
+                Ok(state(out, &place, &readable(&mut names, snapshot).await?)?)
+            }
             (None, true) => Ok(()),
             (None, false) => Ok(nothing_but_messages(out, &place)?),
         };
@@ -36,12 +40,14 @@ pub(crate) async fn channel(
         rows.keep_newest(limit.get()).await?;
     }
     let zone = read.zone.zone();
+    let mut names = Names::new(archive, place.team.clone());
     let mut before: Option<Value> = None;
     while let Some(page) = rows.next().await? {
-        for snapshot in page {
+        for mut snapshot in page {
             if read.json {
                 plain::json_line(out, &snapshot)?;
             } else {
+                snapshot = readable(&mut names, snapshot).await?;
                 if before.is_none() {
                     writeln!(out, "Times are in {}.", zone.name())?;
                 }
@@ -54,6 +60,16 @@ pub(crate) async fn channel(
         nothing_but_messages(out, &place)?;
     }
     Ok(())
+}
+
+/// A snapshot whose topic and purpose are as people read them; Slack has them as markup.
+pub(super) async fn readable(names: &mut Names<'_>, mut snapshot: Value) -> Result<Value, ArchiveError> {
+    for name in ["topic", "purpose"] {
+        if let Some(text) = snapshot[name].as_str() {
+            snapshot[name] = names.described(text).await?.into();
+        }
+    }
+    Ok(snapshot)
 }
 
 fn partition(place: &Place) -> String {
@@ -199,6 +215,20 @@ mod tests {
         let mut out = Vec::new();
         channel(fixture.archive(), &args, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_topic_reads_as_in_slack_and_json_has_it_as_slack_sent_it() {
+        let fixture = release().await;
+        fixture.person("T1", "U1", "ana").await;
+        let topic = "a &lt;b&gt; &amp; <https://example.com|there>, ask <@U1> in <#C1>";
+        fixture.told("T1", "C1", "1795178101.000100", "channel_topic", ("topic", topic)).await;
+        let expected = "topic        a <b> & there (https://example.com), ask @ana in #release\n";
+        for history in [false, true] {
+            let text = printed(&fixture, "C1", history, false).await;
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(printed(&fixture, "C1", false, true).await.contains(topic));
     }
 
     async fn release() -> Fixture {

@@ -79,6 +79,18 @@ impl TextLine {
     }
 }
 
+/// The ids of the people who are named.
+pub(super) fn people<'s>(spans: impl IntoIterator<Item = &'s Span>) -> impl Iterator<Item = &'s str> {
+    spans
+        .into_iter()
+        .filter_map(|span| if let Span::User { id, .. } = span { Some(id.as_str()) } else { None })
+}
+
+/// Whether a channel is named.
+pub(super) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s Span>) -> bool {
+    spans.into_iter().any(|span| matches!(span, Span::Channel { .. }))
+}
+
 /// Breaks spans where their text breaks. At least one line comes out.
 pub(super) fn broken(spans: Vec<Span>) -> Vec<Vec<Span>> {
     let mut lines = vec![Vec::new()];

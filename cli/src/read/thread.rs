@@ -7,6 +7,7 @@ use shared::archive::{Archive, Item, ItemKey, Query};
 use shared::rules::project;
 use shared::slack::ids::Ts;
 
+use super::channel::Place;
 use super::printer::Printer;
 use super::render::Layout;
 use super::rows::{Rows, row};
@@ -24,14 +25,10 @@ pub(crate) async fn thread(
     let asked = row(archive, &key(&args.ts)).await?;
     // Any message of a thread names it.
     let thread_ts = asked.as_ref().and_then(|message| Ts::parse(message["thread_ts"].as_str()?).ok());
-    let root_ts = thread_ts.unwrap_or_else(|| args.ts.clone());
+    let root_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
     let mut root = if root_ts == args.ts { asked } else { row(archive, &key(&root_ts)).await? };
 
-    let (partition, root_key) = (place.messages(), key(&root_ts));
-    let is_reply = |item: &Item| item.key.item_id == partition && item.key != root_key;
-    let query = Query::parent(thread_parent(&place.team, &root_ts));
-    let mut replies =
-        Rows::all(archive, query, |item| is_reply(item).then(|| project::message(item)).flatten());
+    let mut replies = replies(archive, &place, &root_ts);
     if let Some(limit) = args.read.limit {
         let found = replies.keep_newest(limit.get()).await?;
         root = root.filter(|_| found < limit.get());
@@ -49,6 +46,15 @@ pub(crate) async fn thread(
         }
         _ => Ok(()),
     }
+}
+
+/// The replies to a message.
+pub(super) fn replies<'a>(archive: &'a dyn Archive, place: &Place, root_ts: &Ts) -> Rows<'a> {
+    let partition = place.messages();
+    let root_key = ItemKey::message(&place.team, &place.channel, root_ts);
+    let is_reply = move |item: &Item| item.key.item_id == partition && item.key != root_key;
+    let query = Query::parent(thread_parent(&place.team, root_ts));
+    Rows::all(archive, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use shared::rules::{profile, project};
 use shared::slack::ids::{TeamId, UserId};
 
 use super::rows::Rows;
-use super::{ReadArgs, ReadError, UsersArgs, channel, render};
+use super::{ReadArgs, ReadError, UsersArgs, channel};
 use crate::plain;
 
 /// A name from the command line is shown as far as this.
@@ -46,11 +46,15 @@ async fn history(
         ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())
     });
     let limit = args.limit.map_or(usize::MAX, std::num::NonZeroUsize::get);
+    let zone = args.zone.zone();
+    if !args.json {
+        writeln!(out, "Times are in {}.", zone.name())?;
+    }
     for profile in &profiles[profiles.len().saturating_sub(limit)..] {
         if args.json {
             plain::json_line(out, profile)?;
         } else {
-            let time = |name: &str| render::time(profile[name].as_str().unwrap_or_default());
+            let time = |name: &str| zone.time(profile[name].as_str().unwrap_or_default());
             writeln!(out, "{} to {}", time("first_ts"), time("last_ts"))?;
             write!(out, "    ")?;
             person(out, profile)?;
@@ -126,10 +130,11 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
     if user["deleted"] == true {
         marks.push_str("  (deactivated)");
     }
-    let called =
-        [text("display_name"), text("name")].into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    let id = plain::line(user["user_id"].as_str().or(user["timestamp"].as_str()).unwrap_or_default());
+    let called = [text("display_name"), text("name"), text("real_name")].into_iter();
+    let called = called.chain([id.clone()]).find(|name| !name.is_empty()).unwrap_or_default();
     let real_name = Some(text("real_name")).filter(|name| *name != called).unwrap_or_default();
-    let line = format!("{:<12}  {called:<20}  {real_name:<28}{marks}", text("user_id"));
+    let line = format!("{id:<12}  {called:<20}  {real_name:<28}{marks}");
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
@@ -158,7 +163,7 @@ mod tests {
             let text = printed(&fixture, Some(called), false).await.unwrap();
             assert_eq!(
                 text,
-                "2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada                   U1\n\
+                "Times are in UTC.\n2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada                   U1\n\
                  2026-11-20 12:34:57 to 2026-11-20 12:34:57\n    U1            pwned                 U1\n"
             );
         }
@@ -176,5 +181,20 @@ mod tests {
         fixture.profile("T1", "U1", "ada", "99.000100").await;
         let row: Value = serde_json::from_str(&printed(&fixture, None, true).await.unwrap()).unwrap();
         assert_eq!(row["insert_timestamp"], "99.000100");
+    }
+
+    #[test]
+    fn a_person_without_a_name_is_called_by_their_id() {
+        let printed = |user: Value| {
+            let mut out = Vec::new();
+            person(&mut out, &user).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(printed(json!({ "timestamp": "U1" })), "U1 U1");
+        assert_eq!(printed(json!({ "timestamp": "U1", "user_id": "U1", "name": "" })), "U1 U1");
+        assert_eq!(printed(json!({ "user_id": "U1", "real_name": "Ana A." })), "U1 Ana A.");
+        let ana = json!({ "user_id": "U1", "display_name": "ana", "real_name": "Ana A.", "deleted": true });
+        assert_eq!(printed(ana), "U1 ana Ana A. (deactivated)");
     }
 }

@@ -1,0 +1,154 @@
+//! Threads in their places: replies under the message that they reply to, within a channel's messages.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use shared::archive::{Archive, ArchiveError, ItemKey};
+use shared::slack::ids::Ts;
+
+use super::ReadError;
+use super::channel::Place;
+use super::printer::Printer;
+use super::range::TimeRange;
+use super::render::Layout;
+use super::rows::{Rows, row};
+use super::thread;
+
+/// Columns by which replies stand further in.
+const REPLY_INDENT: usize = 4;
+
+/// Prints a channel's messages as they come in the order of time, with each thread where its first message stands.
+///
+/// Each message that is no reply costs one question to the index of threads: a root does not know that it has replies.
+pub(super) struct ThreadsInPlace<'a> {
+    archive: &'a dyn Archive,
+    place: Place,
+    /// What is shown of a thread: the same as of the channel.
+    shown: TimeRange,
+    /// The last reply that was printed of each thread that was.
+    printed: HashMap<Ts, Ts>,
+}
+
+/// What there is of a thread.
+#[derive(Debug, Default)]
+struct ReplyCount {
+    all: usize,
+    shown: usize,
+}
+
+impl ReplyCount {
+    /// What the root says of it.
+    fn mark(&self) -> Option<String> {
+        let Self { all, shown } = self;
+        let counted = match all {
+            0 => return None,
+            1 => "1 reply".to_owned(),
+            all => format!("{all} replies"),
+        };
+        Some(if shown == all { counted } else { format!("{counted}, {shown} of them here") })
+    }
+}
+
+impl<'a> ThreadsInPlace<'a> {
+    pub(super) fn new(archive: &'a dyn Archive, place: Place, shown: TimeRange) -> Self {
+        Self { archive, place, shown, printed: HashMap::new() }
+    }
+
+    /// Prints the next messages of the channel.
+    pub(super) async fn print(&mut self, page: &[Value], printer: &mut Printer<'_>) -> Result<(), ReadError> {
+        for message in page {
+            let ts = |name: &str| message[name].as_str().and_then(|ts| Ts::parse(ts).ok());
+            let Some(own_ts) = ts("ts") else { continue };
+            match ts("thread_ts").filter(|thread_ts| *thread_ts != own_ts) {
+                None => self.root(message, own_ts, printer).await?,
+                Some(root_ts) => {
+                    // The index may bring a reply later than the channel does.
+                    if self.printed.get(&root_ts).is_none_or(|last| *last < own_ts) {
+                        self.rest_of(root_ts, message, own_ts, printer).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message, and the replies to it.
+    async fn root(&mut self, root: &Value, ts: Ts, printer: &mut Printer<'_>) -> Result<(), ReadError> {
+        let count = self.count(&ts, None).await?;
+        printer
+            .print(std::slice::from_ref(root), |_| Layout { mark: count.mark(), ..Layout::default() })
+            .await?;
+        if count.shown > 0 {
+            self.replies(ts, None, printer).await?;
+        }
+        Ok(())
+    }
+
+    /// A reply whose root stands elsewhere, and those after it.
+    async fn rest_of(
+        &mut self,
+        root_ts: Ts,
+        reply: &Value,
+        reply_ts: Ts,
+        printer: &mut Printer<'_>,
+    ) -> Result<(), ReadError> {
+        let key = ItemKey::message(&self.place.team, &self.place.channel, &root_ts);
+        match row(self.archive, &key).await? {
+            Some(root) => {
+                let mark = self.count(&root_ts, Some(&reply_ts)).await?.mark();
+                printer.context(&root, mark).await?;
+            }
+            None => printer.heading(&format!("In the thread of {root_ts}, which is not in this archive:"))?,
+        }
+        let layout = |_: &Value| Layout { indent: REPLY_INDENT, ..Layout::default() };
+        printer.print(std::slice::from_ref(reply), layout).await?;
+        self.replies(root_ts, Some(reply_ts), printer).await
+    }
+
+    async fn count(&self, root_ts: &Ts, from: Option<&Ts>) -> Result<ReplyCount, ArchiveError> {
+        let mut rows = self.rows(root_ts);
+        let mut count = ReplyCount::default();
+        while let Some(page) = rows.next().await? {
+            count.all += page.len();
+            let is_shown = |ts: &Ts| self.is_shown(ts) && from.is_none_or(|from| from <= ts);
+            count.shown += page.iter().filter_map(reply_ts).filter(is_shown).count();
+        }
+        Ok(count)
+    }
+
+    /// Prints the replies after one, or all of them.
+    async fn replies(
+        &mut self,
+        root_ts: Ts,
+        after: Option<Ts>,
+        printer: &mut Printer<'_>,
+    ) -> Result<(), ReadError> {
+        let mut last = after;
+        let mut rows = self.rows(&root_ts);
+        while let Some(mut page) = rows.next().await? {
+            page.retain(|reply| {
+                reply_ts(reply)
+                    .is_some_and(|ts| self.is_shown(&ts) && last.as_ref().is_none_or(|last| *last < ts))
+            });
+            last = page.last().and_then(reply_ts).or(last);
+            printer.print(&page, |_| Layout { indent: REPLY_INDENT, ..Layout::default() }).await?;
+        }
+        if let Some(last) = last {
+            self.printed.insert(root_ts, last);
+        }
+        Ok(())
+    }
+
+    fn rows(&self, root_ts: &Ts) -> Rows<'a> {
+        thread::replies(self.archive, &self.place, root_ts)
+    }
+
+    fn is_shown(&self, ts: &Ts) -> bool {
+        let TimeRange { since, until } = &self.shown;
+        since.as_ref().is_none_or(|since| since <= ts) && until.as_ref().is_none_or(|until| ts < until)
+    }
+}
+
+fn reply_ts(reply: &Value) -> Option<Ts> {
+    Ts::parse(reply["ts"].as_str()?).ok()
+}
