@@ -141,6 +141,41 @@ async fn what_is_in_the_archive_is_printed_and_exit_0() {
 }
 
 #[tokio::test]
+async fn people_read_local_times_and_may_paste_a_link() {
+    let data = archive().await;
+    let with = async |args: &[&str], tz: &str| {
+        let args = [args, &["--data", path(data.path())]].concat();
+        let outcome = annalist_with(&args, &[("TZ", tz)]).await;
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:?}");
+        outcome.stdout
+    };
+    let text = "Times are in America/New_York.\n2023-11-14 17:13:20  1700000000.000100  U0FIRST (1 reply)\n    root\n    \
+        2023-11-14 17:13:21  1700000001.000100  U0SECOND\n        reply\n";
+    assert_eq!(with(&["messages", "general"], "America/New_York").await, text);
+    assert_eq!(with(&["messages", "general", "--tz", "America/New_York"], "Asia/Tokyo").await, text);
+    let utc = with(&["messages", "general", "--flat"], "").await;
+    assert!(utc.contains("Times are in UTC.") && utc.contains("2023-11-14 22:13:20"), "{utc}");
+    assert!(utc.contains("(in thread 1700000000.000100)"), "{utc}");
+    let link = "https://example.slack.com/archives/C0GENERAL/p1700000001000100?thread_ts=1700000000.000100&cid=C0GENERAL";
+    let thread = with(&["thread", "general", ROOT], "UTC").await;
+    assert!(thread.contains("root") && thread.contains("reply"), "{thread}");
+    assert_eq!(with(&["thread", link], "UTC").await, thread);
+    assert_eq!(with(&["thread", CHANNEL, "p1700000000000100"], "UTC").await, thread);
+    assert_eq!(with(&["messages", link], "UTC").await, with(&["messages", CHANNEL], "UTC").await);
+    let reply = with(
+        &["messages", CHANNEL, "--since", "2023-11-14T22:13:21", "--until", "2023-11-15", "--json"],
+        "UTC",
+    );
+    assert!(reply.await.lines().all(|line| line.contains("1700000001.000100")));
+    let nothing = with(&["messages", CHANNEL, "--since", "2023-11-15"], "UTC").await;
+    assert_eq!(nothing, "No messages of that time.\n");
+    let channels = with(&["channels"], "Asia/Tokyo").await;
+    let channels: Vec<Vec<&str>> = channels.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(channels[0], ["id", "name", "messages", "last", "(Asia/Tokyo)", "topic"]);
+    assert_eq!(channels[1], [CHANNEL, "#general", "2", "2023-11-15"]);
+}
+
+#[tokio::test]
 async fn wrong_usage_is_one_line_and_exit_2() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("untouched");
@@ -155,6 +190,11 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["thread", CHANNEL], "<TS>"),
         (&["thread", CHANNEL, "yesterday"], "<TS>"),
         (&["revisions", CHANNEL, "1700000000"], "<TS>"),
+        (&["thread", "https://example.slack.com/archives/C0GENERAL"], "<TS>"),
+        (&["thread", "https://example.slack.com/archives/C0GENERAL/p1700000000000100", ROOT], "<TS>"),
+        (&["messages", CHANNEL, "--since", "yesterday"], "2026-11-01"),
+        (&["messages", CHANNEL, "--until", "2026-13-01"], "--until"),
+        (&["messages", CHANNEL, "--tz", "Europe/Nowhere"], "Europe/Berlin"),
         (&["users", "U0FIRST"], "U0FIRST"),
         (&["channels", "#general"], "#general"),
         (&["channel"], "<CHANNEL>"),

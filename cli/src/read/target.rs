@@ -108,7 +108,7 @@ pub(super) fn channel(text: &str) -> Result<String, std::convert::Infallible> {
 /// A timestamp as Slack spells it, or as its links do.
 pub(super) fn ts(text: &str) -> Result<Ts, &'static str> {
     let ts = Ts::parse(text).ok().or_else(|| shortened(text));
-    ts.ok_or("a timestamp is such as 1620000000.000200, or p1620000000000200 in a link")
+    ts.ok_or("<TS> is such as 1620000000.000200, or p1620000000000200 as in a link")
 }
 
 /// `p1620000000000200`: without its point.
