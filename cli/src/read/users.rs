@@ -163,8 +163,8 @@ mod tests {
             let text = printed(&fixture, Some(called), false).await.unwrap();
             assert_eq!(
                 text,
-                "Times are in UTC.\n2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada                   U1\n\
-                 2026-11-20 12:34:57 to 2026-11-20 12:34:57\n    U1            pwned                 U1\n"
+                "Times are in UTC.\n2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada\n\
+                 2026-11-20 12:34:57 to 2026-11-20 12:34:57\n    U1            pwned\n"
             );
         }
         let json = printed(&fixture, Some("U1"), true).await.unwrap();
