@@ -7,8 +7,9 @@ import warnings
 
 # A package that only TLS needs is missed aloud.
 warnings.simplefilter("ignore")
-logging.disable(logging.WARNING)
-# Read when the emulator is imported. Its volume is in memory: a path is made of this one, nothing is written there.
+# Whatever it cannot do it answers too.
+logging.disable()
+# Read when the emulator is imported.
 os.environ.update(
     SERVICES="sqs,s3", DISABLE_EVENTS="1", SKIP_SSL_CERT_DOWNLOAD="1", SQS_DISABLE_CLOUDWATCH_METRICS="1"
 )
