@@ -12,7 +12,6 @@ mod health;
 #[cfg(feature = "aws")]
 pub mod lambda;
 mod limits;
-mod seldom;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -25,6 +24,7 @@ use shared::clock::SharedClock;
 use shared::queue::Queue;
 use shared::queue::run::RunId;
 use shared::slack::signature::SigningSecrets;
+use shared::telemetry::seldom;
 
 pub use limits::Limits;
 pub use server::serve;

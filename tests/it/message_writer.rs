@@ -19,6 +19,7 @@ use workers::runtime::{Outcome, Worker};
 use crate::deliveries::delivery;
 
 struct Fixture {
+    clock: Arc<ManualClock>,
     archive: Arc<MemoryArchive>,
     queue: Arc<MemoryQueue>,
     writer: MessageWriter,
@@ -27,12 +28,14 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let queue = Arc::new(MemoryQueue::new(clock.clone()));
         let writer = MessageWriter::new(
             Arc::clone(&archive) as Arc<dyn Archive>,
             Arc::clone(&queue) as Arc<dyn Queue>,
-        );
-        Self { archive, queue, writer }
+        )
+        .timed_by(clock.clone());
+        Self { clock, archive, queue, writer }
     }
 
     async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
@@ -321,7 +324,7 @@ async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_b
     let fixture = Fixture::new();
     let react = || event::reaction_added("C7", "1700000000.000100", "U1", "eyes", "1700000001.000000");
     fixture.store(&[react()]).await;
-    assert!(fixture.archive.items().is_empty());
+    assert!(fixture.archive.items().is_empty(), "it waits");
     let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
     let created = json!({ "type": "channel_created", "event_ts": "1700000000.000000",
         "channel": { "id": "C7", "name": "news" } });
@@ -330,4 +333,55 @@ async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_b
     fixture.store(&[react()]).await;
     let mark = ItemKey::public_mark(&team(), &ChannelId::parse("C7").unwrap());
     assert!(fixture.archive.get(&mark).await.unwrap().is_some());
+}
+
+fn reaction(channel: &str) -> Value {
+    event::reaction_added(channel, TS, "U1", "eyes", "1700000001.000000")
+}
+
+/// Whether there is a row of the message that is reacted to, which never came itself.
+fn has_reaction(fixture: &Fixture, channel: &str) -> bool {
+    let partition = format!("message#{TEAM}#{channel}");
+    fixture.archive.items().iter().any(|row| row.key.item_id == partition && row.key.timestamp == TS)
+}
+
+fn opener(channel: &str) -> Value {
+    event::posted(channel, &event::message("1700000002.000100", "U1", "hello"))
+}
+
+#[tokio::test]
+async fn a_reaction_before_its_channel_is_known_is_stored_with_what_comes_behind_it() {
+    let fixture = Fixture::new();
+    fixture.store(&[reaction("C7"), opener("C7")]).await;
+    assert!(has_reaction(&fixture, "C7"));
+    assert!(fixture.sent_to(QueueName::Events).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_reaction_waits_beside_its_channel_for_ten_minutes_and_holds_up_no_message() {
+    let fixture = Fixture::new();
+    fixture.store(&[reaction("C7"), reaction("C8")]).await;
+    assert!(fixture.archive.items().is_empty());
+    let parked = fixture.sent_to(QueueName::Events).await;
+    let groups: Vec<&str> = parked.iter().map(|job| job.group.as_str()).collect();
+    assert_eq!(groups, [format!("{TEAM}#C7#waiting"), format!("{TEAM}#C8#waiting")]);
+    for outcome in fixture.writer.handle(&parked).await {
+        assert!(matches!(&outcome, Outcome::Retry(retry) if retry.after.is_some()), "{outcome:?}");
+    }
+    fixture.store(&[opener("C7")]).await;
+    let outcomes = fixture.writer.handle(&parked).await;
+    assert!(matches!(outcomes[..], [Outcome::Done, Outcome::Retry(_)]), "{outcomes:?}");
+    assert!(has_reaction(&fixture, "C7"));
+    // It may be of a private channel, and nobody can be asked: in the end nothing of it is kept.
+    fixture.clock.advance(Duration::from_secs(600));
+    assert_eq!(fixture.writer.handle(&parked[1..]).await, [Outcome::Done]);
+    assert!(!fixture.archive.items().iter().any(|item| item.key.item_id.contains("C8")));
+}
+
+#[tokio::test]
+async fn a_reaction_in_a_channel_that_was_just_seen_to_be_private_waits_for_nothing() {
+    let fixture = Fixture::new();
+    let private = event::with(opener("C7"), [("channel_type", "group".into())]);
+    fixture.store(&[private, reaction("C7")]).await;
+    assert!(fixture.archive.items().is_empty() && fixture.sent_to(QueueName::Events).await.is_empty());
 }

@@ -49,11 +49,20 @@ pub struct Equipment {
 /// Every worker of the fleet, in the order of the flow. `annalist up` runs them all; each also has a binary.
 #[must_use]
 pub fn registry(equipment: Equipment) -> Vec<Arc<dyn Worker>> {
-    let Equipment { ports: Ports { queue, archive, .. }, files, web, existence, joiner, claimant, downloads } =
-        equipment;
+    let Equipment {
+        ports: Ports { queue, archive, clock },
+        files,
+        web,
+        existence,
+        joiner,
+        claimant,
+        downloads,
+    } = equipment;
     vec![
         Arc::new(
-            message_writer::MessageWriter::new(Arc::clone(&archive), queue).checked_by(existence.clone()),
+            message_writer::MessageWriter::new(Arc::clone(&archive), queue)
+                .checked_by(existence.clone())
+                .timed_by(clock),
         ),
         Arc::new(channel_indexer::ChannelIndexer::new(Arc::clone(&archive), joiner).checked_by(existence)),
         Arc::new(file_downloader::FileDownloader::new(archive, files, web, claimant, downloads)),

@@ -11,7 +11,7 @@ use shared::archive::Archive;
 use shared::clock::{Clock, TimestampMs};
 use shared::config::backend::Backend;
 use shared::config::backend::BackendArgs;
-use workers::quarantine::{self, Loss, Quarantined, redaction};
+use workers::quarantine::{self, Loss, QuarantineError, Quarantined, redaction};
 
 use crate::plain;
 use crate::zone::{Zone, ZoneArgs};
@@ -104,7 +104,13 @@ pub(crate) async fn run(
         QuarantineCommand::Replay { id: None, .. } => {
             let jobs = quarantine::list(archive).await?;
             for job in &jobs {
-                replay(backend, clock, job, out).await?;
+                match quarantine::replay(&*backend.queue(), archive, clock, job).await {
+                    // One that cannot be sent keeps none of the others.
+                    Err(error @ QuarantineError::Withheld) => {
+                        writeln!(out, "{} stays: {error}", plain::line(&job.id))?;
+                    }
+                    sent => sent_back(job, sent, out)?,
+                }
             }
             if jobs.is_empty() {
                 writeln!(out, "{NOTHING}")?;
@@ -141,9 +147,15 @@ async fn replay(
     job: &Quarantined,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job)
-        .await
-        .with_context(|| format!("{} could not be replayed", job.id))?;
+    sent_back(job, quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job).await, out)
+}
+
+fn sent_back(
+    job: &Quarantined,
+    sent: Result<(), QuarantineError>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    sent.with_context(|| format!("{} could not be replayed", job.id))?;
     Ok(writeln!(out, "sent {} back to {}", plain::line(&job.id), job.queue)?)
 }
 
@@ -244,6 +256,7 @@ fn rfc3339(time: TimestampMs) -> String {
 mod tests {
     use std::time::Duration;
 
+    use shared::archive::{ItemKey, Update};
     use shared::queue::job::encode_event;
     use shared::queue::{
         DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest,
@@ -346,6 +359,47 @@ mod tests {
         let all = QuarantineCommand::Replay { id: None, all: true, backend: data() };
         printed(&fixture, &all).await.unwrap();
         assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_not_replayed() {
+        let fixture = Fixture::open().await;
+        let day = fixture.ports.clock.now().seconds() / 86_400;
+        let key = ItemKey::new("meta#quarantine", "kept");
+        let full = Update {
+            set: [("kept".to_owned(), format!("{day}/99999/0").into())].into_iter().collect(),
+            ..Update::new(key)
+        };
+        fixture.archive().write(&full).await.unwrap();
+        let event = r#"{"team_id":"T1","event":{"type":"message","channel":"C1","channel_type":"channel","event_ts":"5.0001","text":"much"}}"#;
+        let jobs: Vec<Delivery> = ["m1", "m2"]
+            .map(|message_id| Delivery {
+                message_id: MessageId(message_id.into()),
+                group: GroupId::of(&["T1", "C1"]),
+                body: encode_event(event),
+                receive_count: 1,
+                sent_at: TimestampMs(1_795_178_096_789),
+                receipt: Receipt("1".into()),
+            })
+            .into();
+        let odd: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, "odd")).collect();
+        let put = quarantine::put_all(&fixture.ports, QueueName::Events.into(), &odd).await;
+        assert!(put.iter().all(Result::is_ok), "{put:?}");
+        let kept = quarantine::list(fixture.archive()).await.unwrap();
+        let has_text = |job: &&Quarantined| job.payload.contains("much");
+        assert_eq!((kept.len(), kept.iter().filter(has_text).count()), (2, 1), "{kept:?}");
+        let outline = kept.iter().find(|job| !has_text(job)).unwrap();
+        assert!(outline.reason.starts_with("odd (its ") && outline.reason.contains("sha256"), "{outline:?}");
+
+        let all = QuarantineCommand::Replay { id: None, all: true, backend: fixture.data() };
+        let text = printed(&fixture, &all).await.unwrap();
+        assert!(text.contains("stays: its body was not kept") && text.contains("sent events-"), "{text}");
+        // One that was replayed and failed again is kept whole.
+        let again = received(&fixture).await.remove(0);
+        quarantine::put(&fixture.ports, QueueName::Events.into(), &again, "odd").await.unwrap();
+        assert_eq!(quarantine::list(fixture.archive()).await.unwrap().iter().filter(has_text).count(), 1);
+        let drop = QuarantineCommand::Drop { id: outline.id.clone(), backend: fixture.data() };
+        assert!(printed(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
     }
 
     /// Receives everything that is on the queue of events.

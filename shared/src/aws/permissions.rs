@@ -200,7 +200,8 @@ impl Part {
         let to = |queues: &[QueueName]| queues.iter().map(|name| Target::Queue((*name).into())).collect();
         match self {
             Self::Ingest => grant(SEND, to(&[Events, Channels])),
-            Self::MessageWriter => grant(SEND, to(&[Channels, Files])),
+            // What waits for its channel to be known waits on its own queue.
+            Self::MessageWriter => grant(SEND, to(&[Events, Channels, Files])),
             // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
             Self::ChannelIndexer | Self::FileDownloader => grant(FIND_QUEUE, to(&[Events])),
             // Pictures of people and emoji.

@@ -6,6 +6,7 @@ pub mod dashboard;
 pub mod emf;
 pub mod listener;
 pub mod metrics;
+pub mod seldom;
 
 use std::io::IsTerminal;
 

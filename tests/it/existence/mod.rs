@@ -10,3 +10,4 @@ mod moved;
 mod processes;
 mod settings;
 mod trouble;
+mod unseen;

@@ -2,7 +2,7 @@
 //! its workspace, people and channel exist. A leaked signing secret alone invents nobody.
 //!
 //! * [`subject`] is what an event claims, [`weigh`] what becomes of it; both hold the exceptions and their reasons.
-//!   [`reach`] is whom a channel reaches.
+//!   [`reach`] is whom a channel reaches, [`sight`] what is asked where an event does not say.
 //! * [`known`] remembers, in this process; behind it is the cache that all processes share, [`table`], then Slack: [`ask`].
 //! * [`inquiry`] asks. [`flights`] makes one call of many, [`listings`] one page of many calls, [`lanes`] and [`breaker`] none
 //!   at all while Slack does not answer; [`waiting`] is what `annalist status` says of that.
@@ -22,6 +22,7 @@ mod known;
 mod lanes;
 mod listings;
 mod reach;
+mod sight;
 mod subject;
 mod table;
 mod troubles;
@@ -55,6 +56,7 @@ use weigh::{Fact, Scales};
 
 pub use known::Known;
 pub(crate) use reach::Reach;
+pub(crate) use sight::{Sight, Unseen};
 pub(crate) use subject::Subject;
 pub use waiting::{Waiting, waiting};
 

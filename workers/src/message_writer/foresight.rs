@@ -5,27 +5,52 @@
 use std::collections::HashSet;
 
 use shared::archive::Archive;
-use shared::queue::{Delivery, GroupId};
+use shared::queue::Delivery;
 use shared::rules::{Event, Kind};
 
-use super::audience::{Audiences, says_public};
+use super::audience::{Audiences, Place, Sights, says_public};
 use crate::event_job::Told;
-use crate::existence::Subject;
+use crate::existence::{Subject, Unseen};
 use crate::failure::Failure;
+
+/// The channels of which neither their events nor the archive says who may read them.
+pub(super) async fn unseen(
+    archive: &dyn Archive,
+    audiences: &Audiences,
+    jobs: &[Delivery],
+    told: &[Result<Told<'_>, Failure>],
+) -> Unseen {
+    let mut unseen = Unseen::new();
+    for (job, told) in jobs.iter().zip(told) {
+        let Ok(Told { event: Some(event), replayed, .. }) = told else { continue };
+        if !matches!(event.kind(), Kind::Message | Kind::Reaction) {
+            continue;
+        }
+        // What fails here fails again where it counts.
+        let (Ok(true), Ok(channel)) = (audiences.is_unseen(archive, event).await, event.channel()) else {
+            continue;
+        };
+        let came = unseen.entry((event.team.clone(), channel)).or_insert((job.sent_at, *replayed));
+        *came = (came.0.max(job.sent_at), came.1 || *replayed);
+    }
+    unseen
+}
 
 /// What each job claims, in their order; `None` where nothing of it will be stored.
 pub(super) async fn claims(
     archive: &dyn Archive,
     audiences: &Audiences,
+    sights: &Sights,
     jobs: &[Delivery],
     told: &[Result<Told<'_>, Failure>],
 ) -> Vec<Result<Option<Subject>, Failure>> {
+    let opens: HashSet<Place> = told.iter().filter_map(opened_by).collect();
     let mut opened = HashSet::new();
     let mut claims = Vec::with_capacity(jobs.len());
     for (job, told) in jobs.iter().zip(told) {
         claims.push(match told {
             Ok(Told { envelope, event: Some(event), replayed, .. }) => {
-                match is_stored(archive, audiences, event, &job.group, &mut opened).await {
+                match is_stored(archive, audiences, event, sights, &mut opened, &opens).await {
                     Ok(true) => Subject::of(event, envelope, job.sent_at)
                         .map(|subject| Some(subject.in_public(says_public(event)).replayed(*replayed)))
                         .map_err(Failure::from),
@@ -40,18 +65,27 @@ pub(super) async fn claims(
     claims
 }
 
+/// The channel that an event shows to be public.
+fn opened_by(told: &Result<Told<'_>, Failure>) -> Option<Place> {
+    let event = told.as_ref().ok()?.event.as_ref()?;
+    let opens = matches!(event.kind(), Kind::Message | Kind::Reaction) && says_public(event);
+    let channel = event.channel().ok().filter(|_| opens)?;
+    Some((event.team.clone(), channel))
+}
+
 /// Whether an event might be stored.
-async fn is_stored<'j>(
+async fn is_stored(
     archive: &dyn Archive,
     audiences: &Audiences,
     event: &Event<'_>,
-    group: &'j GroupId,
-    opened: &mut HashSet<&'j GroupId>,
+    sights: &Sights,
+    opened: &mut HashSet<Place>,
+    opens: &HashSet<Place>,
 ) -> Result<bool, Failure> {
     match event.kind() {
         Kind::Channel | Kind::Unknown => Ok(false),
         Kind::ChannelIdChanged => audiences.is_carried_over(archive, event).await,
         Kind::User | Kind::Emoji | Kind::FileDeleted => Ok(true),
-        Kind::Message | Kind::Reaction => audiences.foresees(archive, event, group, opened).await,
+        Kind::Message | Kind::Reaction => audiences.foresees(archive, event, sights, opened, opens).await,
     }
 }

@@ -1,6 +1,7 @@
 //! message-writer: from Slack's events to messages, revisions, people and emoji.
 //!
 //! * [`audience`] decides, in the order of the channel, which events are stored at all.
+//! * [`parking`] is where those wait of which nobody can say it yet.
 //! * [`foresight`] says what of them is checked for its existence, before anything is written.
 //! * [`content`] writes versions of messages, so that any order gives the same rows.
 //! * [`follow_up`] is what other workers do next.
@@ -9,6 +10,7 @@ mod audience;
 mod content;
 mod follow_up;
 mod foresight;
+mod parking;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
+use shared::clock::{SharedClock, SystemClock};
+use shared::config::existence::ExistenceMode;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use shared::rules::message::Content;
 use shared::rules::{Change, Kind};
@@ -29,7 +33,7 @@ use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
-use audience::{Audiences, Verdict, says_public};
+use audience::{Audiences, Sights, Verdict, says_public};
 use content::Standing;
 
 /// The worker's name in the topology.
@@ -45,10 +49,27 @@ pub struct MessageWriter {
     audiences: Audiences,
     check: Option<Check>,
     runs: Runs,
+    clock: SharedClock,
 }
 
-/// A job on its way through its group: its place in the batch, what it says, and whether all of it exists.
-type Candidate<'j> = (usize, Result<Told<'j>, Failure>, Cleared);
+/// A job on its way through its group.
+struct Candidate<'j> {
+    /// Its place in the batch.
+    place: usize,
+    job: &'j Delivery,
+    told: Result<Told<'j>, Failure>,
+    /// Whether all of it exists.
+    cleared: Cleared,
+}
+
+/// What is to be done about an event.
+enum Step {
+    Store(Admitted),
+    /// Nothing of it is stored.
+    Pass,
+    /// Nobody knows yet who may read its channel.
+    Wait,
+}
 
 /// What an event brings: what it writes, and what other workers do next.
 #[derive(Default)]
@@ -61,7 +82,14 @@ impl MessageWriter {
     /// A writer to this archive, whose follow-ups go to this queue.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
-        Self { archive, queue, audiences: Audiences::default(), check: None, runs: Runs::default() }
+        Self {
+            archive,
+            queue,
+            audiences: Audiences::default(),
+            check: None,
+            runs: Runs::default(),
+            clock: SystemClock::shared(),
+        }
     }
 
     /// The same, and nothing is written before this check has said that what it tells of exists.
@@ -70,13 +98,27 @@ impl MessageWriter {
         Self { check: Some(check), ..self }
     }
 
-    /// What the existence check says of each job.
-    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> Vec<Cleared> {
+    /// The same, on another clock.
+    #[must_use]
+    pub fn timed_by(self, clock: SharedClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// What the existence check says of each job, and of channels whose events do not say who may read them.
+    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> (Vec<Cleared>, Sights) {
+        let (archive, audiences) = (&*self.archive, &self.audiences);
         let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
-            return vec![Cleared::Clear; jobs.len()];
+            return (vec![Cleared::Clear; jobs.len()], None);
         };
-        let claims = foresight::claims(&*self.archive, &self.audiences, jobs, told).await;
-        clearance::clear(check, mode, claims).await
+        let sights = match mode {
+            ExistenceMode::Enforce => {
+                Some(check.look_at(foresight::unseen(archive, audiences, jobs, told).await).await)
+            }
+            // Observing holds up nothing.
+            ExistenceMode::Observe | ExistenceMode::Off => None,
+        };
+        let claims = foresight::claims(archive, audiences, &sights, jobs, told).await;
+        (clearance::clear(check, mode, claims).await, sights)
     }
 
     /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
@@ -84,69 +126,105 @@ impl MessageWriter {
     async fn admit_group(
         &self,
         jobs: Vec<Candidate<'_>>,
+        sights: &Sights,
         sightings: &Sightings,
     ) -> Vec<(usize, Result<Admitted, Failure>)> {
         let mut admitted = Vec::with_capacity(jobs.len());
-        for (place, told, cleared) in jobs {
-            let admission = match told {
-                Ok(told) => self.admit(told, cleared, sightings).await,
+        let mut unseen = Vec::new();
+        for candidate in jobs {
+            let step = match self.admit(&candidate, sights, sightings).await {
+                Ok(Step::Wait) => {
+                    unseen.push(candidate);
+                    continue;
+                }
+                Ok(Step::Store(brought)) => Ok(brought),
+                Ok(Step::Pass) => Ok(Admitted::default()),
                 Err(failure) => Err(failure),
             };
-            let waits = matches!(&admission, Err(Failure::Postponed(..)));
-            admitted.push((place, admission.map(Option::unwrap_or_default)));
+            let waits = matches!(&step, Err(Failure::Postponed(..)));
+            admitted.push((candidate.place, step));
             if waits {
                 break;
             }
         }
+        for candidate in unseen {
+            // What came behind it may have shown its channel to be public.
+            let step = match self.admit(&candidate, sights, sightings).await {
+                Ok(Step::Wait) => self.wait_beside(candidate.job, sights),
+                Ok(Step::Store(brought)) => Ok(brought),
+                Ok(Step::Pass) => Ok(Admitted::default()),
+                Err(failure) => Err(failure),
+            };
+            admitted.push((candidate.place, step));
+        }
         admitted
     }
 
-    /// What a job brings, or `None` where nothing of it is stored.
+    /// What a job brings.
     async fn admit(
         &self,
-        told: Told<'_>,
-        cleared: Cleared,
+        candidate: &Candidate<'_>,
+        sights: &Sights,
         sightings: &Sightings,
-    ) -> Result<Option<Admitted>, Failure> {
-        let Told { raw, envelope, event, run, .. } = told;
+    ) -> Result<Step, Failure> {
+        let Told { raw, envelope, event, run, .. } = candidate.told.as_ref().map_err(Clone::clone)?;
+        let cleared = || candidate.cleared.clone();
         let Some(event) = event else {
             counter!(EVENTS_UNKNOWN).increment(1);
-            return Ok(None);
+            return Ok(Step::Pass);
         };
-        if matches!(cleared, Cleared::Clear) {
-            sightings.note(run, &event);
+        if matches!(candidate.cleared, Cleared::Clear) {
+            sightings.note(run.clone(), event);
         }
         match event.kind() {
             Kind::Channel | Kind::Unknown => {
                 counter!(EVENTS_UNKNOWN).increment(1);
-                return Ok(None);
+                return Ok(Step::Pass);
             }
             Kind::ChannelIdChanged => {
-                if self.audiences.is_carried_over(&*self.archive, &event).await? {
-                    cleared.require()?;
-                    self.audiences.carry_over(&*self.archive, &event).await?;
+                if self.audiences.is_carried_over(&*self.archive, event).await? {
+                    cleared().require()?;
+                    self.audiences.carry_over(&*self.archive, event).await?;
                 }
-                return Ok(None);
+                return Ok(Step::Pass);
             }
             Kind::Message | Kind::Reaction => {
                 // It sets the public mark: nothing of what does not exist may. Any other may be dropped as it is.
-                if says_public(&event) {
-                    cleared.clone().require()?;
+                if says_public(event) {
+                    cleared().require()?;
                 }
-                match self.audiences.judge(&*self.archive, &event).await? {
-                    Verdict::Store => cleared.require()?,
+                match self.audiences.judge(&*self.archive, event, sights).await? {
+                    Verdict::Store => cleared().require()?,
                     Verdict::Drop(reason) => {
                         counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
-                        return Ok(None);
+                        return Ok(Step::Pass);
                     }
+                    Verdict::Wait => return Ok(Step::Wait),
                 }
             }
-            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared.require()?,
+            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared().require()?,
         }
         let changes = event.changes()?;
         self.audiences.note_team(&*self.archive, &event.team).await?;
-        let follow_ups = follow_up::of(&event, &envelope, raw.get(), &changes);
-        Ok(Some(Admitted { changes, follow_ups }))
+        let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
+        Ok(Step::Store(Admitted { changes, follow_ups }))
+    }
+
+    /// What becomes of an event of which nobody knows yet who may read its channel. Without anybody to ask, it is dropped in
+    /// the end, as the event of a private channel that it may well be.
+    fn wait_beside(&self, job: &Delivery, sights: &Sights) -> Result<Admitted, Failure> {
+        if !parking::is_aside(job) {
+            return Ok(Admitted { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
+        }
+        let wait = parking::next_look(job, self.clock.now()).or(sights.is_some().then(parking::last_look));
+        let Some(after) = wait else {
+            counter!(EVENTS_DROPPED, "reason" => "channel_unknown").increment(1);
+            return Ok(Admitted::default());
+        };
+        Err(Failure::Postponed(
+            "it does not say who may read its channel, and nothing else has yet".into(),
+            after,
+        ))
     }
 
     /// Writes the changes of many events: what each begins with together, the rest side by side.
@@ -236,14 +314,15 @@ impl Worker for MessageWriter {
 
     async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
         let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
-        let cleared = self.clear(jobs, &told).await;
+        let (cleared, sights) = self.clear(jobs, &told).await;
         let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
         for (place, ((job, told), cleared)) in jobs.iter().zip(told).zip(cleared).enumerate() {
-            groups.entry(&job.group).or_default().push((place, told, cleared));
+            groups.entry(&job.group).or_default().push(Candidate { place, job, told, cleared });
         }
         let mut outcomes = vec![Outcome::retry("not reached"); jobs.len()];
         let sightings = Sightings::default();
-        let admitted = join_all(groups.into_values().map(|group| self.admit_group(group, &sightings))).await;
+        let admitted =
+            join_all(groups.into_values().map(|group| self.admit_group(group, &sights, &sightings))).await;
         let mut places = Vec::with_capacity(jobs.len());
         let mut events = Vec::with_capacity(jobs.len());
         let mut follow_ups = Vec::with_capacity(jobs.len());

@@ -1,12 +1,15 @@
 //! Jobs put aside for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
+//! * [`bounds`] is how much of it is kept whole.
 //! * [`redaction`] is what may be shown of a job; [`Loss`] what is noted when one is dropped.
 
+mod bounds;
 mod loss;
 pub mod redaction;
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use shared::archive::{
@@ -26,6 +29,9 @@ pub use loss::{Loss, loss};
 
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
+
+/// Set where the payload is only an outline of the job.
+const WITHHELD: &str = "withheld";
 
 /// A job in quarantine.
 #[derive(Debug, Clone)]
@@ -58,6 +64,12 @@ pub enum QuarantineError {
     /// The job could not be sent.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// There is nothing to send.
+    #[error(
+        "its body was not kept, since too much was put in quarantine that day: `annalist quarantine drop` notes what is lost \
+         as a gap"
+    )]
+    Withheld,
 }
 
 /// Puts a job aside. The row's key is the job's first sent time and message id, which a replayed job carries on: one
@@ -71,19 +83,60 @@ pub async fn put(
     delivery: &Delivery,
     reason: &str,
 ) -> Result<(), ArchiveError> {
-    let origin = Job::decode(&delivery.body).ok().and_then(|job| job.origin).unwrap_or_else(|| Origin {
+    put_all(ports, queue, &[(delivery, reason)]).await.pop().unwrap_or(Ok(()))
+}
+
+/// Puts many jobs aside, each with its reason; one result per job, in their order. Beyond what is kept whole in a day, a row
+/// holds what the job is about, its size and a hash. A job that a person replayed is always kept whole.
+pub async fn put_all(
+    ports: &Ports,
+    queue: QueueRef,
+    jobs: &[(&Delivery, &str)],
+) -> Vec<Result<(), ArchiveError>> {
+    let replayed = |delivery: &Delivery| Job::decode(&delivery.body).ok().and_then(|job| job.origin);
+    let origins: Vec<Option<Origin>> = jobs.iter().map(|(delivery, _)| replayed(delivery)).collect();
+    let counted = jobs.iter().zip(&origins).filter(|(_, origin)| origin.is_none());
+    let sizes: Vec<usize> = counted.map(|((delivery, _), _)| delivery.body.len()).collect();
+    let mut whole = match bounds::keep(&*ports.archive, ports.clock.now(), &sizes).await {
+        Ok(whole) => whole.into_iter(),
+        Err(error) => return vec![Err(error); jobs.len()],
+    };
+    let rows = jobs.iter().zip(origins).map(|((delivery, reason), origin)| {
+        let is_whole = origin.is_some() || whole.next().unwrap_or_default();
+        put_row(ports, queue, delivery, reason, origin, is_whole)
+    });
+    join_all(rows).await
+}
+
+async fn put_row(
+    ports: &Ports,
+    queue: QueueRef,
+    delivery: &Delivery,
+    reason: &str,
+    origin: Option<Origin>,
+    is_whole: bool,
+) -> Result<(), ArchiveError> {
+    let origin = origin.unwrap_or_else(|| Origin {
         sent_at_ms: delivery.sent_at.0,
         message_id: delivery.message_id.to_string(),
     });
-    let set: Attributes = [
+    let (payload, reason) = if is_whole {
+        (without_token(&delivery.body), reason.to_owned())
+    } else {
+        (bounds::outline(&delivery.body), format!("{reason} ({})", bounds::what_is_missing(&delivery.body)))
+    };
+    let mut set: Attributes = [
         ("group", Value::from(delivery.group.as_str())),
         ("reason", Value::from(reason)),
         ("attempts", Value::from(delivery.receive_count)),
-        ("payload", Value::from(without_token(&delivery.body))),
+        ("payload", Value::from(payload)),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))
     .collect();
+    if !is_whole {
+        set.insert(WITHHELD.into(), true.into());
+    }
     let identity = [
         ("type", Value::from("quarantine")),
         ("queue", Value::from(queue.name.spec().label)),
@@ -172,6 +225,9 @@ pub async fn replay(
     clock: &dyn Clock,
     job: &Quarantined,
 ) -> Result<(), QuarantineError> {
+    if job.item.is(WITHHELD) {
+        return Err(QuarantineError::Withheld);
+    }
     let now_ms = clock.now().0;
     let outgoing = Outgoing {
         queue: job.queue,

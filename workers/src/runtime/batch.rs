@@ -10,6 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
 use shared::telemetry::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use shared::telemetry::seldom::Seldom;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub(super) struct Context {
     pub(super) backoff: Backoff,
     pub(super) blocked: Mutex<HashSet<GroupId>>,
     pub(super) owed: Owed,
+    /// Whoever can sign events can fill the quarantine.
+    pub(super) put_aside_line: Seldom,
     /// Has no permits, and is closed when there is no more time: what is not done by then is given back. It wakes those
     /// who wait in their order, where a `watch` would pick at random.
     pub(super) cut: Arc<Semaphore>,

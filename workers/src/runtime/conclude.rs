@@ -3,7 +3,6 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use metrics::gauge;
 use shared::queue::{Delivery, QueueError, Receipt};
 use shared::telemetry::metrics::WORKER_BLOCKED_GROUPS;
@@ -19,11 +18,9 @@ const ACK_TRIES: u32 = 3;
 /// Writes quarantine rows, then tells the queue.
 pub(super) async fn conclude(context: &Context, batch: &[Delivery], mut settlement: Settlement) {
     let worker = context.worker.name();
-    let rows = settlement
-        .quarantined
-        .iter()
-        .map(|(place, reason)| quarantine::put(&context.ports, context.queue_ref(), &batch[*place], reason));
-    let written = join_all(rows).await;
+    let put_aside: Vec<(&Delivery, &str)> =
+        settlement.quarantined.iter().map(|(place, reason)| (&batch[*place], reason.as_str())).collect();
+    let written = quarantine::put_all(&context.ports, context.queue_ref(), &put_aside).await;
     let quarantined = std::mem::take(&mut settlement.quarantined);
     let mut put_aside = 0;
     for ((place, reason), written) in quarantined.into_iter().zip(written) {
@@ -36,7 +33,9 @@ pub(super) async fn conclude(context: &Context, batch: &[Delivery], mut settleme
         }
         match written {
             Ok(()) => {
-                tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, "put in quarantine");
+                if let Some(left_out) = context.put_aside_line.pass(context.ports.clock.now()) {
+                    tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "put in quarantine");
+                }
                 if let Err(error) =
                     attempts::forget(&*context.ports.archive, context.queue_ref(), &delivery.message_id).await
                 {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shared::queue::{QueueName, QueueRef, ReceiveRequest};
+use shared::telemetry::seldom::Seldom;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -56,6 +57,7 @@ pub(crate) async fn consume(
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
         blocked: Mutex::new(HashSet::new()),
         owed: Owed::default(),
+        put_aside_line: Seldom::new(),
         cut: Arc::clone(&cut),
         worker,
         ports,

@@ -2,25 +2,33 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use shared::clock::TimestampMs;
+use crate::clock::TimestampMs;
 
 /// At most one line of a kind in this time; the rest is in the metrics.
 const PERIOD_MS: i64 = 10_000;
 
 /// Lets a line through now and then.
 #[derive(Debug)]
-pub(crate) struct Seldom {
+pub struct Seldom {
     next_ms: AtomicI64,
     left_out: AtomicU64,
 }
 
+impl Default for Seldom {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Seldom {
-    pub(crate) fn new() -> Self {
+    /// Nothing was logged yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self { next_ms: AtomicI64::new(i64::MIN), left_out: AtomicU64::new(0) }
     }
 
     /// Whether a line may be logged now: how many were left out since the last one.
-    pub(crate) fn pass(&self, now: TimestampMs) -> Option<u64> {
+    pub fn pass(&self, now: TimestampMs) -> Option<u64> {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let due = now.0 >= next_ms;
         let until_ms = now.0.saturating_add(PERIOD_MS);
