@@ -31,12 +31,19 @@ pub(super) const LISTED_PEOPLE: usize = 3;
 #[derive(Default)]
 pub(super) struct Directory {
     joined: Mutex<BTreeSet<String>>,
+    /// Ids that channels had.
+    left: Mutex<BTreeSet<String>>,
 }
 
 impl Directory {
     /// Channels that were joined.
     pub(super) fn joined(&self) -> BTreeSet<String> {
         lock(&self.joined).clone()
+    }
+
+    /// From now on a channel has another id than this.
+    pub(super) fn leave(&self, id: &str) {
+        lock(&self.left).insert(id.to_owned());
     }
 }
 
@@ -198,7 +205,10 @@ impl PlayedSlack {
             "users.info" if parameter("user") == INVENTED_PERSON => {
                 json!({ "ok": false, "error": "user_not_found" })
             }
-            "conversations.info" if parameter("channel") == INVENTED_CHANNEL => {
+            "conversations.info"
+                if parameter("channel") == INVENTED_CHANNEL
+                    || lock(&self.directory.left).contains(parameter("channel")) =>
+            {
                 json!({ "ok": false, "error": "channel_not_found" })
             }
             "users.info" => json!({ "ok": true, "user": { "id": parameter("user") } }),

@@ -95,7 +95,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     }
     let channels = workload::channels(world);
     let planned = workload::plan(world, channels);
-    let sender = Sender::new(world, &ledger, &doors);
+    let sender = Sender::new(world, &ledger, &doors, &all.directory);
     let storm = tokio::spawn(weather::blow(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {

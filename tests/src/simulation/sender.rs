@@ -9,11 +9,13 @@ use hyper::service::Service;
 use hyper::{HeaderMap, Request};
 use hyper_util::service::TowerToHyperService;
 use secrecy::SecretString;
+use serde_json::Value;
 use shared::slack::EVENTS_PATH;
 use shared::slack::signature::{SigningSecrets, WINDOW_S};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::api::Directory;
 use super::course::Life;
 use super::ledger::{Ledger, name_of};
 use super::vault::SIGNING_SECRET;
@@ -59,6 +61,7 @@ pub(super) struct Sender {
     world: Arc<World>,
     ledger: Arc<Ledger>,
     doors: Arc<Doors>,
+    directory: Arc<Directory>,
     secrets: SigningSecrets,
     forger: SigningSecrets,
 }
@@ -72,12 +75,18 @@ enum Answered {
 impl Sender {
     /// # Panics
     /// Never: the secrets are good ones.
-    pub(super) fn new(world: &Arc<World>, ledger: &Arc<Ledger>, doors: &Arc<Doors>) -> Arc<Self> {
+    pub(super) fn new(
+        world: &Arc<World>,
+        ledger: &Arc<Ledger>,
+        doors: &Arc<Doors>,
+        directory: &Arc<Directory>,
+    ) -> Arc<Self> {
         let secrets = |text: &str| SigningSecrets::parse(&SecretString::from(text)).expect("one secret");
         Arc::new(Self {
             world: Arc::clone(world),
             ledger: Arc::clone(ledger),
             doors: Arc::clone(doors),
+            directory: Arc::clone(directory),
             secrets: secrets(SIGNING_SECRET),
             forger: secrets("fedcba9876543210fedcba9876543210"),
         })
@@ -89,10 +98,21 @@ impl Sender {
         let mut sending = JoinSet::new();
         for planned in planned {
             sleep_until(began + Duration::from_millis(planned.at_ms)).await;
+            self.happens(&planned);
             let sender = Arc::clone(self);
             sending.spawn(async move { sender.deliver(&planned).await });
         }
         while sending.join_next().await.is_some() {}
+    }
+
+    /// What an event tells of has happened before it is sent.
+    fn happens(&self, planned: &Planned) {
+        let told = serde_json::from_str::<Value>(&planned.body).unwrap_or_default();
+        if planned.fate == Fate::Accepted
+            && let Some(old) = told.pointer("/event/old_channel_id").and_then(Value::as_str)
+        {
+            self.directory.leave(old);
+        }
     }
 
     /// Sends one event until it is answered 200, however often that takes.
@@ -165,6 +185,7 @@ impl Sender {
             Fate::Accepted | Fate::Hostile => 200,
             Fate::Forged => 401,
             Fate::Malformed => 400,
+            Fate::TooLarge => 413,
         };
         let skewed = self.world.offset().as_secs() >= WINDOW_S - 5;
         // A clock that is wrong takes what is genuine for a replay.

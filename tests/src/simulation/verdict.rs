@@ -121,7 +121,9 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(clock));
     let writer = MessageWriter::new(as_port(), queue);
     let indexer = ChannelIndexer::new(as_port(), None);
-    for (worker, bodies) in [(&writer as &dyn Worker, events), (&indexer as &dyn Worker, indexed)] {
+    // What does not say who may read its channel waits for an event that does: by the second time, there is one.
+    let work = [(&writer as &dyn Worker, events), (&writer, events), (&indexer as &dyn Worker, indexed)];
+    for (worker, bodies) in work {
         // It asks nobody whether what is told exists.
         for body in bodies.iter().filter(|body| !name_of(body).starts_with("EvHostile")) {
             worker.handle(&[alone(body)]).await;
@@ -171,7 +173,7 @@ fn alone(body: &str) -> Delivery {
 /// The rows that depend on the events alone. What Slack's directory said, when, and which files it handed out, is
 /// another matter.
 fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Attributes> {
-    let ids: Vec<String> = (0..channels).map(crate::corpus::channel_id).collect();
+    let ids = workload::public_ids(channels);
     let is_listed = |key: &ItemKey| key.item_id.starts_with("user#") && key.timestamp.starts_with("U9");
     let is_row = |key: &ItemKey| {
         let of_a_channel = ["message", "channel"]

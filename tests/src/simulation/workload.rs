@@ -1,6 +1,7 @@
 //! What the simulated Slack sends: everything that happens in a small workspace, and what should never get in.
 
 use serde_json::{Value, json};
+use shared::queue::job::MAX_EVENT_BYTES;
 use shared::slack::ids::FileId;
 
 use super::watched::POISON;
@@ -20,6 +21,9 @@ pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
 /// A channel that somebody invented.
 pub(super) const INVENTED_CHANNEL: &str = "C0NOWHERE";
 
+/// Bodies of this size are the largest that are taken.
+const LARGEST_BYTES: usize = MAX_EVENT_BYTES;
+
 /// A person that somebody invented.
 pub(super) const INVENTED_PERSON: &str = "U0NOBODY";
 
@@ -34,6 +38,8 @@ pub(super) enum Fate {
     Forged,
     /// 400: signed, and no event.
     Malformed,
+    /// 413: signed, and too large.
+    TooLarge,
 }
 
 /// A request that Slack, or somebody else, makes.
@@ -54,12 +60,16 @@ struct Standing {
 
 struct Maker<'a> {
     world: &'a World,
-    channels: usize,
+    /// Every id that a channel has or had; those that it has now are `live`.
+    ids: Vec<String>,
+    live: Vec<usize>,
     micros: i64,
     made: u64,
     messages: Vec<Standing>,
     converted: Vec<bool>,
     files: u64,
+    /// One message that is as large as may be is still to come. Each step reads it, so that few runs have one.
+    large_to_come: bool,
 }
 
 /// How many public channels a run has.
@@ -80,12 +90,14 @@ pub(super) fn openers(channels: usize) -> Vec<String> {
 pub(super) fn plan(world: &World, channels: usize) -> Vec<Planned> {
     let mut maker = Maker {
         world,
-        channels,
+        ids: (0..channels).map(channel_id).collect(),
+        live: (0..channels).collect(),
         micros: START_MICROS + 1_000_000,
         made: 0,
         messages: Vec::new(),
         converted: vec![false; channels],
         files: 0,
+        large_to_come: world.percent(5),
     };
     let events = 25 + world.below(60);
     // Spread over minutes, or all at once: then batches are large.
@@ -100,6 +112,10 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<Planned> {
         let body = match fate {
             Fate::Malformed => format!("{{\"type\":\"event_callback\",\"event_id\":\"{id}\",\"event\":"),
             Fate::Forged => event::envelope(TEAM, &format!("EvForged{number:04}"), &event),
+            Fate::TooLarge => padded(&event, LARGEST_BYTES + 1, |event| event::envelope(TEAM, &id, event)),
+            Fate::Accepted if event["text"] == LARGE => {
+                padded(&event, LARGEST_BYTES, |event| event::envelope(TEAM, &id, event))
+            }
             Fate::Accepted | Fate::Hostile if event["type"] == "app_rate_limited" => event.to_string(),
             Fate::Accepted | Fate::Hostile => event::envelope(TEAM, &id, &event),
         };
@@ -130,8 +146,8 @@ impl Maker<'_> {
 
     fn next(&mut self) -> (Value, Fate) {
         let clock = self.clock();
-        let n = self.below(self.channels);
-        let channel = channel_id(n);
+        let n = self.live[self.below(self.live.len())];
+        let channel = self.ids[n].clone();
         let user = user_id(self.below(3));
         let text = format!("text {} of {user}", self.made);
         let any = (!self.messages.is_empty()).then(|| self.below(self.messages.len()));
@@ -178,13 +194,22 @@ impl Maker<'_> {
             (85..88, _) if self.world.has(Kind::Panicked) => {
                 accepted(self.post(n, event::message(&clock, &user, &format!("{text}: {POISON}"))))
             }
+            (91..93, _) => accepted(self.go_on(n, &clock)),
+            (93..94, _) if self.world.percent(20) => {
+                (event::posted(&channel, &event::message(&clock, &user, "too large")), Fate::TooLarge)
+            }
+            (94..97, _) if self.large_to_come => {
+                self.large_to_come = false;
+                let large = event::posted(&channel, &event::message(&clock, &user, LARGE));
+                accepted(self.audience(n, large))
+            }
             (88..91, _) => accepted(self.post(n, event::bot_message(&clock, "B0DEPLOY", "deploy", &text))),
             _ => accepted(self.post(n, event::message(&clock, &user, &text))),
         }
     }
 
     fn post(&mut self, channel: usize, message: Value) -> Value {
-        let posted = event::posted(&channel_id(channel), &message);
+        let posted = event::posted(&self.ids[channel], &message);
         self.messages.push(Standing { channel, message });
         self.audience(channel, posted)
     }
@@ -196,7 +221,7 @@ impl Maker<'_> {
 
     fn change(&mut self, at: usize, clock: &str, after: Value) -> Value {
         let Standing { channel, message } = self.messages[at].clone();
-        let changed = event::changed(&channel_id(channel), &message, &after, clock);
+        let changed = event::changed(&self.ids[channel], &message, &after, clock);
         self.messages[at].message = after;
         self.audience(channel, changed)
     }
@@ -214,12 +239,12 @@ impl Maker<'_> {
 
     fn delete(&mut self, at: usize, clock: &str) -> Value {
         let Standing { channel, message } = self.messages.remove(at);
-        self.audience(channel, event::deleted(&channel_id(channel), &message, clock))
+        self.audience(channel, event::deleted(&self.ids[channel], &message, clock))
     }
 
     fn bury(&mut self, at: usize, clock: &str) -> Value {
         let Standing { channel, message } = self.messages.remove(at);
-        let buried = event::changed(&channel_id(channel), &message, &event::tombstone(&message), clock);
+        let buried = event::changed(&self.ids[channel], &message, &event::tombstone(&message), clock);
         self.audience(channel, buried)
     }
 
@@ -228,7 +253,7 @@ impl Maker<'_> {
         let of = message["ts"].as_str().unwrap_or_default();
         let name = ["eyes", "tada"][self.below(2)];
         let react = if self.world.percent(70) { event::reaction_added } else { event::reaction_removed };
-        react(&channel_id(*channel), of, user, name, clock)
+        react(&self.ids[*channel], of, user, name, clock)
     }
 
     fn share(&mut self, channel: usize, clock: &str, user: &str) -> Value {
@@ -244,8 +269,23 @@ impl Maker<'_> {
         self.post(channel, message)
     }
 
+    /// A channel gets another id: it answers under that one only from then on. One that was made private keeps its id,
+    /// since its events would be kept or not by what comes first; and so does one that has got another already.
+    fn go_on(&mut self, n: usize, clock: &str) -> Value {
+        let old = self.ids[n].clone();
+        let new = later_id(&old);
+        if self.converted[n] || is_later_id(&old) {
+            return self.happen_to_a_channel(n, clock);
+        }
+        self.live.retain(|live| *live != n);
+        self.live.push(self.ids.len());
+        self.ids.push(new.clone());
+        self.converted.push(false);
+        json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": clock })
+    }
+
     fn happen_to_a_channel(&mut self, n: usize, clock: &str) -> Value {
-        let id = channel_id(n);
+        let id = self.ids[n].clone();
         let name = format!("name-{}", self.made);
         let simple = |kind: &str| json!({ "type": kind, "channel": id, "event_ts": clock });
         let told = |subtype: &str| {
@@ -255,7 +295,8 @@ impl Maker<'_> {
             })
         };
         let object = json!({ "id": id, "name": name });
-        match self.world.below(9) {
+        let ways = if is_later_id(&id) { 8 } else { 9 };
+        match self.world.below(ways) {
             0 => json!({ "type": "channel_created", "channel": object, "event_ts": clock }),
             1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": clock }),
             3 => simple("channel_archive"),
@@ -278,7 +319,9 @@ impl Maker<'_> {
             json!({ "type": "message", "channel": channel, "channel_type": "channel", "ts": clock, "event_ts": clock,
                 "user": "U0", "text": text })
         };
-        match self.world.below(8) {
+        match self.world.below(9) {
+            8 => json!({ "type": "channel_id_changed", "old_channel_id": channel_id(0),
+                "new_channel_id": PRIVATE_CHANNEL, "event_ts": clock }),
             0 => posted("C0#../../etc", clock),
             1 => posted(channel, "not a time"),
             2 => json!({ "type": "user_change", "user": { "id": "u/../x" }, "event_ts": clock }),
@@ -292,6 +335,29 @@ impl Maker<'_> {
             }
         }
     }
+}
+
+/// The text of the message that is made as large as may be.
+const LARGE: &str = "large";
+
+/// An event in a body of exactly so many bytes: its text is as long as that takes.
+fn padded(event: &Value, bytes: usize, envelope: impl Fn(&Value) -> String) -> String {
+    let shortest = envelope(&event::with(event.clone(), [("text", "".into())])).len();
+    envelope(&event::with(event.clone(), [("text", "x".repeat(bytes.saturating_sub(shortest)).into())]))
+}
+
+/// The id that a channel goes on under.
+pub(super) fn later_id(id: &str) -> String {
+    format!("{id}LATER")
+}
+
+fn is_later_id(id: &str) -> bool {
+    id.ends_with("LATER")
+}
+
+/// Every id that the public channels of a run may have.
+pub(super) fn public_ids(channels: usize) -> Vec<String> {
+    (0..channels).map(channel_id).flat_map(|id| [later_id(&id), id]).collect()
 }
 
 /// What Slack says of a file; `None` where it knows none.
