@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use sha2::{Digest, Sha256};
 use shared::config::backend::BackendArgs;
 use shared::embedded::DATABASE_FILE;
-use shared::embedded::backup::{Entry, Landing, Manifest, adopt};
-use shared::rules::file::place;
+use shared::embedded::backup::{Adopted, Entry, Landing, Manifest, adopt};
+use shared::files::FileKey;
 use shared::slack::signature::to_hex;
 
 use crate::operate::backup::{counted, folder};
@@ -39,19 +39,19 @@ pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()>
     let packed = Packed::read(file).with_context(refused)?;
     let landing = Landing::begin(data)?;
     let manifest = packed.unpack(|entry, bytes| take(&landing, entry, bytes)).with_context(refused)?;
-    let new_place = landing.files_uri();
-    let moved = |name: &str, text: &str| place::moved(name, text, &manifest.files_uri, &new_place);
-    adopt(&landing.database(), manifest.schema, &manifest.files_uri, moved).with_context(refused)?;
+    let own = landing.create_database()?;
+    let adopted = adopt(&landing.packed_database(), manifest.schema, &own).with_context(refused)?;
     landing.land()?;
-    say(args, &manifest, out)
+    say(args, &manifest, &adopted, out)
 }
 
 /// Writes a file to the disk while it is held against its hash.
 fn take(landing: &Landing, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
     let mut file = if entry.path == DATABASE_FILE {
-        landing.create_database()?
+        landing.create_packed_database()?
     } else {
-        landing.create_held(&entry.path)?
+        let key = FileKey::parse(&entry.path).context("a packed file has no key")?;
+        landing.create_held(&key)?
     };
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -72,7 +72,12 @@ fn take(landing: &Landing, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Resul
     file.sync_all().with_context(|| format!("cannot write {}", entry.path))
 }
 
-fn say(args: &RestoreArgs, manifest: &Manifest, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say(
+    args: &RestoreArgs,
+    manifest: &Manifest,
+    adopted: &Adopted,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let data = &args.backend.data.data;
     let (count, size) = (counted(manifest.files.len()), human_size(manifest.files_bytes()));
     let held = if manifest.has_files { format!("and {count} ({size})") } else { "without files".to_owned() };
@@ -90,6 +95,13 @@ fn say(args: &RestoreArgs, manifest: &Manifest, out: &mut dyn Write) -> anyhow::
             "Missing: {count} ({size}); copy {} to {}.",
             plain::line(&manifest.files_uri),
             plain::line(&data.join("files").display().to_string()),
+        )?;
+    }
+    if let Some((count, first)) = &adopted.left_out {
+        let first = plain::line(first);
+        writeln!(
+            out,
+            "Left out of the database, as annalist makes no such things: {count}, such as {first}."
         )?;
     }
     writeln!(out, "Go on with: annalist up {}", plain::line(&args.backend.as_typed()))?;

@@ -174,7 +174,8 @@ fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite:
     insert_with(&mut statement, key, fresh)
 }
 
-const INSERT: &str = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+const INSERT: &str = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (item_id, timestamp) DO NOTHING";
 
 fn insert_with(statement: &mut Statement<'_>, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
     Ok(statement.execute(params![key.item_id, key.timestamp, fresh.parent, fresh.json])? == 1)
@@ -191,16 +192,19 @@ fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<Wr
     if let Err(error) = check_size(&update.key, rendered.json.len()) {
         return Ok(Err(error));
     }
-    match stored {
-        Some((rowid, _)) => {
-            connection
-                .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
-                .execute(params![rowid, rendered.parent, rendered.json])?;
-        }
+    let changed = match stored {
+        Some((rowid, _)) => connection
+            .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
+            .execute(params![rowid, rendered.parent, rendered.json])?,
         // The item was deleted after the insert had met it.
-        None => drop(insert(connection, &update.key, &rendered)?),
+        None => usize::from(insert(connection, &update.key, &rendered)?),
+    };
+    // Whatever kept the row from being written: it is not, and nobody must hear that it was.
+    if changed == 1 {
+        Ok(Ok(WriteOutcome::Applied))
+    } else {
+        Err(rusqlite::Error::StatementChangedRows(changed))
     }
-    Ok(Ok(WriteOutcome::Applied))
 }
 
 fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<(i64, Item)>> {
@@ -249,4 +253,50 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
     items.truncate(limit);
     let next = if more { items.last().map(|item| item.key.clone()) } else { None };
     Ok(Page { items, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::embedded::{DATABASE_FILE, Database};
+
+    fn message(ts: &str) -> Update {
+        let text = Attributes::from_iter([("text".to_owned(), Value::from("said"))]);
+        Update { set: text, ..Update::new(ItemKey::new("message#T1#C1", ts)) }
+    }
+
+    /// What becomes of three messages in a database to which somebody has added this.
+    async fn written(added: &str) -> (Vec<Result<WriteOutcome, ArchiveError>>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        Connection::open(folder.path().join(DATABASE_FILE)).unwrap().execute_batch(added).unwrap();
+        let archive = database.archive();
+        let mut outcomes = Vec::new();
+        for ts in ["1.000000", "2.000000", "3.000000"] {
+            outcomes.push(archive.write(&message(ts)).await);
+        }
+        let kept = archive.query(&Query::partition("message#T1#C1".to_owned())).await.unwrap().items.len();
+        database.close().await;
+        (outcomes, kept)
+    }
+
+    #[tokio::test]
+    async fn what_is_not_written_is_not_answered_for() {
+        let unique = "CREATE UNIQUE INDEX evil ON items (item_id) WHERE item_id GLOB 'message#*'";
+        let (outcomes, kept) = written(unique).await;
+        let applied = outcomes.iter().filter(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))).count();
+        assert_eq!((applied, kept), (1, 1), "{outcomes:?}");
+        assert!(matches!(&outcomes[1], Err(ArchiveError::Unavailable(why)) if why.contains("UNIQUE")));
+    }
+
+    #[tokio::test]
+    async fn nothing_in_the_schema_acts() {
+        let delete =
+            "CREATE TRIGGER evil AFTER INSERT ON items BEGIN DELETE FROM items WHERE rowid = new.rowid; END;
+            CREATE TRIGGER worse BEFORE INSERT ON items BEGIN SELECT RAISE(IGNORE); END";
+        let (outcomes, kept) = written(delete).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))), "{outcomes:?}");
+        assert_eq!(kept, 3);
+    }
 }

@@ -123,8 +123,12 @@ fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<Stan
 fn put(transaction: &Transaction<'_>, claim: &Claim, process: i64) -> rusqlite::Result<()> {
     let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, transaction.now);
     let about = &claim.about;
-    let sql = "INSERT OR REPLACE INTO claims (event_key, status, lambda_instance_id, lease_until, processed_at, ttl,
-                   file_id, channel_id, user_id, process) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let sql = "INSERT INTO claims (event_key, status, lambda_instance_id, lease_until, processed_at, ttl,
+                   file_id, channel_id, user_id, process) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+               ON CONFLICT (event_key) DO UPDATE SET (status, lambda_instance_id, lease_until, processed_at, ttl,
+                   file_id, channel_id, user_id, process) = (excluded.status, excluded.lambda_instance_id,
+                   excluded.lease_until, excluded.processed_at, excluded.ttl, excluded.file_id, excluded.channel_id,
+                   excluded.user_id, excluded.process)";
     transaction.connection.prepare_cached(sql)?.execute(params![
         claim.key.as_str(),
         status.label(),

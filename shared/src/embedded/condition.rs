@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
-use super::connection::open_for_reading;
+use super::connection::{altered, open_for_reading};
 use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, presence};
 
 /// So many steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
@@ -23,6 +23,14 @@ pub struct Folder {
     pub mode: u32,
 }
 
+impl Folder {
+    /// Whether anybody but its owner may enter it, or see what is in it.
+    #[must_use]
+    pub fn lets_others_in(self) -> bool {
+        self.mode & 0o077 != 0
+    }
+}
+
 /// What a look through the database found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Integrity {
@@ -30,6 +38,8 @@ pub enum Integrity {
     Sound,
     /// SQLite's first complaint.
     Damaged(String),
+    /// Its schema is not the one that this version makes: the first object that differs.
+    Altered(String),
     /// There was not enough time to look at all of it.
     Unfinished,
 }
@@ -84,12 +94,14 @@ fn look(file: &Path, patience: Duration) -> rusqlite::Result<Integrity> {
     let connection = open_for_reading(file)?;
     let until = Instant::now() + patience;
     connection.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
-    let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match said {
-        Ok(said) if said == "ok" => Ok(Integrity::Sound),
+    // Asked first, as it takes no time; said last, as damage is worse.
+    let altered = altered(&connection);
+    let or_altered = |otherwise| Ok(altered?.map_or(otherwise, Integrity::Altered));
+    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(said) if said == "ok" => or_altered(Integrity::Sound),
         Ok(complaint) => Ok(Integrity::Damaged(complaint)),
         Err(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => Ok(Integrity::Unfinished),
+            Some(ErrorCode::OperationInterrupted) => or_altered(Integrity::Unfinished),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Ok(Integrity::Damaged(error.to_string()))
             }
@@ -104,6 +116,7 @@ mod tests {
 
     use rusqlite::Connection;
 
+    use super::super::connection::open_for_writing;
     use super::*;
     use crate::clock::SystemClock;
 
@@ -136,12 +149,21 @@ mod tests {
         let path = tempfile::tempdir().unwrap();
         let database = Database::open(path.path(), SystemClock::shared()).unwrap();
         assert_eq!(database.integrity(Duration::from_secs(30)).await.unwrap(), Integrity::Sound);
+        let other = Connection::open(path.path().join(DATABASE_FILE)).unwrap();
+        for (change, differs) in [
+            ("ANALYZE; CREATE INDEX mine ON items (timestamp)", "mine"),
+            ("DROP INDEX mine; DROP VIEW users", "users"),
+        ] {
+            other.execute_batch(change).unwrap();
+            let found = database.integrity(Duration::from_secs(30)).await.unwrap();
+            assert_eq!(found, Integrity::Altered(differs.to_owned()));
+        }
 
         let file = path.path().join("many.db");
-        let many = Connection::open(&file).unwrap();
+        let many = open_for_writing(&file).unwrap();
         many.execute_batch(
-            "CREATE TABLE t (x); CREATE INDEX i ON t (x);
-             WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000) INSERT INTO t SELECT x FROM n",
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000)
+             INSERT INTO items SELECT 'message#T1#C1', x, NULL, '{}' FROM n; PRAGMA wal_checkpoint(TRUNCATE)",
         )
         .unwrap();
         drop(many);
@@ -149,8 +171,8 @@ mod tests {
         assert_eq!(look(&file, Duration::from_secs(30)).unwrap(), Integrity::Sound);
 
         let mut raw = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
-        raw.seek(SeekFrom::Start(8 * 4096)).unwrap();
-        raw.write_all(&[0xff; 4096]).unwrap();
+        raw.seek(SeekFrom::Start(40 * 8192)).unwrap();
+        raw.write_all(&[0xff; 8192]).unwrap();
         drop(raw);
         let damaged = look(&file, Duration::from_secs(30)).unwrap();
         assert!(matches!(damaged, Integrity::Damaged(_)), "{damaged:?}");

@@ -53,7 +53,8 @@ impl Existence for EmbeddedExistence {
         let rows = rows.to_vec();
         let work = move |transaction: &Transaction<'_>| {
             let mut put = transaction.connection.prepare_cached(
-                "INSERT OR REPLACE INTO existence_check_cache (cache_key, ttl, verified_at) VALUES (?1, ?2, ?3)",
+                "INSERT INTO existence_check_cache (cache_key, ttl, verified_at) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (cache_key) DO UPDATE SET (ttl, verified_at) = (excluded.ttl, excluded.verified_at)",
             )?;
             for (key, row) in &rows {
                 put.execute(params![key.as_str(), row.ttl_s, row.verified_at_s])?;

@@ -211,7 +211,7 @@ fn size(bytes: u64) -> String {
 
 fn permissions(folder: Folder, place: &str) -> Check {
     let mode = folder.mode;
-    if mode & 0o077 == 0 {
+    if !folder.lets_others_in() {
         return Check::ok(PERMISSIONS, format!("only their owner may enter the data folder ({mode:04o})"));
     }
     let path = place.strip_prefix("--data ").unwrap_or(place);
@@ -233,6 +233,14 @@ fn database(integrity: &Result<Integrity, String>) -> Check {
             DATABASE,
             format!("damaged: {complaint}"),
             "stop annalist, copy the data folder away, and put the last good copy in its place; then look for the disk's fault",
+        ),
+        Ok(Integrity::Altered(name)) => Check::finding(
+            DATABASE,
+            format!(
+                "`{name}` is not as this version of annalist makes it: it may keep rows from being written or found"
+            ),
+            "drop it if you added it yourself; else `annalist backup`, then `annalist restore` into a new folder, which takes \
+             rows only",
         ),
         Err(why) => Check::skipped(DATABASE, why.as_str()),
     }
@@ -357,6 +365,7 @@ mod tests {
     fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
         says(&database(&Ok(Integrity::Sound)), State::Ok, "sound");
         says(&database(&Ok(Integrity::Damaged("page 9".into()))), State::Finding, "page 9");
+        says(&database(&Ok(Integrity::Altered("evil".into()))), State::Finding, "`evil` is not as");
         says(&database(&Ok(Integrity::Unfinished)), State::Skipped, "quick_check");
         says(&database(&Err("locked".into())), State::Skipped, "locked");
     }

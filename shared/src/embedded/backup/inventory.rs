@@ -4,8 +4,8 @@ use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::manifest::is_file_key;
 use crate::embedded::FILES_FOLDER;
+use crate::files::FileKey;
 
 /// No key is deeper, so neither is a search among what somebody may have linked in there.
 const MAX_DEPTH: usize = 8;
@@ -78,7 +78,7 @@ impl Inventory {
         let metadata: Metadata = std::fs::metadata(&path)?;
         if metadata.is_dir() && key.split('/').count() < MAX_DEPTH {
             self.descend(&key)?;
-        } else if metadata.is_file() && is_file_key(&key) {
+        } else if metadata.is_file() && FileKey::parse(&key).is_some() {
             return Ok(Some(HeldFile { key, path, bytes: metadata.len() }));
         } else {
             self.pass_over(path);

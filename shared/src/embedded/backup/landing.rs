@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 
 use super::{BackupError, sync_folder};
 use crate::embedded::connection::create_private_folder;
-use crate::embedded::files::uri;
 use crate::embedded::{DATABASE_FILE, FILES_FOLDER};
+use crate::files::FileKey;
 
 /// Where the folder is built within itself.
 const WORK: &str = ".restoring";
+
+/// The folder within it for the database as it was packed, which is not taken over as it is.
+const PACKED: &str = "packed";
 
 /// Held locked while a restore goes on: what a killed one has left can be locked.
 const LOCK: &str = "lock";
@@ -57,33 +60,42 @@ impl Landing {
         Ok(Self { target, work, inside, lock, landed: false })
     }
 
-    /// The URI of the folder that its files will be in.
+    /// Where the database as it was packed is for now.
     #[must_use]
-    pub fn files_uri(&self) -> String {
-        uri::of(&self.target.join(FILES_FOLDER))
+    pub fn packed_database(&self) -> PathBuf {
+        self.work.join(PACKED).join(DATABASE_FILE)
     }
 
-    /// Where the database is for now.
-    #[must_use]
-    pub fn database(&self) -> PathBuf {
-        self.work.join(DATABASE_FILE)
-    }
-
-    /// Makes the file of the database.
+    /// Makes the file of the database as it was packed. It is not part of the folder that is made.
     ///
     /// # Errors
     /// The system's.
-    pub fn create_database(&self) -> Result<File, BackupError> {
-        let path = self.database();
-        create_file(&path).map_err(BackupError::at(&path))
+    pub fn create_packed_database(&self) -> Result<File, BackupError> {
+        let path = self.packed_database();
+        let made = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_file(&path));
+        made.map_err(BackupError::at(&path))
     }
 
-    /// Makes the file of a key that [`super::is_file_key`] holds for one.
+    /// Makes the file of the folder's own database, and says where it is for now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_database(&self) -> Result<PathBuf, BackupError> {
+        let path = self.database();
+        create_file(&path).map(drop).map_err(BackupError::at(&path))?;
+        Ok(path)
+    }
+
+    fn database(&self) -> PathBuf {
+        self.work.join(DATABASE_FILE)
+    }
+
+    /// Makes the file of a key.
     ///
     /// # Errors
     /// The system's, also where there is one already.
-    pub fn create_held(&self, key: &str) -> Result<File, BackupError> {
-        let path = self.work.join(FILES_FOLDER).join(key);
+    pub fn create_held(&self, key: &FileKey) -> Result<File, BackupError> {
+        let path = self.work.join(FILES_FOLDER).join(key.as_str());
         let folder = path.parent().unwrap_or(&self.work);
         create_private_folder(folder).and_then(|()| create_file(&path)).map_err(BackupError::at(&path))
     }
@@ -99,6 +111,10 @@ impl Landing {
     }
 
     fn finish(&self) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.work.join(PACKED)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         sync_folders(&self.work)?;
         if self.inside {
             return self.move_out();
@@ -235,8 +251,13 @@ mod tests {
     use super::*;
 
     fn build(landing: &Landing) {
-        landing.create_database().unwrap().write_all(b"db").unwrap();
-        landing.create_held("slack/T1/C1/1.000000/F1").unwrap().write_all(b"abc").unwrap();
+        landing.create_packed_database().unwrap().write_all(b"from outside").unwrap();
+        std::fs::write(landing.create_database().unwrap(), b"db").unwrap();
+        landing
+            .create_held(&FileKey::parse("slack/T1/C1/1.000000/F1").unwrap())
+            .unwrap()
+            .write_all(b"abc")
+            .unwrap();
     }
 
     fn names(folder: &Path) -> Vec<String> {

@@ -5,7 +5,7 @@
 //! * [`inventory`]: the files. They are written once, so whatever a snapshot's rows name is there after it.
 //! * [`manifest`]: what is in a backup, with sizes and hashes.
 //! * [`landing`]: a data folder in the making: complete under its name, or not there.
-//! * [`adopt`]: a database from outside, checked and made this folder's own.
+//! * [`adopt`]: the rows of a database from outside, in one of this folder's own.
 
 pub mod adopt;
 pub mod inventory;
@@ -21,7 +21,7 @@ use super::OpenError;
 pub use adopt::{Adopted, adopt};
 pub use inventory::{HeldFile, Inventory};
 pub use landing::Landing;
-pub use manifest::{Entry, Manifest, is_file_key};
+pub use manifest::{Entry, Manifest};
 pub use snapshot::{Snapshot, snapshot};
 
 /// Why there is no backup, or no data folder from one.

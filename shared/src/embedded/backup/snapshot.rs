@@ -4,15 +4,14 @@ use std::path::Path;
 
 use super::BackupError;
 use crate::embedded::connection::{open_for_reading, schema_of};
-use crate::embedded::files::uri;
-use crate::embedded::{DATABASE_FILE, FILES_FOLDER, OpenError, VERSION, join};
+use crate::embedded::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 
 /// A copy of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// Its schema.
     pub schema: usize,
-    /// The URI of the folder that its rows' files are in.
+    /// The URI of the folder that its files are in.
     pub files_uri: String,
 }
 
@@ -41,6 +40,5 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
         source: std::io::Error::other("SQLite can only write to a name in UTF-8"),
     })?;
     connection.execute("VACUUM INTO ?1", [into]).map_err(BackupError::Copy)?;
-    let files = std::path::absolute(data).map_err(BackupError::at(data))?.join(FILES_FOLDER);
-    Ok(Snapshot { schema, files_uri: uri::of(&files) })
+    Ok(Snapshot { schema, files_uri: files_uri(data).map_err(BackupError::at(data))? })
 }

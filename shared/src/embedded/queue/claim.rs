@@ -145,8 +145,10 @@ const LOOK: &str =
     "SELECT jobs.sent_at_ms, leases.visible_at_ms, leases.receive_count, leases.owner, jobs.body
      FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq WHERE jobs.seq = ?1";
 
-const LEASE: &str = "INSERT OR REPLACE INTO leases (seq, queue, visible_at_ms, receive_count, owner)
-     VALUES (?1, ?2, ?3, ?4, ?5)";
+const LEASE: &str =
+    "INSERT INTO leases (seq, queue, visible_at_ms, receive_count, owner) VALUES (?1, ?2, ?3, ?4, ?5)
+     ON CONFLICT (seq) DO UPDATE SET (queue, visible_at_ms, receive_count, owner) =
+         (excluded.queue, excluded.visible_at_ms, excluded.receive_count, excluded.owner)";
 
 fn standing(
     look: &mut Statement<'_>,
