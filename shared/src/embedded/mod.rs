@@ -88,6 +88,15 @@ pub enum OpenError {
     },
 }
 
+/// The URI of the folder that the files of a data folder are in: each lies there under its key.
+///
+/// # Errors
+/// The system's, where it does not know the working directory.
+pub fn files_uri(data: &Path) -> std::io::Result<String> {
+    // A URI has to be found from every working directory.
+    Ok(files::uri::of(&std::path::absolute(data)?.join(FILES_FOLDER)))
+}
+
 /// An open data folder. Cloning shares it; it closes with the last clone and port.
 #[derive(Clone)]
 pub struct Database {
@@ -116,7 +125,14 @@ impl Database {
     /// As [`Database::open`].
     pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
+        connection::keep_private();
         connection::create_private_folder(data).map_err(folder_error)?;
+        if let Ok(folder) = condition::folder(data)
+            && folder.lets_others_in()
+        {
+            let (data, mode) = (data.display(), format!("{:04o}", folder.mode));
+            tracing::warn!(%data, mode, "others on this machine may look into the data folder: chmod 700 it");
+        }
         // Before the database is migrated: whoever uses the folder must be of this version.
         let presence = join(data, version)?;
         let file = data.join(DATABASE_FILE);
@@ -193,3 +209,7 @@ fn join(data: &Path, version: &str) -> Result<Presence, OpenError> {
         }
     })
 }
+
+#[cfg(test)]
+#[path = "private_tests.rs"]
+mod tests;

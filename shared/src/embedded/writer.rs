@@ -41,6 +41,10 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 /// [`LOCK_RETRY`], or it would never get a turn.
 const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
 
+/// Where nothing came for so long, the log is folded and emptied: what was acked or dropped is not kept in it. Nobody waits
+/// for that, and it takes milliseconds.
+const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
+
 /// How often to look for other processes.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
@@ -123,6 +127,7 @@ impl Writer {
             places: Arc::clone(&places),
             looked_around: None,
             others_alive: false,
+            has_log: true,
             rollbacks: 0,
             foreign_commits: 0,
             data_version: 0,
@@ -187,6 +192,8 @@ struct Thread {
     places: Arc<Semaphore>,
     looked_around: Option<Instant>,
     others_alive: bool,
+    /// Whether something may stand in the log.
+    has_log: bool,
     rollbacks: u64,
     foreign_commits: u64,
     data_version: i64,
@@ -194,7 +201,7 @@ struct Thread {
 
 impl Thread {
     fn run(mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) {
-        while let Ok(first) = receiver.recv() {
+        while let Some(first) = self.next(receiver) {
             self.places.add_permits(1);
             self.look_around();
             let mut batch = vec![first];
@@ -210,6 +217,7 @@ impl Thread {
             for operation in batch {
                 operation.finish(outcome.clone());
             }
+            self.has_log = true;
             self.checkpoints.after_commit(&self.connection);
             if self.others_alive {
                 sleep(TURN_FOR_OTHERS);
@@ -221,7 +229,25 @@ impl Thread {
             drop(self.connection.execute_batch("ROLLBACK"));
             tracing::warn!(%error, "leases could not be released; they will time out");
         }
-        drop(self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
+        self.empty_log();
+    }
+
+    /// Waits for the next operation; `None` where no more can come.
+    fn next(&mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) -> Option<Box<dyn Operation>> {
+        while self.has_log {
+            match receiver.recv_timeout(IDLE) {
+                Ok(first) => return Some(first),
+                Err(RecvTimeoutError::Timeout) => self.empty_log(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        receiver.recv().ok()
+    }
+
+    /// Folds the log into the database and leaves nothing in it. Where somebody reads or writes at this moment it stays.
+    fn empty_log(&mut self) {
+        let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        self.has_log = emptied.unwrap_or(true);
     }
 
     /// One transaction with the operations in `batch` and those that wait.
