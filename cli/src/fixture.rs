@@ -58,7 +58,8 @@ impl Fixture {
         self.write(team, channel, &message).await;
         let object = FileObject::read(file).unwrap();
         let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(ts).unwrap() };
-        let job = FileJob { team: TeamId::parse(team).unwrap(), share, object, refresh: false }.outgoing();
+        let job = FileJob { team: TeamId::parse(team).unwrap(), share, user: None, object, refresh: false }
+            .outgoing();
         let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let (archive, files) = (self.backend.archive(), self.backend.files());

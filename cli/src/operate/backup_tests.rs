@@ -8,6 +8,7 @@ use shared::config::backend::Backend;
 use shared::files::FileKey;
 use shared::rules::file::row;
 use shared::rules::file::row::{Held, Share};
+use shared::rules::project;
 use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::*;
@@ -28,7 +29,8 @@ async fn archive() -> (Fixture, FileId) {
     let mut writer = files.create(&key).await.unwrap();
     writer.write(Bytes::from_static(MARK)).await.unwrap();
     writer.publish().await.unwrap();
-    let held = Held { uri: files.uri(&key), size_bytes: MARK.len() as u64, sha256: String::new() };
+    let held =
+        Held { key: key.clone(), source: "own".into(), size_bytes: MARK.len() as u64, sha256: String::new() };
     fixture.archive().write(&row::held(&team, &file, &held)).await.unwrap();
     // Never published.
     std::mem::forget(files.create(&FileKey::image(&team, "https://example.com/half")).await.unwrap());
@@ -80,8 +82,10 @@ async fn what_is_restored_reads_as_the_original_and_names_its_files_where_they_a
     let backend = Backend::open_existing(&BackendArgs::embedded(&data), SystemClock::shared()).await.unwrap();
     let key = ItemKey::file(&TeamId::parse("T1").unwrap(), &file_id);
     let row = backend.archive().get(&key).await.unwrap().unwrap();
-    let uri = row.text("file#F1").unwrap().strip_prefix("9/stored/file://").unwrap().replace("%27", "'");
-    let path = uri.replace("%20", " ");
+    let row = project::file(&row).unwrap();
+    let row = project::address(&row, &BackendArgs::embedded(&data).files_uri().unwrap()).into_owned();
+    let path =
+        row["uri"].as_str().unwrap().strip_prefix("file://").unwrap().replace("%27", "'").replace("%20", " ");
     assert!(Path::new(&path).starts_with(&data), "{path}");
     assert_eq!(std::fs::read(path).unwrap(), MARK);
     backend.close().await;

@@ -167,7 +167,7 @@ fn job_of(team: &TeamId, row: &Item, reach: Reach, nonce: &[u8]) -> Option<Outgo
 /// Why a file that somebody named is not asked for.
 fn not_asked(row: &Item, file: &FileId) -> String {
     match row::state(row, file) {
-        Some(State::Stored(uri)) => format!("is held already, at {}", plain::line(&uri)),
+        Some(State::Stored(key)) => format!("is held already, as {key}"),
         Some(State::Verdict(Verdict::External)) => {
             let place = row::object(row).and_then(|object| object.external_type);
             let place = place.map_or_else(|| "another service".to_owned(), |place| plain::line(&place));

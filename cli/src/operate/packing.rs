@@ -10,7 +10,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use anyhow::{Context, bail, ensure};
 use shared::embedded::DATABASE_FILE;
 use shared::embedded::backup::manifest::{FORMAT, SCHEMA};
-use shared::embedded::backup::{Entry, Manifest, is_file_key};
+use shared::embedded::backup::{Entry, Manifest};
+use shared::files::FileKey;
 use tar::{EntryType, Header};
 
 /// The list of what is in it.
@@ -55,10 +56,6 @@ impl Packed {
             manifest.format <= FORMAT && manifest.schema <= SCHEMA,
             "it was made by annalist {}, which is newer than this one: upgrade this one",
             manifest.annalist
-        );
-        ensure!(
-            manifest.files_uri.starts_with("file:///"),
-            "it does not say where the files were: take another backup"
         );
         found.is_what_it_says(&manifest)?;
         Ok(Self { file, manifest })
@@ -141,7 +138,7 @@ impl Found {
         let mut last = "";
         for listed in &manifest.files {
             ensure!(
-                is_file_key(&listed.path),
+                FileKey::parse(&listed.path).is_some(),
                 "its {MANIFEST} lists {}, which is no file's name",
                 listed.path
             );

@@ -92,7 +92,6 @@ fn a_list_that_does_not_fit_is_refused() {
         (whole(), manifest(&[("/etc/passwd", 3)]), "no file's name"),
         (whole(), changed("database", listed("other.db", 2)), "lists no annalist.db"),
         (whole(), changed("database", json!({ "path": DATABASE_FILE, "bytes": 2 })), "without a hash"),
-        (whole(), changed("files_uri", json!("")), "where the files were"),
         (whole(), changed("files", json!("many")), "cannot be read"),
         (whole(), changed("schema", json!(1_000)), "newer than this one: upgrade"),
         (whole(), changed("format", json!(2)), "newer than this one: upgrade"),

@@ -77,6 +77,7 @@ pub(crate) async fn files(
     };
     let is_there =
         |item: &Item| only.as_ref().is_none_or(|only| row::shares(item).any(|share| share.channel == *only));
+    let files_uri = read.backend.files_uri()?;
     let mut sum = Sum::default();
     for team in teams {
         let shown = |item: &Item| if is_there(item) { project::file(item) } else { None };
@@ -86,11 +87,12 @@ pub(crate) async fn files(
         }
         while let Some(page) = rows.next().await? {
             for file in &page {
+                let file = project::address(file, &files_uri);
                 if read.json {
-                    plain::json_line(out, file)?;
+                    plain::json_line(out, &*file)?;
                 } else {
-                    sum.add(file);
-                    print(file, out)?;
+                    sum.add(&file);
+                    print(&file, out)?;
                 }
             }
         }
@@ -114,10 +116,11 @@ fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
     let deleted = if file["deleted"] == true { "  (deleted in Slack)" } else { "" };
     writeln!(out, "{:<12}  {:<8}  {size:>8}  {name}{deleted}", word("file_id"), word("state"))?;
     let verdict = || text("verdict").map(why);
-    match text("uri").or(text("error")).or_else(verdict) {
-        Some(detail) => writeln!(out, "    {}", plain::line(detail)),
-        None => Ok(()),
+    let others = file["other_uris"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for detail in text("uri").or(text("error")).or_else(verdict).into_iter().chain(others) {
+        writeln!(out, "    {}", plain::line(detail))?;
     }
+    Ok(())
 }
 
 /// A verdict for people.

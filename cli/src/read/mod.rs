@@ -35,7 +35,7 @@ use std::io;
 use std::num::NonZeroUsize;
 
 use shared::archive::ArchiveError;
-use shared::config::backend::BackendArgs;
+use shared::config::backend::{BackendArgs, BackendError};
 use shared::slack::ids::{TeamId, Ts};
 
 use crate::zone::ZoneArgs;
@@ -176,6 +176,9 @@ pub(crate) enum ReadError {
         /// Which message.
         ts: Ts,
     },
+    /// It is not known where the files are.
+    #[error(transparent)]
+    Files(#[from] BackendError),
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 use shared::archive::Archive;
+use shared::config::backend::BackendArgs;
+use shared::rules::project;
 use shared::slack::ids::TeamId;
 
 use super::content::{self, MessageText};
@@ -18,6 +20,7 @@ pub(super) struct Printer<'a> {
     out: &'a mut dyn Write,
     /// `None` where JSON is asked for, which has ids and Slack's times.
     text: Option<(Names<'a>, Zone)>,
+    backend: &'a BackendArgs,
     printed: usize,
     is_zone_named: bool,
 }
@@ -26,11 +29,11 @@ impl<'a> Printer<'a> {
     pub(super) fn new(
         archive: &'a dyn Archive,
         team: TeamId,
-        args: &ReadArgs,
+        args: &'a ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
         let text = (!args.json).then(|| (Names::new(archive, team), args.zone.zone()));
-        Self { out, text, printed: 0, is_zone_named: false }
+        Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
     }
 
     /// Prints messages; each layout is asked for only where it matters.
@@ -41,7 +44,12 @@ impl<'a> Printer<'a> {
     ) -> Result<(), ReadError> {
         self.printed += messages.len();
         match &mut self.text {
-            None => messages.iter().try_for_each(|message| plain::json_line(self.out, message))?,
+            None => {
+                let files_uri = self.backend.files_uri()?;
+                for message in messages {
+                    plain::json_line(self.out, &*project::address(message, &files_uri))?;
+                }
+            }
             Some((names, zone)) => {
                 if !messages.is_empty() {
                     name_once(&mut self.is_zone_named, zone, self.out)?;

@@ -149,8 +149,8 @@ fn shared_file(message: &Value, file: &Value) -> String {
 fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     let id = file["id"].as_str()?;
     let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    // The last part of a file's key is its id.
-    if held.any(|uri| uri.rsplit('/').next() == Some(id)) {
+    // The last part of a file's key is its id, with a name behind it if it is another version.
+    if held.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
         return Some("held");
     }
     let failed = (message["files_fetch_failed"] == true).then_some("failed");

@@ -108,7 +108,7 @@ async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Re
             empty &= page.is_empty();
             for user in &page {
                 if args.json {
-                    plain::json_line(out, user)?;
+                    plain::json_line(out, &*project::address(user, &args.backend.files_uri()?))?;
                 } else {
                     person(out, user)?;
                 }

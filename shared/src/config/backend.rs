@@ -56,6 +56,26 @@ impl BackendArgs {
         }
     }
 
+    /// The URI below which each file lies under its key. It is made from the settings each time: the folder may have moved, or
+    /// the bucket another name.
+    ///
+    /// # Errors
+    /// [`BackendError`] where a setting is missing, or the folder cannot be found.
+    pub fn files_uri(&self) -> Result<String, BackendError> {
+        match self.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => {
+                let data = &self.data.data;
+                let folder = |source| OpenError::Folder { path: data.clone(), source };
+                Ok(crate::embedded::files_uri(data).map_err(folder)?)
+            }
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => Ok(format!("s3://{}", self.aws.names()?.bucket())),
+            #[cfg(not(all(feature = "embedded", feature = "aws")))]
+            kind => Err(ConfigError::NotBuilt(kind).into()),
+        }
+    }
+
     /// The flag that leads another command to the same place. What else it needs is in the environment.
     #[must_use]
     pub fn as_typed(&self) -> String {

@@ -36,9 +36,6 @@ pub trait Files: Send + Sync + 'static {
     /// Opens a published file; `None` where there is none.
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError>;
 
-    /// Where people and other programs find the file: `file://…`, `s3://…`.
-    fn uri(&self, key: &FileKey) -> String;
-
     /// Whether a file could be written now.
     async fn ready(&self) -> Result<(), FilesError>;
 }

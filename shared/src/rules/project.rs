@@ -1,4 +1,9 @@
 //! What readers see of an item: stored attribute names, without the registers' bookkeeping.
+//!
+//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris` and `image_file`: [`address`] makes their addresses of them, for
+//! where they are now.
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -9,6 +14,7 @@ use super::file::{image, row};
 use super::message::CONTENT_VERSION;
 use super::{profile, reaction};
 use crate::archive::Item;
+use crate::files::FileKey;
 
 /// A message or a revision as readers see it. `None` for a row that only holds registers waiting for their message: a
 /// reaction to something that was never seen.
@@ -40,6 +46,29 @@ pub fn directory(item: &Item) -> Value {
         visible.attributes.insert(EARLIEST.into(), earliest.into());
     }
     visible.to_json()
+}
+
+/// The same with addresses in place of keys: the files are below this URI, which has no slash at its end.
+#[must_use]
+pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
+    const NAMES: [&str; 4] = ["files_s3", "uri", "other_uris", "image_file"];
+    if NAMES.iter().all(|name| row.get(name).is_none()) {
+        return Cow::Borrowed(row);
+    }
+    let mut row = row.clone();
+    let give = |value: &mut Value| {
+        if let Some(key) = value.as_str().and_then(FileKey::parse) {
+            *value = format!("{files_uri}/{key}").into();
+        }
+    };
+    for name in NAMES {
+        match row.get_mut(name) {
+            Some(Value::Array(keys)) => keys.iter_mut().for_each(give),
+            Some(key) => give(key),
+            None => {}
+        }
+    }
+    Cow::Owned(row)
 }
 
 /// A file as readers see it. `None` for one of which nothing is known but that it was deleted.

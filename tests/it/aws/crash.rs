@@ -73,7 +73,7 @@ async fn a_killed_download_leaves_no_part_of_a_file_under_its_key_and_is_begun_a
     let key = FileKey::shared(&team, &share.channel, &share.ts, &file);
     let object = json!({ "id": "F01", "size": SIZE_BYTES, "url_private": format!("{slack}/files/F01") });
     let object = FileObject::read(&object).unwrap();
-    let job = FileJob { team: team.clone(), share, object, refresh: false };
+    let job = FileJob { team: team.clone(), share, user: None, object, refresh: false };
     installation.aws.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
 
     let killed = downloader(&installation, &slack).await;

@@ -174,10 +174,6 @@ impl Files for TwoFiles {
         self.next().open(key).await
     }
 
-    fn uri(&self, key: &FileKey) -> String {
-        self.next().uri(key)
-    }
-
     async fn ready(&self) -> Result<(), FilesError> {
         self.next().ready().await
     }

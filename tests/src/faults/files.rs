@@ -76,10 +76,6 @@ impl Files for FaultyFiles {
         Ok(inner.map(|inner| Box::new(FaultyReader { inner, steps }) as Box<dyn Reader>))
     }
 
-    fn uri(&self, key: &FileKey) -> String {
-        self.inner.uri(key)
-    }
-
     async fn ready(&self) -> Result<(), FilesError> {
         self.steps.step(Method::Ready, self.inner.ready()).await
     }

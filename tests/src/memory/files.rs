@@ -48,10 +48,6 @@ impl Files for MemoryFiles {
         Ok(file.map(reader))
     }
 
-    fn uri(&self, key: &FileKey) -> String {
-        format!("memory://files/{key}")
-    }
-
     async fn ready(&self) -> Result<(), FilesError> {
         Ok(())
     }

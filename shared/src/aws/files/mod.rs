@@ -60,11 +60,6 @@ impl Files for S3Files {
         reader::open(&self.0, key).await
     }
 
-    fn uri(&self, key: &FileKey) -> String {
-        // A key is made of letters, digits, points and slashes only.
-        format!("s3://{}/{key}", self.0.bucket)
-    }
-
     async fn ready(&self) -> Result<(), FilesError> {
         let store = &self.0;
         let asked = store.objects.head_bucket().bucket(&store.bucket).send().await;

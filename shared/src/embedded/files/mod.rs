@@ -34,8 +34,6 @@ const READ_BYTES: usize = 256 * 1024;
 pub(super) struct EmbeddedFiles {
     folder: PathBuf,
     folders: Arc<Folders>,
-    /// The folder's URI, without a slash at the end.
-    uri: String,
     temporary: Arc<TemporaryFiles>,
 }
 
@@ -43,11 +41,10 @@ impl EmbeddedFiles {
     /// The files of a data folder, as the process with this id in [`super::presence`] writes them. Makes nothing yet:
     /// most commands only read.
     pub(super) fn new(data: &Path, process: i64) -> io::Result<Self> {
-        // A URI has to be found from every working directory.
         let data = std::path::absolute(data)?;
         let folder = data.join(super::FILES_FOLDER);
         let temporary = Arc::new(TemporaryFiles::new(folder.join(".incoming"), process));
-        Ok(Self { uri: uri::of(&folder), folder, folders: Arc::new(Folders::new(data)), temporary })
+        Ok(Self { folder, folders: Arc::new(Folders::new(data)), temporary })
     }
 
     /// Removes what processes that are gone have left half-written.
@@ -84,11 +81,6 @@ impl Files for EmbeddedFiles {
         let reader =
             |(file, size_bytes)| Box::new(EmbeddedReader { file: Some(file), size_bytes }) as Box<dyn Reader>;
         Ok(opened.await?.map(reader))
-    }
-
-    fn uri(&self, key: &FileKey) -> String {
-        // A key is made of letters, digits, points and slashes only.
-        format!("{}/{key}", self.uri)
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
@@ -245,7 +237,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let files = EmbeddedFiles::new(&data.path().join("my data"), 7).unwrap();
         files.create(&key()).await.unwrap().publish().await.unwrap();
-        let uri = files.uri(&key());
+        let uri = format!("{}/{}", crate::embedded::files_uri(&data.path().join("my data")).unwrap(), key());
         let path = uri.strip_prefix("file://").unwrap().replace("%20", " ");
         assert!(Path::new(&path).is_file(), "{uri}");
     }

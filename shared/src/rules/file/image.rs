@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::archive::{Attributes, Item, ItemKey, Update};
+use crate::files::FileKey;
 use crate::files::key::image_hash;
 use crate::queue::job::encode_image;
 use crate::queue::{DedupId, GroupId, Outgoing, QueueName};
@@ -107,14 +108,15 @@ fn current_url(kind: &str, content: &Attributes) -> Option<String> {
     }
 }
 
-/// Where the current picture of a row is held.
+/// The key of the current picture of a row, if it is held.
 pub(in crate::rules) fn current(row: &Attributes) -> Option<Value> {
     // Asked first: most rows of a workspace without a token have none, and a user object is long.
     if !row.keys().any(|name| is_register(name)) {
         return None;
     }
     let url = current_url(row.get("type")?.as_str()?, row)?;
-    row.get(&format!("{IMAGE}{}", image_hash(&url))).cloned()
+    let key = FileKey::stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
+    Some(key.as_str().into())
 }
 
 /// Whether an attribute of a row is a picture.
@@ -194,13 +196,13 @@ impl ImageJob {
 
     /// The picture is held.
     #[must_use]
-    pub fn held(&self, uri: &str) -> Update {
+    pub fn held(&self, key: &FileKey) -> Update {
         let (kind, id, value) = match &self.owner {
             Owner::User(user) => ("user", "user_id", user.as_str()),
             Owner::Emoji(name) => ("emoji", "name", name.as_str()),
         };
         let image = format!("{IMAGE}{}", image_hash(&self.url));
-        let texts = [("type", kind), ("team_id", self.team.as_str()), (id, value), (&image, uri)];
+        let texts = [("type", kind), ("team_id", self.team.as_str()), (id, value), (&image, key.as_str())];
         let set_if_absent = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
         Update { set_if_absent, ..Update::new(self.key()) }
     }
@@ -285,11 +287,11 @@ mod tests {
             let mut event = user(json!({ "image_192": format!("https://a/{number}") }));
             event["event_ts"] = clock.into();
             updates(event.clone()).iter().for_each(&mut write);
-            write(&images(event)[0].held(&format!("file:///{number}")));
+            write(&images(event)[0].held(&FileKey::parse(&format!("slack/T1/images/{number}")).unwrap()));
         }
         let key = ItemKey::new("user#T1", "U1");
         let row = project::directory(&Item { key, attributes: attributes.unwrap() });
-        assert_eq!(row["image_file"], "file:///2");
+        assert_eq!(row["image_file"], "slack/T1/images/2");
         assert!(!row.as_object().unwrap().keys().any(|name| name.contains('#')), "{row}");
     }
 }

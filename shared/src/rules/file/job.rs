@@ -14,7 +14,7 @@ use crate::queue::{DedupId, GroupId, Outgoing, QueueName};
 use crate::rules::Malformed;
 use crate::rules::message::Content;
 use crate::slack::envelope::{object, text_or_none};
-use crate::slack::ids::{ChannelId, TeamId, Ts};
+use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 /// Files of one message that are looked at: ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
@@ -26,6 +26,8 @@ pub struct FileJob {
     pub team: TeamId,
     /// Where it was shared.
     pub share: Share,
+    /// Who shared it there, if that is known.
+    pub user: Option<UserId>,
     /// What Slack said of it there.
     pub object: FileObject,
     /// Whether that may be old: Slack is asked again before the download.
@@ -56,10 +58,13 @@ pub fn jobs(content: &Content) -> Jobs {
         return Jobs { sends: Vec::new(), skipped: files.len() };
     };
     let share = Share { channel, ts };
+    let user = update.set.get("user").and_then(Value::as_str).and_then(|user| UserId::parse(user).ok());
     let objects: Vec<FileObject> = files.iter().take(MAX_FILES).filter_map(FileObject::read).collect();
     let skipped = files.len() - objects.len();
-    let job =
-        |object| FileJob { team: team.clone(), share: share.clone(), object, refresh: false }.outgoing();
+    let job = |object| {
+        let (team, share, user) = (team.clone(), share.clone(), user.clone());
+        FileJob { team, share, user, object, refresh: false }.outgoing()
+    };
     Jobs { sends: objects.into_iter().map(job).collect(), skipped }
 }
 
@@ -68,7 +73,7 @@ pub fn jobs(content: &Content) -> Jobs {
 #[must_use]
 pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     let share = row::shares(row).next()?;
-    let job = FileJob { team: team.clone(), share, object: row::object(row)?, refresh: true };
+    let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
     let dedup =
         DedupId::of(&[b"file again", team.as_str().as_bytes(), job.object.id.as_str().as_bytes(), nonce]);
     Some(Outgoing { dedup, ..job.outgoing() })
@@ -79,6 +84,8 @@ struct Encoded<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
     ts: &'a Ts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a UserId>,
     object: &'a FileObject,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refresh: bool,
@@ -92,6 +99,8 @@ struct Decoded<'a> {
     channel: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     ts: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user: Option<Cow<'a, str>>,
     #[serde(default)]
     object: Value,
     #[serde(default)]
@@ -102,10 +111,10 @@ impl FileJob {
     /// The job as a message.
     #[must_use]
     pub fn outgoing(&self) -> Outgoing {
-        let Self { team, share: Share { channel, ts }, object, refresh } = self;
+        let Self { team, share: Share { channel, ts }, user, object, refresh } = self;
         let parts =
             ["file", team.as_str(), channel.as_str(), ts.as_str(), object.id.as_str(), &object.fingerprint()];
-        let encoded = Encoded { team, channel, ts, object, refresh: *refresh };
+        let encoded = Encoded { team, channel, ts, user: user.as_ref(), object, refresh: *refresh };
         Outgoing {
             queue: QueueName::Files,
             group: GroupId::of(&[team.as_str(), object.id.as_str()]),
@@ -126,7 +135,8 @@ impl FileJob {
         let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
         let ts = Ts::parse(decoded.ts.as_deref().ok_or(missing("ts"))?)?;
         let object = FileObject::read(&decoded.object).ok_or(missing("file id"))?;
-        Ok(Self { team, share: Share { channel, ts }, object, refresh: decoded.refresh })
+        let user = decoded.user.and_then(|user| UserId::parse(&user).ok());
+        Ok(Self { team, share: Share { channel, ts }, user, object, refresh: decoded.refresh })
     }
 }
 
@@ -178,6 +188,7 @@ mod tests {
             ("C1", "1.000000", false)
         );
         assert_eq!(job.object.name.as_deref(), Some("a.png"));
+        assert_eq!((job.user.as_ref().map(UserId::as_str), job.object.user), (Some("U1"), None));
         assert_ne!(jobs.sends[0].dedup, jobs.sends[1].dedup);
         assert_eq!(jobs_of(message(json!([]))), Jobs::default());
     }
@@ -200,6 +211,7 @@ mod tests {
         let job = |channel: &str, name: &str| FileJob {
             team: TeamId::parse("T1").unwrap(),
             share: Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse("1.000000").unwrap() },
+            user: None,
             object: FileObject::read(&json!({ "id": "F1", "name": name })).unwrap(),
             refresh: false,
         };

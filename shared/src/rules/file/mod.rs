@@ -3,7 +3,6 @@
 //! * [`object`]: a file object reduced to what is needed, and what can be said before anything is asked for.
 //! * [`state`]: what became of a file, as a register: the greatest state stays.
 //! * [`row`]: the row of a file, the register on the messages it was shared in, and what readers see of both.
-//! * [`place`]: where the bytes are, when they have moved.
 //! * [`job`]: what is sent to the file-downloader. [`image`]: the same for avatars and custom emoji.
 //!
 //! <https://docs.slack.dev/reference/objects/file-object>
@@ -11,7 +10,6 @@
 pub mod image;
 pub mod job;
 pub mod object;
-pub mod place;
 pub mod row;
 pub mod state;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cut;
 use super::state::Verdict;
 use crate::rules::version::hash;
-use crate::slack::ids::FileId;
+use crate::slack::ids::{FileId, TeamId};
 
 /// A name is kept as far as this: four times what filesystems take.
 const MAX_NAME_BYTES: usize = 1024;
@@ -21,6 +21,9 @@ const MAX_URL_BYTES: usize = 4096;
 /// Kinds of documents that Slack itself writes. They have no bytes of their own: Slack renders them when asked, as
 /// HTML, in a length that it does not announce.
 const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
+
+/// The source of a file whose address is its own.
+const OWN: &str = "own";
 
 /// What is known of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,6 +66,23 @@ pub struct FileObject {
     /// When, in seconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<i64>,
+}
+
+/// The path of an address, without the slash in front, and without what stands behind it; `None` where a client might read
+/// another one.
+fn path(url: &str) -> Option<&str> {
+    let is_odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
+    let (host, path) = url.split_once("://")?.1.split_once('/')?;
+    let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:".contains(&byte));
+    if !is_host || path.contains(is_odd) {
+        return None;
+    }
+    path.split(['?', '#']).next()
+}
+
+/// `.` or `..`, however it is spelt.
+fn is_way_up(part: &str) -> bool {
+    matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -126,6 +146,33 @@ impl FileObject {
             Some(_) | None if self.url().is_none() => Before::InfoNeeded,
             Some(_) | None => Before::Download,
         }
+    }
+
+    /// Whether Slack says that nothing but its place is left.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.mode.as_deref() == Some("tombstone")
+    }
+
+    /// Whether its address is the one that Slack makes for this file of this workspace: `/files-pri/{team}-{file}/…`. Any
+    /// other is no proof that what is there is this file: only `files.info` says so.
+    #[must_use]
+    pub fn has_own_address(&self, team: &TeamId) -> bool {
+        let own = format!("{team}-{}", self.id);
+        self.url().and_then(path).is_some_and(|path| {
+            let mut parts = path.split('/');
+            parts.next() == Some("files-pri")
+                && parts.next() == Some(&own)
+                && parts.all(|part| !is_way_up(part))
+        })
+    }
+
+    /// What tells the place its bytes come from apart from another that claims the same id; `None` where there is no address.
+    #[must_use]
+    pub fn source(&self, team: &TeamId) -> Option<String> {
+        let url = self.url()?;
+        // The name at the end of Slack's own addresses changes when people rename the file.
+        Some(if self.has_own_address(team) { OWN.to_owned() } else { hash(path(url).unwrap_or(url)) })
     }
 
     /// Where to ask for its bytes.
@@ -241,6 +288,35 @@ mod tests {
         ] {
             assert_eq!(FileObject::read(&nothing), None, "{nothing}");
         }
+    }
+
+    #[test]
+    fn an_address_is_a_files_own_or_has_to_be_asked_for() {
+        let team = TeamId::parse("T1").unwrap();
+        for (url, own) in [
+            ("https://files.slack.com/files-pri/T1-F1/a.png", true),
+            ("https://files.slack.com/files-pri/T1-F1/download/a.png?t=1", true),
+            ("https://files.slack.com/files-pri/T1-F2/F1", false),
+            ("https://files.slack.com/files-pri/T2-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1", true),
+            ("https://files.slack.com/x/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/?/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/../files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/../T1-F2/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/%2e%2E/T1-F2/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1\\..\\T1-F2/a.png", false),
+            ("https:files.slack.com", false),
+            ("https://files.slack.com?/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com\\files-pri\\T1-F2/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/.\t./T1-F2/a.png", false),
+        ] {
+            let object = object(json!({ "url_private": url }));
+            assert_eq!(object.has_own_address(&team), own, "{url}");
+            assert_eq!(object.source(&team).as_deref() == Some(OWN), own, "{url}");
+        }
+        let source = |url: &str| object(json!({ "url_private": url })).source(&team);
+        assert_eq!(source("https://files.slack.com/a?x=1"), source("https://files.slack.com/a?x=2"));
+        assert_ne!(source("https://files.slack.com/a"), source("https://files.slack.com/b"));
     }
 
     #[test]

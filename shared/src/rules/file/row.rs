@@ -5,10 +5,14 @@ use serde_json::{Value, json};
 use super::object::FileObject;
 use super::state::{State, Verdict};
 use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
+use crate::files::FileKey;
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// One register per file.
 pub(super) const STATE: &str = "file#";
+
+/// Set once Slack has said that the file was deleted.
+const DELETED: &str = "deleted";
 
 /// One mark per place a file was shared in.
 const SHARED: &str = "shared#";
@@ -16,6 +20,9 @@ const SHARED: &str = "shared#";
 /// What Slack says of a file, and how that compares with what it said elsewhere.
 const OBJECT: &str = "object";
 const OBJECT_VERSION: &str = "object_version";
+
+/// One mark per version of a file that is held: which source it came from, and how long it is.
+const VERSION: &str = "version#";
 
 /// Places remembered on a file's row, which must fit an item. The messages themselves all know their file.
 pub const MAX_SHARES: usize = 1000;
@@ -32,8 +39,10 @@ pub struct Share {
 /// What is held of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Where it is.
-    pub uri: String,
+    /// Under which key.
+    pub key: FileKey,
+    /// Where it came from, as [`FileObject::source`] says.
+    pub source: String,
     /// How long it is.
     pub size_bytes: u64,
     /// The SHA-256 of its bytes, in hex.
@@ -60,6 +69,9 @@ pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update
     set.extend(texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))));
     let remove = ["name", "mimetype"].into_iter().filter(|name| !set.contains_key(*name)).collect();
     let mut set_if_absent = file_identity(team, &object.id);
+    if object.is_tombstone() {
+        set_if_absent.insert(DELETED.into(), true.into());
+    }
     if let Some(share) = share {
         set_if_absent.insert(format!("{SHARED}{}#{}", share.channel, share.ts), true.into());
     }
@@ -82,13 +94,16 @@ pub fn settled(team: &TeamId, file: &FileId, state: &State) -> Update {
 pub fn held(team: &TeamId, file: &FileId, held: &Held) -> Update {
     let mut set = attributes([("sha256", &held.sha256)]);
     set.insert("size_bytes".into(), held.size_bytes.into());
-    Update { set, ..settled(team, file, &State::Stored(held.uri.clone())) }
+    let mut update = settled(team, file, &State::Stored(held.key.clone()));
+    let version = format!("{VERSION}{}#{}", held.source, held.size_bytes);
+    update.set_if_absent.insert(version, held.key.as_str().into());
+    Update { set, ..update }
 }
 
 /// A file was deleted in Slack.
 pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
     let mut set_if_absent = file_identity(team, file);
-    set_if_absent.insert("deleted".into(), true.into());
+    set_if_absent.insert(DELETED.into(), true.into());
     Update { set_if_absent, ..Update::new(ItemKey::file(team, file)) }
 }
 
@@ -129,12 +144,47 @@ pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
     })
 }
 
+/// The versions of the file of this row that are held: source, length, key. Rows of earlier versions know of none.
+fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
+    item.attributes.iter().filter_map(|(name, key)| {
+        let (source, size_bytes) = name.strip_prefix(VERSION)?.split_once('#')?;
+        Some((source, size_bytes.parse().ok()?, FileKey::stored(key.as_str()?)?))
+    })
+}
+
+/// Where the file of this row is held as it is according to an object: from the same source, and as long. `None` where
+/// no such version is held.
+#[must_use]
+pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
+    let Some(State::Stored(key)) = state(item, &object.id) else { return None };
+    let as_long = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
+    let Some(source) = object.source(team) else { return Some(key) };
+    if versions(item).next().is_none() {
+        let size_bytes = item.attributes.get("size_bytes").and_then(Value::as_u64);
+        return size_bytes.is_none_or(as_long).then_some(key);
+    }
+    let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && as_long(*size_bytes));
+    same.next().map(|(_, _, key)| key)
+}
+
+/// Whether something is held under a key already, as another version.
+#[must_use]
+pub fn holds(item: &Item, file: &FileId, key: &FileKey) -> bool {
+    versions(item).any(|(_, _, held)| held == *key) || state(item, file) == Some(State::Stored(key.clone()))
+}
+
+/// Whether more than one version is held.
+#[must_use]
+pub fn has_versions(item: &Item) -> bool {
+    versions(item).nth(1).is_some()
+}
+
 /// Whether an attribute of a message is a file's register.
 pub(in crate::rules) fn is_register(name: &str) -> bool {
     name.starts_with(STATE)
 }
 
-/// What the registers on a message say to readers.
+/// What the registers on a message say to readers; files by their keys, as [`crate::rules::project`] says.
 pub(in crate::rules) fn on_message_projected(message: &Attributes) -> Attributes {
     let register = |name: &str| Some(name.strip_prefix(STATE)?.to_owned());
     let mut states: Vec<(String, State)> = message
@@ -146,18 +196,18 @@ pub(in crate::rules) fn on_message_projected(message: &Attributes) -> Attributes
     let place = |id: &str| listed.iter().position(|file| file["id"] == id).unwrap_or(listed.len());
     states.sort_by_cached_key(|(id, _)| (place(id), id.clone()));
 
-    let (mut uris, mut verdicts, mut errors) = (Vec::new(), Attributes::new(), Vec::new());
+    let (mut keys, mut verdicts, mut errors) = (Vec::new(), Attributes::new(), Vec::new());
     for (id, state) in states {
         match state {
-            State::Stored(uri) => uris.push(Value::from(uri)),
+            State::Stored(key) => keys.push(Value::from(key.as_str())),
             State::Verdict(verdict) => drop(verdicts.insert(id, verdict.label().into())),
+            State::Failed(error) if errors.contains(&error) => {}
             State::Failed(error) => errors.push(error),
         }
     }
-    errors.dedup();
     let mut projected = Attributes::new();
-    if !uris.is_empty() {
-        projected.insert("files_s3".into(), uris.into());
+    if !keys.is_empty() {
+        projected.insert("files_s3".into(), keys.into());
     }
     if !verdicts.is_empty() {
         projected.insert("files_verdict".into(), verdicts.into());
@@ -183,7 +233,17 @@ pub(in crate::rules) fn projected(item: &Item) -> Option<Attributes> {
         projected.entry("size_bytes").or_insert(size_bytes.into());
     }
     let (word, detail) = match state {
-        Some(State::Stored(uri)) => ("held", Some(("uri", uri))),
+        Some(State::Stored(key)) => {
+            let mut others: Vec<String> = versions(item)
+                .filter(|(_, _, other)| *other != key)
+                .map(|(_, _, other)| other.to_string())
+                .collect();
+            if !others.is_empty() {
+                others.sort_unstable();
+                projected.insert("other_uris".into(), others.into());
+            }
+            ("held", Some(("uri", key.to_string())))
+        }
         Some(State::Failed(error)) => ("failed", Some(("error", error))),
         Some(State::Verdict(Verdict::Pending)) => {
             ("pending", Some(("verdict", Verdict::Pending.label().to_owned())))

@@ -30,8 +30,12 @@ fn row(updates: &[&Update]) -> Item {
     Item { key: updates[0].key.clone(), attributes: attributes.unwrap() }
 }
 
+fn key(file: &str) -> FileKey {
+    FileKey::parse(&format!("slack/T1/C1/1.000000/{file}")).unwrap()
+}
+
 fn bytes() -> Held {
-    Held { uri: "file:///data/files/slack/T1/C1/1.000000/F1".into(), size_bytes: 3, sha256: "00ff".into() }
+    Held { key: key("F1"), source: "own".into(), size_bytes: 3, sha256: "00ff".into() }
 }
 
 #[test]
@@ -58,7 +62,7 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
     assert_eq!(
         project::file(&expected).unwrap(),
         json!({ "itemId": "file#T1", "timestamp": "F1", "type": "file", "team_id": "T1", "file_id": "F1", "name": "a.png",
-            "mimetype": "image/png", "size_bytes": 3, "sha256": "00ff", "state": "held", "uri": bytes().uri, "deleted": true,
+            "mimetype": "image/png", "size_bytes": 3, "sha256": "00ff", "state": "held", "uri": bytes().key.as_str(), "deleted": true,
             "shares": [{ "channel_id": "C1", "ts": "1.000000" }, { "channel_id": "C2", "ts": "2.000000" }] })
     );
 }
@@ -103,7 +107,7 @@ fn a_message_shows_its_files_in_its_own_order() {
         ]);
         project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap()
     };
-    let stored = |file: &str| State::Stored(format!("file:///{file}"));
+    let stored = |file: &str| State::Stored(key(file));
     let shown = message(&[
         ("F1", stored("F1")),
         ("F5", stored("F5")),
@@ -111,7 +115,7 @@ fn a_message_shows_its_files_in_its_own_order() {
         ("F2", State::failed("no answer")),
         ("F3", State::Verdict(Verdict::External)),
     ]);
-    assert_eq!(shown["files_s3"], json!(["file:///F9", "file:///F1", "file:///F5"]));
+    assert_eq!(shown["files_s3"], json!([key("F9").as_str(), key("F1").as_str(), key("F5").as_str()]));
     assert_eq!(shown["files_verdict"], json!({ "F3": "external" }));
     assert_eq!(
         (&shown["files_fetch_failed"], &shown["files_fetch_error"]),

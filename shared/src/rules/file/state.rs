@@ -2,6 +2,7 @@
 //! greatest one comes out the same whatever the order of attempts, and bytes that are held are never forgotten.
 
 use super::cut;
+use crate::files::FileKey;
 
 /// An error is kept as far as this.
 const MAX_ERROR_BYTES: usize = 300;
@@ -34,8 +35,8 @@ pub enum State {
     Verdict(Verdict),
     /// It could not be fetched; the reason is for people.
     Failed(String),
-    /// It is held, at this URI.
-    Stored(String),
+    /// It is held, under this key.
+    Stored(FileKey),
 }
 
 /// How final each kind of state is.
@@ -98,17 +99,17 @@ impl State {
         match self {
             Self::Verdict(verdict) => format!("{}/{}", verdict.rank(), verdict.label()),
             Self::Failed(error) => format!("{FAILED}/failed/{error}"),
-            Self::Stored(uri) => format!("{STORED}/stored/{uri}"),
+            Self::Stored(key) => format!("{STORED}/stored/{key}"),
         }
     }
 
-    /// Reads a stored version.
+    /// Reads a stored version. Earlier versions of this program stored a file's address, which is less text than its key.
     #[must_use]
     pub fn stored(version: &str) -> Option<Self> {
         let (_, state) = version.split_once('/')?;
         match state.split_once('/') {
             Some(("failed", error)) => Some(Self::Failed(error.to_owned())),
-            Some(("stored", uri)) => Some(Self::Stored(uri.to_owned())),
+            Some(("stored", key)) => FileKey::stored(key).map(Self::Stored),
             Some(_) => None,
             None => Verdict::ALL.into_iter().find(|verdict| verdict.label() == state).map(Self::Verdict),
         }
@@ -142,7 +143,7 @@ mod tests {
             verdict(Verdict::Gone),
             verdict(Verdict::External),
             verdict(Verdict::Tombstone),
-            State::Stored("file:///a".into()),
+            State::Stored(FileKey::parse("slack/T1/C1/1.000000/F1").unwrap()),
         ];
         assert!(ascending.windows(2).all(|pair| pair[0].version() < pair[1].version()));
         for state in &ascending {
@@ -150,8 +151,20 @@ mod tests {
             assert_eq!(state.clone().max(Some(ascending[10].clone())), ascending[10]);
             assert_eq!(ascending[0].clone().max(Some(state.clone())), *state);
         }
-        for nonsense in ["", "9", "9/", "9/new", "9/new/thing"] {
+        for nonsense in ["", "9", "9/", "9/new", "9/new/thing", "9/stored/", "9/stored/file:///etc/passwd"] {
             assert_eq!(State::stored(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_an_earlier_version_is_read_as_its_key_and_gives_way_to_it() {
+        let key = FileKey::parse("slack/T1/C1/1.000000/F1").unwrap();
+        let now = State::Stored(key.clone());
+        for address in
+            [format!("9/stored/file:///old%20slack/files/{key}"), format!("9/stored/s3://bucket/{key}")]
+        {
+            assert_eq!(State::stored(&address).as_ref(), Some(&now));
+            assert!(address < now.version(), "a register takes the key");
         }
     }
 

@@ -59,7 +59,8 @@ impl ApiUrl {
     }
 
     /// Whether the API is played by something on this machine.
-    pub(super) fn is_loopback(&self) -> bool {
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
 }

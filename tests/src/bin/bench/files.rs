@@ -127,6 +127,7 @@ fn job(api: &str, n: usize, bytes: usize) -> anyhow::Result<Outgoing> {
     let job = FileJob {
         team: TeamId::parse(TEAM)?,
         share: Share { channel: ChannelId::parse("C01")?, ts: Ts::parse(&format!("1700000000.{n:06}"))? },
+        user: None,
         object: FileObject::read(&object).context("a file object")?,
         refresh: false,
     };

@@ -1,7 +1,5 @@
 //! A key is a place of its own, whatever it looks like.
 
-use std::collections::BTreeSet;
-
 use shared::files::FileKey;
 use shared::slack::ids::TeamId;
 
@@ -51,19 +49,4 @@ pub(super) async fn an_image_is_known_by_its_url(bench: Bench) {
         bench.expect(&image("T1", url), &noise(seed, 100)).await;
         assert_eq!(bench.get(&image("T2", url)).await, None);
     }
-}
-
-pub(super) async fn every_file_has_a_uri_of_its_own(bench: Bench) {
-    let keys = [key("F1"), key("F2"), shared("T2", "C1", "1700000000.000100", "F1")];
-    let uris: BTreeSet<String> = keys.iter().map(|key| bench.fixture.files.uri(key)).collect();
-    assert_eq!(uris.len(), keys.len());
-    for uri in &uris {
-        let (scheme, rest) = uri.split_once("://").unwrap();
-        assert!(scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{uri}");
-        assert!(rest.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}");
-    }
-    // Known before, and the same after.
-    let before = bench.fixture.files.uri(&keys[0]);
-    bench.put(&keys[0], &noise(1, 1)).await;
-    assert_eq!(bench.fixture.files.uri(&keys[0]), before);
 }

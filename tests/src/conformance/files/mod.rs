@@ -51,7 +51,6 @@ pub async fn suite(mut fixture: impl FnMut() -> FilesFixture) {
             keys_that_begin_alike_are_told_apart,
             the_longest_key_is_a_key,
             an_image_is_known_by_its_url,
-            every_file_has_a_uri_of_its_own,
         },
     ];
     run_all(cases, || Bench { fixture: fixture() }).await;
