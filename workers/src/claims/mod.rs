@@ -132,7 +132,7 @@ impl Claimant {
         histogram!(CLAIM_SECONDS).record(took.as_secs_f64());
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let fallback_mode = place == Place::Memory;
-        tracing::debug!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
+        tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
             Answer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
             Answer::Completed => Check::Completed,
