@@ -73,7 +73,7 @@ metrics_table! {
     DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
         "Dead letters that were put in quarantine.";
     EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",
-        "Events that are not stored by design: private channels never seen in public, direct messages.";
+        "Events that are not stored by design: private channels never seen in public, direct messages, deletions of unknown files.";
     EVENTS_UNKNOWN = "annalist_events_unknown_total", Counter, "",
         "Events of a type this version does not store.";
     WEB_API_CALLS = "annalist_web_api_calls_total", Counter, "method, outcome",

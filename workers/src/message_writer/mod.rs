@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
+use shared::archive::{self, Archive, ArchiveError, ItemKey, Update, WriteOutcome};
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::existence::ExistenceMode;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
@@ -38,6 +38,9 @@ use content::Standing;
 
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
+
+/// Why the deletion of a file is not written of which no message is known.
+const UNKNOWN_FILE: &str = "unknown_file";
 
 /// Events taken at once. On one machine a batch costs three syncs however large it is; SQS hands out ten.
 const MAX_BATCH: usize = 512;
@@ -205,6 +208,12 @@ impl MessageWriter {
             Kind::User | Kind::Emoji | Kind::FileDeleted => cleared().require()?,
         }
         let changes = event.changes()?;
+        // The event names no channel: a file that is not known may be one of a private channel, whose id is not written.
+        // Where a message of a public channel shares it later, its object says that it is deleted, or its download does.
+        if event.kind() == Kind::FileDeleted && !self.are_there(&changes).await? {
+            counter!(EVENTS_DROPPED, "reason" => UNKNOWN_FILE).increment(1);
+            return Ok(Step::Pass);
+        }
         self.audiences.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
         Ok(Step::Store(Admitted { changes, follow_ups }))
@@ -225,6 +234,12 @@ impl MessageWriter {
             "it does not say who may read its channel, and nothing else has yet".into(),
             after,
         ))
+    }
+
+    /// Whether each of these changes is of an item that there is.
+    async fn are_there(&self, changes: &[Change]) -> Result<bool, ArchiveError> {
+        let keys: Vec<&ItemKey> = changes.iter().map(|change| &update(change).key).collect();
+        Ok(self.archive.get_all(&keys).await?.iter().all(Option::is_some))
     }
 
     /// Writes the changes of many events: what each begins with together, the rest side by side.
