@@ -53,7 +53,13 @@ async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
     let object = json!({ "id": "F01", "size": SIZE_BYTES, "url_private": format!("{slack}/files/F01") });
     let file = FileId::parse("F01").unwrap();
     let key = FileKey::shared(&team(), &share.channel, &share.ts, &file);
-    let job = FileJob { team: team(), share, object: FileObject::read(&object).unwrap(), refresh: false };
+    let job = FileJob {
+        team: team(),
+        share,
+        user: None,
+        object: FileObject::read(&object).unwrap(),
+        refresh: false,
+    };
     let database = Database::open(data.path(), SystemClock::shared()).unwrap();
     database.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
 
@@ -73,7 +79,7 @@ async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
     let row = database.archive().get(&ItemKey::file(&team(), &file)).await.unwrap().unwrap();
     let row = project::file(&row).unwrap();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
-    let held = std::fs::read(row["uri"].as_str().unwrap().strip_prefix("file://").unwrap()).unwrap();
+    let held = std::fs::read(data.path().join("files").join(row["uri"].as_str().unwrap())).unwrap();
     assert!(held == [7; SIZE_BYTES], "{} bytes are held", held.len());
     assert_eq!(coming(data.path()), [] as [u64; 0]);
 }

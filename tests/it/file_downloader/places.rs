@@ -1,11 +1,22 @@
 //! Where the token goes: to Slack, and to nobody Slack or an event sends to.
 
-use serde_json::json;
-use wiremock::matchers::any;
-use wiremock::{Mock, MockServer, ResponseTemplate};
-use workers::runtime::Outcome;
+use std::sync::{Arc, Mutex};
 
-use super::fixture::{Fixture, TOKEN, answer, authorization, bytes, downloads, slack};
+use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+use shared::archive::Archive;
+use shared::queue::Delivery;
+use shared::slack::web::transport::{Answer, Body, Question, StatusCode, Transport};
+use shared::slack::web::{ApiUrl, Token, Tokens, WebApi};
+use tests::corpus::{TEAM, event};
+use wiremock::matchers::{any, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+use workers::file_downloader::FileDownloader;
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::{Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack};
 
 /// Somebody else, who would answer anything.
 async fn somebody_else() -> MockServer {
@@ -107,6 +118,116 @@ async fn an_address_that_is_not_slacks_is_never_asked() {
     }
     assert!(downloads(&slack).await.is_empty());
     assert!(other.received_requests().await.unwrap().is_empty(), "somebody else was asked");
+}
+
+#[tokio::test]
+async fn another_address_or_length_under_a_known_id_is_another_version_and_each_message_has_its_own() {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    // Somebody has named an id before the file was shared.
+    bytes(&slack, "EVIL", b"EVILBYTES").await;
+    let once = ResponseTemplate::new(200).set_body_raw("hello", "application/octet-stream");
+    Mock::given(path("/files/F01")).respond_with(once).up_to_n_times(1).mount(&slack).await;
+    bytes(&slack, "F01", b"hello!!").await;
+    let forged =
+        fixture.file("F01", json!({ "url_private": format!("{}/files/EVIL", slack.uri()), "size": 9 }));
+    let genuine = fixture.file("F01", json!({ "size": 5 }));
+    let (forged, genuine) = (fixture.share("C01", &forged).await, fixture.share("C02", &genuine).await);
+    for job in [&forged, &genuine, &forged, &genuine] {
+        assert_eq!(fixture.handle(job).await, Outcome::Done);
+    }
+    assert_eq!(downloads(&slack).await.len(), 2);
+    let place = |channel: &str| format!("slack/{TEAM}/{channel}/{TS}/F01");
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([place("C01")]));
+    assert_eq!(fixture.in_channel("C02").await["files_s3"], json!([place("C02")]));
+    let row = fixture.row("F01").await;
+    assert_eq!((&row["uri"], &row["other_uris"]), (&json!(place("C02")), &json!([place("C01")])));
+    assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello"]);
+    // Redelivery tells each message its own once more.
+    for job in [&forged, &genuine] {
+        assert_eq!(fixture.handle(&Delivery { receive_count: 2, ..job.clone() }).await, Outcome::Done);
+    }
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([place("C01")]));
+
+    // A text that was edited, in the message it is in.
+    let longer = fixture.share("C02", &fixture.file("F01", json!({ "size": 7 }))).await;
+    assert_eq!(fixture.handle(&longer).await, Outcome::Done);
+    let shown = fixture.in_channel("C02").await["files_s3"][0].as_str().unwrap().to_owned();
+    assert!(shown.starts_with(&format!("{}.", place("C02"))), "{shown}");
+    assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello", b"hello!!"]);
+}
+
+/// Slack itself, where addresses have their shape: it knows the file F01 and no other.
+#[derive(Debug, Default)]
+struct RealSlack {
+    asked: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Transport for RealSlack {
+    async fn carry(&self, question: Question<'_>) -> Result<Answer, String> {
+        self.asked.lock().unwrap().push(question.url.path().to_owned());
+        let reply = |content_type, bytes: Vec<u8>| Answer {
+            status: StatusCode::OK,
+            headers: [(CONTENT_TYPE, HeaderValue::from_static(content_type))].into_iter().collect(),
+            size_bytes: None,
+            body: Box::new(Whole(Some(bytes.into()))),
+        };
+        Ok(match question.url.path() {
+            "/api/files.info" => {
+                let file = json!({ "ok": true, "file": event::file("F01", "U01") });
+                reply("application/json", file.to_string().into_bytes())
+            }
+            "/api/auth.test" => {
+                reply("application/json", json!({ "ok": true, "team_id": TEAM }).to_string().into_bytes())
+            }
+            path if path.contains("F01/") => reply("text/plain", b"hello, world".to_vec()),
+            _ => reply("text/plain", b"EVILBYTES".to_vec()),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Whole(Option<Bytes>);
+
+#[async_trait]
+impl Body for Whole {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
+        Ok(self.0.take())
+    }
+}
+
+#[tokio::test]
+async fn an_address_of_another_file_is_not_asked_but_slack_is() {
+    let slack = Arc::new(RealSlack::default());
+    let fixture = Fixture::new("http://127.0.0.1:1", Tokens::none(), settings());
+    let web = WebApi::carried_by(
+        Arc::clone(&slack) as Arc<dyn Transport>,
+        ApiUrl::default(),
+        Tokens::one(Token::parse(TOKEN).unwrap()),
+    );
+    let worker = FileDownloader::new(
+        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+        Arc::new(fixture.files.clone()),
+        Arc::new(web),
+        fixture.another("real"),
+        settings(),
+    );
+    let evil = format!("https://files.slack.com/files-pri/{TEAM}-F0EVIL/F01.txt");
+    let forged = event::with(
+        event::file("F01", "U01"),
+        [("url_private", json!(evil)), ("url_private_download", json!(evil)), ("size", json!(9))],
+    );
+    let (forged, genuine) =
+        (fixture.share("C01", &forged).await, fixture.share("C02", &event::file("F01", "U01")).await);
+    for job in [&forged, &genuine, &forged] {
+        assert_eq!(worker.handle(std::slice::from_ref(job)).await, [Outcome::Done]);
+    }
+    assert_eq!(fixture.held(), [b"hello, world"]);
+    let asked = slack.asked.lock().unwrap().clone();
+    assert!(!asked.iter().any(|path| path.contains("EVIL")), "{asked:?}");
+    assert_eq!(asked.iter().filter(|path| path.starts_with("/files-pri/")).count(), 1, "{asked:?}");
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], fixture.in_channel("C02").await["files_s3"]);
 }
 
 #[tokio::test]

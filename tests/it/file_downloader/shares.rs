@@ -22,7 +22,7 @@ async fn a_file_is_held_and_its_message_says_where() {
     let fixture = Fixture::of(&slack);
     bytes(&slack, "F01", b"hello").await;
     let row = fixture.fetch(&fixture.file("F01", json!({ "size": 5 }))).await;
-    let uri = format!("memory://files/slack/{TEAM}/C01/1700000000.000100/F01");
+    let uri = format!("slack/{TEAM}/C01/1700000000.000100/F01");
     let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     assert_eq!(
         row,
@@ -158,7 +158,12 @@ async fn a_deleted_file_is_marked_and_kept() {
     let row = fixture.row("F01").await;
     assert_eq!((&row["deleted"], &row["state"]), (&json!(true), &json!("held")));
     assert_eq!(fixture.row("F02").await, Value::Null);
+    let unknown = ItemKey::file(&team(), &FileId::parse("F02").unwrap());
+    assert_eq!(fixture.archive.get(&unknown).await.unwrap(), None, "it may be a private channel's");
     assert_eq!(fixture.held(), [b"hello"]);
+    // A message that comes after its file's deletion says so itself.
+    let row = fixture.fetch(&json!({ "id": "F02", "mode": "tombstone" })).await;
+    assert_eq!((&row["deleted"], &row["verdict"]), (&json!(true), &json!("tombstone")));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use shared::files::{FileKey, FilesError, Published};
 use shared::rules::file::row::Held;
 use shared::rules::file::{FileObject, Verdict};
+use shared::slack::ids::TeamId;
 use shared::slack::signature::to_hex;
 use shared::slack::web::download::Download;
 use shared::telemetry::metrics::FILE_BYTES;
@@ -28,8 +29,9 @@ impl Tally {
         self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
     }
 
-    fn held(self, uri: String) -> Held {
-        Held { uri, size_bytes: self.size_bytes, sha256: to_hex(&self.hash.finalize()) }
+    fn held(self, key: &FileKey, source: String) -> Held {
+        let sha256 = to_hex(&self.hash.finalize());
+        Held { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
     }
 }
 
@@ -37,6 +39,7 @@ impl FileDownloader {
     /// Takes the body of an answer that was found. Nothing is visible before all of it is there.
     pub(super) async fn take(
         &self,
+        team: &TeamId,
         object: &FileObject,
         key: &FileKey,
         mut download: Download,
@@ -78,24 +81,29 @@ impl FileDownloader {
         }
         counter!(FILE_BYTES).increment(tally.size_bytes);
         let held = match writer.publish().await? {
-            Published::New => tally.held(self.files.uri(key)),
+            Published::New => tally.held(key, object.source(team).unwrap_or_default()),
             // What is there may be other bytes than these.
             Published::AlreadyThere => {
                 let gone = || FilesError::Unavailable(format!("{key} was there and is not any more"));
-                self.held(key).await?.ok_or_else(gone)?
+                self.held(team, object, key).await?.ok_or_else(gone)?
             }
         };
         Ok(Fetched::Held(held))
     }
 
     /// What is in the store under this key.
-    pub(super) async fn held(&self, key: &FileKey) -> Result<Option<Held>, FilesError> {
+    pub(super) async fn held(
+        &self,
+        team: &TeamId,
+        object: &FileObject,
+        key: &FileKey,
+    ) -> Result<Option<Held>, FilesError> {
         let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
         let mut tally = Tally::default();
         while let Some(chunk) = reader.next().await? {
             tally.add(&chunk);
         }
-        Ok(Some(tally.held(self.files.uri(key))))
+        Ok(Some(tally.held(key, object.source(team).unwrap_or_default())))
     }
 }
 

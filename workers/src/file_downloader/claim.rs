@@ -5,7 +5,7 @@
 //! try again finds a row that holds no file, and tries.
 
 use shared::claims::{About, ClaimsError, EventKey, Take};
-use shared::rules::file::{FileJob, State};
+use shared::rules::file::FileJob;
 use shared::slack::ids::UserId;
 
 use super::FileDownloader;
@@ -40,8 +40,8 @@ impl FileDownloader {
         let check = match self.check(job, Take::IfFree).await? {
             Check::Completed => match self.known(job).await? {
                 None => return Ok(Turn::Erased),
-                Some(known) if matches!(known.state, Some(State::Stored(_))) => return Ok(Turn::Held(known)),
-                // It is held by another workspace that shares the channel, or the row was lost.
+                Some(known) if known.held_as.is_some() => return Ok(Turn::Held(known)),
+                // Another version is, or another workspace that shares the channel holds it, or the row was lost.
                 Some(_) => self.check(job, Take::EvenCompleted).await?,
             },
             check @ (Check::Ours(_) | Check::HeldFor(_)) => check,
@@ -63,7 +63,13 @@ impl FileDownloader {
         let about = About {
             file_id: Some(job.object.id.clone()),
             channel_id: Some(job.share.channel.clone()),
-            user_id: job.object.user.as_deref().and_then(|user| UserId::parse(user).ok()),
+            // Whose file it is, or else who shared it.
+            user_id: job
+                .object
+                .user
+                .as_deref()
+                .and_then(|user| UserId::parse(user).ok())
+                .or_else(|| job.user.clone()),
         };
         // Bytes have one place and a state only grows: fetched twice, a file is the same file.
         self.claimant.claim(key, about, Sink::Idempotent, take).await

@@ -13,6 +13,7 @@ use shared::slack::web::{ApiError, Method};
 use shared::telemetry::metrics::FILE_PAUSES;
 
 use super::FileDownloader;
+use super::file::Known;
 use super::permits::Permit;
 use crate::failure::Failure;
 
@@ -23,6 +24,8 @@ const SCOPE: &str = "files:read";
 pub(super) enum Fetched {
     /// Its bytes are in the store.
     Held(Held),
+    /// They were there before, as Slack knows the file.
+    Known(FileKey),
     /// There are none.
     Verdict(Verdict),
     /// Asking again by itself would not help.
@@ -33,7 +36,8 @@ impl Fetched {
     /// As it is written down.
     pub(super) fn state(&self) -> State {
         match self {
-            Self::Held(held) => State::Stored(held.uri.clone()),
+            Self::Held(held) => State::Stored(held.key.clone()),
+            Self::Known(key) => State::Stored(key.clone()),
             Self::Verdict(verdict) => State::Verdict(*verdict),
             Self::Failed(reason) => State::failed(reason),
         }
@@ -69,12 +73,13 @@ impl FileDownloader {
     pub(super) async fn without_asking(
         &self,
         job: &FileJob,
+        key: &FileKey,
         receives: u32,
         permit: &Permit<'_>,
     ) -> Result<Option<Fetched>, Trouble> {
         // Published before a crash kept its row from saying so: Slack need not be asked for the same bytes again.
         if receives > 1
-            && let Some(held) = self.held(&key_of(job)).await?
+            && let Some(held) = self.held(&job.team, &job.object, key).await?
         {
             return Ok(Some(Fetched::Held(held)));
         }
@@ -92,12 +97,17 @@ impl FileDownloader {
     pub(super) async fn fetch(
         &self,
         job: &FileJob,
+        known: &Known,
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
-        let key = key_of(job);
         let mut object = job.object.clone();
-        let before = object.before_request();
+        let mut before = object.before_request();
+        // An event may name any address: bytes are a file's if Slack says that they are there. What plays Slack on this
+        // machine makes addresses as it likes.
+        if before == Before::Download && !object.has_own_address(&job.team) && !self.web.url().is_loopback() {
+            before = Before::InfoNeeded;
+        }
         // What failed before may be another file by now: an edited snippet, another address.
         if before != Before::Download || job.refresh || receives > 1 {
             match self.ask_about(job, permit).await {
@@ -112,8 +122,12 @@ impl FileDownloader {
                 Before::InfoNeeded => return failed("Slack gives no address to download it from"),
                 Before::Download => {}
             }
+            // The message named an address of its own for it.
+            if let Some(key) = known.held_as(job, &object) {
+                return Ok(Fetched::Known(key));
+            }
         }
-        self.download(job, &object, &key, permit).await
+        self.download(job, &object, &known.key, permit).await
     }
 
     async fn download(
@@ -136,7 +150,7 @@ impl FileDownloader {
             }
         };
         match download.status {
-            DownloadStatus::Found => self.take(object, key, download).await,
+            DownloadStatus::Found => self.take(&job.team, object, key, download).await,
             DownloadStatus::Unauthorized => failed(login_needed("Slack answered 401")),
             DownloadStatus::Forbidden => nothing(Verdict::AccessDenied),
             DownloadStatus::NotFound => nothing(Verdict::NotFound),
@@ -168,11 +182,6 @@ impl FileDownloader {
         self.write(&[&seen]).await.map_err(|error| Trouble::Ours(error.into()))?;
         Ok(object)
     }
-}
-
-/// Where its bytes go.
-fn key_of(job: &FileJob) -> FileKey {
-    FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id)
 }
 
 /// What it means that no download began.

@@ -5,8 +5,9 @@
 
 use metrics::counter;
 use shared::archive::{Item, ItemKey, Update};
+use shared::files::FileKey;
 use shared::rules::file::row::{self, Held, MAX_SHARES, Share};
-use shared::rules::file::{FileJob, State};
+use shared::rules::file::{FileJob, FileObject, State};
 use shared::telemetry::metrics::FILES;
 
 use super::claim::Turn;
@@ -19,8 +20,25 @@ use crate::failure::Failure;
 pub(super) struct Known {
     /// What became of it.
     pub(super) state: Option<State>,
+    /// Under which key it is held as the job's object says, if it is.
+    pub(super) held_as: Option<FileKey>,
+    row: Option<Item>,
+    /// Where its bytes go, if it is fetched.
+    pub(super) key: FileKey,
     /// Where it was shared before.
     places: Vec<Share>,
+}
+
+impl Known {
+    /// Under which key the file is held as an object says, if it is.
+    pub(super) fn held_as(&self, job: &FileJob, object: &FileObject) -> Option<FileKey> {
+        row::held_as(self.row.as_ref()?, &job.team, object)
+    }
+
+    /// Whether several versions are held: each message names its own.
+    fn has_versions(&self) -> bool {
+        self.row.as_ref().is_some_and(row::has_versions)
+    }
 }
 
 impl FileDownloader {
@@ -32,10 +50,10 @@ impl FileDownloader {
         permit: &mut Permit<'_>,
     ) -> Result<(), Stop> {
         let Some(known) = self.known(job).await? else { return Ok(()) };
-        if let Some(State::Stored(_)) = known.state {
+        if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
         }
-        match self.without_asking(job, receives, permit).await {
+        match self.without_asking(job, &known.key, receives, permit).await {
             Ok(None) => {}
             Ok(Some(said)) => return self.settle(job, known, receives, Ok(said)).await.map(drop),
             Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
@@ -44,7 +62,7 @@ impl FileDownloader {
         match self.turn(job).await? {
             Turn::Ours(mut guard) => {
                 let work = async {
-                    let fetched = self.fetch(job, receives, permit).await;
+                    let fetched = self.fetch(job, &known, receives, permit).await;
                     self.settle(job, known, receives, fetched).await
                 };
                 let kept = guard.keep(work).await.map_err(|lost| Failure::Transient(lost.to_string()))?;
@@ -76,19 +94,25 @@ impl FileDownloader {
         if rows.iter().flatten().any(Item::is_erased) {
             return Ok(None);
         }
-        let stored = rows.into_iter().next().flatten();
+        let row = rows.into_iter().next().flatten();
+        let stored = row.as_ref();
+        let key = FileKey::shared(team, &share.channel, &share.ts, &object.id);
+        let is_taken = stored.is_some_and(|row| row::holds(row, &object.id, &key));
         Ok(Some(Known {
-            state: stored.as_ref().and_then(|row| row::state(row, &object.id)),
-            places: stored.as_ref().map(|row| row::shares(row).collect()).unwrap_or_default(),
+            state: stored.and_then(|row| row::state(row, &object.id)),
+            held_as: stored.and_then(|row| row::held_as(row, team, object)),
+            key: if is_taken { key.version(&object.fingerprint()[..8]).unwrap_or(key) } else { key },
+            places: stored.map(|row| row::shares(row).collect()).unwrap_or_default(),
+            row,
         }))
     }
 
     async fn already_held(&self, job: &FileJob, known: Known, receives: u32) -> Result<(), Stop> {
         let seen = seen(job, &known);
-        let Some(held) = known.state else { return Ok(()) };
-        // A first delivery has nothing to heal: the others know already.
-        let others = if receives > 1 { known.places } else { Vec::new() };
-        self.tell(job, held, others, vec![seen]).await?;
+        let Some(key) = known.held_as.clone() else { return Ok(()) };
+        // A first delivery has nothing to heal: the others know already. And of several versions each has its own.
+        let others = (receives > 1 && !known.has_versions()).then_some(known.places);
+        self.tell(job, State::Stored(key), others, vec![seen]).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
@@ -120,18 +144,24 @@ impl FileDownloader {
         let (team, object) = (&job.team, &job.object);
         let state = fetched.state();
         let (row, settled) = match &fetched {
-            Fetched::Held(held) => (row::held(team, &object.id, held), Settled::Held),
+            Fetched::Held(held) => (Some(row::held(team, &object.id, held)), Settled::Held),
+            Fetched::Known(_) => (None, Settled::Held),
             Fetched::Verdict(_) | Fetched::Failed(_) => {
-                (row::settled(team, &object.id, &state), Settled::NotHeld)
+                (Some(row::settled(team, &object.id, &state)), Settled::NotHeld)
             }
         };
-        // An earlier attempt, for another message, may have been told something more final.
-        self.tell(job, state.max(known.state), known.places, vec![seen, row]).await?;
+        let was_held = matches!(known.state, Some(State::Stored(_)));
+        // An earlier attempt, for another message, may have been told something more final. But what another message holds
+        // is another version: it is not what this one names, nor the other way round.
+        let (state, others) =
+            if was_held { (state, None) } else { (state.max(known.state), Some(known.places)) };
+        self.tell(job, state, others, std::iter::once(seen).chain(row).collect()).await?;
         note(job, &fetched);
         Ok(settled)
     }
 
-    /// Writes a file's row, then the messages it is in, this job's and the others it was shared in.
+    /// Writes a file's row, then the messages it is in: this job's and the others it was shared in. Without others, the
+    /// state is this message's alone, whatever the row says.
     ///
     /// In this order: a message that said more than the row would go on saying it after another job, which goes by the
     /// row, had fetched the file to another place.
@@ -139,15 +169,17 @@ impl FileDownloader {
         &self,
         job: &FileJob,
         state: State,
-        others: Vec<Share>,
+        others: Option<Vec<Share>>,
         row: Vec<Update>,
     ) -> Result<(), Failure> {
         let mut state = state;
         for stored in self.write(&row.iter().collect::<Vec<_>>()).await? {
             // Somebody knew something more final.
-            state = state.max(row::state(&stored, &job.object.id));
+            if others.is_some() {
+                state = state.max(row::state(&stored, &job.object.id));
+            }
         }
-        let others = others.into_iter().filter(|place| *place != job.share);
+        let others = others.into_iter().flatten().filter(|place| *place != job.share);
         let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, &state);
         let messages: Vec<Update> =
             std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
@@ -157,6 +189,7 @@ impl FileDownloader {
 }
 
 /// Whether the file is held now.
+#[derive(Clone, Copy)]
 enum Settled {
     Held,
     NotHeld,
@@ -175,6 +208,7 @@ fn note(job: &FileJob, fetched: &Fetched) {
             tracing::debug!(%team, %file, size_bytes, "a file is held");
             "stored"
         }
+        Fetched::Known(_) => "already_held",
         Fetched::Verdict(verdict) => {
             tracing::info!(%team, %file, verdict = verdict.label(), "a file is not fetched");
             verdict.label()

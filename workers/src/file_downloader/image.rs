@@ -48,7 +48,7 @@ impl FileDownloader {
             if known { Picture::Held } else { self.fetch_image(job, &key).await.map_err(Failure::from)? };
         let outcome = match picture {
             Picture::Held => {
-                self.write(&[&job.held(&self.files.uri(&key))]).await?;
+                self.write(&[&job.held(&key)]).await?;
                 if known { "already_held" } else { "stored" }
             }
             Picture::Later(retry) if receives < self.settings.image_tries => return Err(Stop::After(retry)),
