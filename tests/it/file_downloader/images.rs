@@ -62,7 +62,7 @@ async fn a_picture_is_fetched_once_and_without_any_token() {
     for user in ["U01", "U02"] {
         let job = person(&fixture, user, &url).await;
         assert_eq!(fixture.handle(&job).await, Outcome::Done);
-        assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("memory://files/slack/"));
+        assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("slack/"));
     }
     let requests = slack.received_requests().await.unwrap();
     assert_eq!(requests.len(), 1, "the second has the same picture, and nobody asked whose the token is");
