@@ -36,7 +36,7 @@ impl<'j> Told<'j> {
             Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
         let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
         if let Some(event) = &event {
-            event.check_clocks(job.sent_at)?;
+            event.check_clocks(job.sent_at.0)?;
         }
         Ok(Self { raw, envelope, event, run: decoded.run, replayed: decoded.origin.is_some() })
     }

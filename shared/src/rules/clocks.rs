@@ -3,7 +3,6 @@
 
 use super::message::object;
 use super::{Event, Kind, Malformed};
-use crate::clock::TimestampMs;
 use crate::slack::event::MessageObject;
 use crate::slack::ids::Ts;
 use crate::slack::signature::WINDOW_S;
@@ -13,8 +12,8 @@ use crate::slack::signature::WINDOW_S;
 #[expect(clippy::cast_possible_wrap, reason = "five minutes")]
 pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 
-pub(super) fn check(event: &Event<'_>, came_at: TimestampMs) -> Result<(), Malformed> {
-    let came_micros = came_at.0.saturating_mul(1_000);
+pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed> {
+    let came_micros = came_at_ms.saturating_mul(1_000);
     let check = |field: &'static str, clock: Option<Ts>| {
         let Some(found) = clock else { return Ok(()) };
         let ahead_s = found.micros().saturating_sub(came_micros).div_euclid(1_000_000);
@@ -59,7 +58,7 @@ mod tests {
     fn checked(fields: &str) -> Result<(), Malformed> {
         let body = format!(r#"{{"team_id":"T1","event_time":{CAME_S},"event":{{{fields}}}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        Event::read(&envelope).unwrap().check_clocks(TimestampMs(CAME_S * 1_000))
+        Event::read(&envelope).unwrap().check_clocks(CAME_S * 1_000)
     }
 
     /// Each place of a clock that decides what wins, with `CLOCK` for it.
@@ -99,10 +98,10 @@ mod tests {
         let body =
             r#"{"team_id":"T1","event_time":9999999999,"event":{"type":"user_change","user":{"id":"U1"}}}"#;
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        assert!(Event::read(&envelope).unwrap().check_clocks(TimestampMs(CAME_S * 1_000)).is_err());
+        assert!(Event::read(&envelope).unwrap().check_clocks(CAME_S * 1_000).is_err());
         // Nothing overflows.
         for came_ms in [i64::MIN, i64::MAX] {
-            drop(Event::read(&envelope).unwrap().check_clocks(TimestampMs(came_ms)));
+            drop(Event::read(&envelope).unwrap().check_clocks(came_ms));
         }
     }
 }

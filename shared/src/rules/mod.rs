@@ -15,7 +15,6 @@ pub mod version;
 use serde_json::value::RawValue;
 
 use crate::archive::Update;
-use crate::clock::TimestampMs;
 use crate::slack::envelope::Envelope;
 use crate::slack::event::EventHeader;
 use crate::slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
@@ -170,12 +169,13 @@ impl<'a> Event<'a> {
         self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)
     }
 
-    /// Holds every clock of the event that decides what wins in a row against the time at which the event came here.
+    /// Holds every clock of the event that decides what wins in a row against the time at which the event came here, in
+    /// milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// [`Malformed::FromTheFuture`] where one is more than [`MAX_AHEAD_S`] ahead of it.
-    pub fn check_clocks(&self, came_at: TimestampMs) -> Result<(), Malformed> {
-        clocks::check(self, came_at)
+    pub fn check_clocks(&self, came_at_ms: i64) -> Result<(), Malformed> {
+        clocks::check(self, came_at_ms)
     }
 
     /// What the event changes. Nothing for a kind that is not stored.
