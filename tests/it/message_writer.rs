@@ -260,7 +260,7 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
         .await;
     let users = fixture.rows(format!("user#{TEAM}")).await;
     assert_eq!((&users[0]["user_id"], &users[0]["name"]), (&json!("U01"), &json!("new name")));
-    assert_eq!(users[0]["insert_timestamp"], "001700000001.000000");
+    assert_eq!(users[0]["insert_timestamp"], "1700000001.000000");
     let profiles = fixture.rows(format!("userhistory#{TEAM}#U01")).await;
     let mut names: Vec<_> = profiles.iter().map(|row| row["name"].as_str().unwrap()).collect();
     names.sort_unstable();
