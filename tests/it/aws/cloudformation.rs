@@ -232,7 +232,8 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
             Change::Keep => true,
             Change::Create => false,
             Change::Update(settings) => settings.iter().all(|setting| {
-                ["PointInTimeRecovery", "TimeToLive", "LifecycleConfiguration"].contains(&setting.as_str())
+                ["DeletionProtectionEnabled", "PointInTimeRecovery", "TimeToLive", "LifecycleConfiguration"]
+                    .contains(&setting.as_str())
             }),
         };
         assert!(forgotten, "{step} ({:?})", step.change);
