@@ -122,7 +122,9 @@ fn calls(passed: Vec<Passed>, names: &Names) -> String {
     };
     let mut calls: Vec<Value> = passed.into_iter().filter(changes).map(call).collect();
     calls.sort_by_key(order);
-    // A store that knows no tags when a bucket is made gets them by a call of their own; elsewhere that changes nothing.
+    // A store that knows no tags when a bucket is made gets them by a call of their own; elsewhere that changes nothing. It
+    // stands last whether this store was asked or not.
+    calls.retain(|call| !call["path"].as_str().is_some_and(|path| path.ends_with("?tagging")));
     let tagging = format!(
         "<Tagging xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><TagSet><Tag><Key>{TAG}</Key><Value>{}</Value></Tag>\
          </TagSet></Tagging>",
