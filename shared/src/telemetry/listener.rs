@@ -21,6 +21,10 @@ const MAX_CONNECTIONS: usize = 16;
 /// A connection is closed after this, whatever it does: a scraper opens another.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(60);
 
+/// A scraper sends its request at once. A connection that sends none within this time gives its place back, also one that
+/// is kept alive.
+const HEAD_PATIENCE: Duration = Duration::from_secs(3);
+
 /// What one connection may buffer: the least that hyper takes, and far more than a scraper's request.
 const MAX_BUFFER_BYTES: usize = 8 * 1024;
 
@@ -97,7 +101,7 @@ async fn answer(stream: TcpStream, handle: PrometheusHandle) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(MAX_BUFFER_BYTES);
     let connection = http.serve_connection(TokioIo::new(stream), service);
     // A scraper that goes away is no event.
     drop(connection.await);
@@ -163,6 +167,21 @@ mod tests {
         let waiting = tokio::spawn(ask(address, "GET /metrics"));
         drop(idle);
         assert!(waiting.await.unwrap().starts_with("HTTP/1.1 200 "));
+    }
+
+    // Time is paused: it moves on by itself whenever everything waits.
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_give_their_places_back_within_seconds() {
+        let address = serving(PrometheusBuilder::new().build_recorder().handle()).await;
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").await.unwrap();
+            idle.push(stream);
+        }
+        let asked = tokio::time::Instant::now();
+        assert!(ask(address, "GET /metrics").await.starts_with("HTTP/1.1 200 "));
+        assert!(asked.elapsed() <= Duration::from_secs(4), "{:?}", asked.elapsed());
     }
 
     #[tokio::test]
