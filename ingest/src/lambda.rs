@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
+use hyper::Uri;
 use lambda_http::{Error, Request};
 use shared::clock::{SharedClock, TimestampMs};
 use shared::telemetry::emf::Emf;
 use tower::{ServiceExt, service_fn};
 
+use crate::READY_PATH;
 use crate::seldom::Seldom;
 
 /// Metrics are written seldom, since a line for every event would cost as much as the queue does, but after so many
@@ -30,7 +32,7 @@ pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(
         let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));
         let metrics = metrics.clone();
         async move {
-            let response = router.oneshot(request).await;
+            let response = router.oneshot(for_slack(request)).await;
             if due.comes(clock.now()) {
                 metrics.flush();
             }
@@ -38,6 +40,15 @@ pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(
         }
     });
     lambda_http::run(answer).await
+}
+
+/// `/readyz` asks the queue, which costs a call that anybody on the internet could cause: nobody asks a function whether it
+/// is ready, so there it is a path like any other that is not there.
+fn for_slack(mut request: Request) -> Request {
+    if request.uri().path() == READY_PATH {
+        *request.uri_mut() = Uri::from_static("/");
+    }
+    request
 }
 
 /// When metrics are written. By the clock of the wall: a function is frozen between two events, and whether its other
@@ -68,6 +79,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_function_does_not_say_whether_it_is_ready() {
+        let asked = |uri: &str| {
+            let mut request = Request::default();
+            *request.uri_mut() = uri.parse().unwrap();
+            for_slack(request).uri().path().to_owned()
+        };
+        for uri in ["/readyz", "https://a.lambda-url.eu-central-1.on.aws/readyz?x=1"] {
+            assert_eq!(asked(uri), "/");
+        }
+        for uri in ["/healthz", "/slack/events", "/readyz/"] {
+            assert_eq!(asked(uri), uri);
+        }
+    }
 
     #[test]
     fn metrics_are_written_at_first_then_now_and_then_and_before_a_line_is_full() {

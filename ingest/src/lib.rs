@@ -30,6 +30,9 @@ pub use limits::Limits;
 pub use server::serve;
 pub use shared::slack::EVENTS_PATH;
 
+/// Where a load balancer asks whether an event could be taken now.
+const READY_PATH: &str = "/readyz";
+
 /// What ingest works with.
 #[derive(Clone)]
 pub struct Ingest {
@@ -52,6 +55,6 @@ pub fn router(ingest: Ingest) -> Router {
     Router::new()
         .route(EVENTS_PATH, post(events::receive))
         .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
+        .route(READY_PATH, get(health::ready))
         .with_state(Arc::new(events::Endpoint::new(ingest)))
 }
