@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use metrics::{Gauge, gauge};
+use shared::telemetry::metrics::INGEST_CONNECTIONS;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
@@ -51,10 +53,24 @@ impl Waiting {
     }
 }
 
-/// The connections of one server.
-#[derive(Debug)]
-pub(crate) struct Connections {
+/// How many connections are open, for those who answer on them.
+#[derive(Debug, Clone)]
+pub(crate) struct Crowd {
+    open: Arc<AtomicUsize>,
     most: usize,
+}
+
+impl Crowd {
+    /// Whether three quarters of the places are taken: from there on nobody keeps one for longer than a request.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.most - self.most / 4
+    }
+}
+
+/// The connections of one server.
+pub(crate) struct Connections {
+    crowd: Crowd,
+    gauge: Gauge,
     began: Instant,
     tasks: JoinSet<()>,
     open: HashMap<Id, (AbortHandle, Waiting)>,
@@ -62,7 +78,23 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn at_most(most: usize) -> Self {
-        Self { most, began: Instant::now(), tasks: JoinSet::new(), open: HashMap::new() }
+        Self {
+            crowd: Crowd { open: Arc::default(), most },
+            gauge: gauge!(INGEST_CONNECTIONS),
+            began: Instant::now(),
+            tasks: JoinSet::new(),
+            open: HashMap::new(),
+        }
+    }
+
+    /// How many are open, kept up to date.
+    pub(crate) fn crowd(&self) -> Crowd {
+        self.crowd.clone()
+    }
+
+    fn note_length(&self) {
+        self.crowd.open.store(self.len(), Ordering::Relaxed);
+        self.gauge.set(u32::try_from(self.len()).unwrap_or(u32::MAX));
     }
 
     /// Serves one more connection: what `serve` makes of its [`Waiting`].
@@ -74,6 +106,7 @@ impl Connections {
         let serving = serve(waiting.clone());
         let task = self.tasks.spawn(async move { drop(serving.await) });
         self.open.insert(task.id(), (task, waiting));
+        self.note_length();
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,7 +114,7 @@ impl Connections {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= self.most
+        self.len() >= self.crowd.most
     }
 
     /// Resolves when a connection has ended; never while there is none.
@@ -91,6 +124,7 @@ impl Connections {
             Some(Err(error)) => drop(self.open.remove(&error.id())),
             None => std::future::pending().await,
         }
+        self.note_length();
     }
 
     /// Closes those that have kept the server waiting, and says how many they are.
@@ -105,6 +139,7 @@ impl Connections {
             let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
             self.open.remove(&id);
         }
+        self.note_length();
         self.len()
     }
 

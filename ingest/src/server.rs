@@ -8,15 +8,18 @@ use axum::Router;
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use metrics::counter;
+use shared::telemetry::metrics::INGEST_FULL;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connections::{Connections, MAX_CONNECTIONS, Waiting};
+use crate::connections::{Connections, Crowd, MAX_CONNECTIONS, Waiting};
 
 /// A client must send a request's head within this time, also on a connection that is kept alive.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -60,7 +63,8 @@ pub(crate) async fn serve_at_most(
     let service = TowerToHyperService::new(router);
     let graceful = GracefulShutdown::new();
     let mut connections = Connections::at_most(most);
-    let mut told_at: Option<Instant> = None;
+    let crowd = connections.crowd();
+    let mut full = Fullness::default();
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
@@ -70,18 +74,15 @@ pub(crate) async fn serve_at_most(
                 // Answers are small: each is sent at once. A socket that refuses this fails at its first use.
                 let _: io::Result<()> = stream.set_nodelay(true);
                 connections.add(|waiting| {
-                    let service = told(service.clone(), waiting);
+                    let service = told(service.clone(), waiting, crowd.clone());
                     graceful.watch(http.serve_connection(TokioIo::new(stream), service))
                 });
             }
             () = sleep(LOOK_AGAIN), if connections.is_full() => {
-                let closed = connections.close_the_waiting();
-                if closed > 0 && told_at.is_none_or(|told_at| told_at.elapsed() >= TELL_AGAIN) {
-                    told_at = Some(Instant::now());
-                    tracing::warn!(closed, "all places were taken: closed connections that kept them and sent nothing");
-                }
+                full.closed += connections.close_the_waiting();
             }
         }
+        full.note(connections.is_full());
     }
     drop(listener);
     let drained = timeout(DRAIN_PATIENCE, graceful.shutdown()).await;
@@ -92,16 +93,51 @@ pub(crate) async fn serve_at_most(
     connections.close().await;
 }
 
+/// What is counted and told of a server without a place for another connection.
+#[derive(Default)]
+struct Fullness {
+    is_full: bool,
+    told_at: Option<Instant>,
+    /// Connections that were closed since the last line because they sent nothing.
+    closed: usize,
+}
+
+impl Fullness {
+    fn note(&mut self, is_full: bool) {
+        if is_full && !self.is_full {
+            counter!(INGEST_FULL).increment(1);
+            if self.told_at.is_none_or(|told_at| told_at.elapsed() >= TELL_AGAIN) {
+                self.told_at = Some(Instant::now());
+                let closed = std::mem::take(&mut self.closed);
+                tracing::warn!(
+                    closed,
+                    "all places for connections are taken: each is closed with its next answer"
+                );
+            }
+        }
+        self.is_full = is_full;
+    }
+}
+
 /// The service of one connection, which says when its client is waited for. The endpoint says when no longer.
+///
+/// The connection ends with an answer that refuses something, and with any while there is a crowd: Slack sends head and
+/// body at once and loses nothing, and who only keeps places taken has to queue for them again.
 fn told(
     service: TowerToHyperService<Router>,
     waiting: Waiting,
+    crowd: Crowd,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(waiting.clone());
-        let (answering, waiting) = (service.call(request), waiting.clone());
+        let (answering, waiting, crowd) = (service.call(request), waiting.clone(), crowd.clone());
         async move {
-            let answer = answering.await;
+            let mut answer = answering.await;
+            if let Ok(answer) = &mut answer
+                && (crowd.is_dense() || !answer.status().is_success())
+            {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             waiting.for_client();
             answer
         }

@@ -46,6 +46,10 @@ metrics_table! {
         "Deliveries that Slack marked as retries, by Slack's reason.";
     INGEST_SECONDS = "annalist_ingest_seconds", Histogram, "",
         "Time from a complete request to its answer, in seconds.";
+    INGEST_CONNECTIONS = "annalist_ingest_connections", Gauge, "",
+        "Open connections of ingest. From 576 on each is closed with its next answer, 768 are all there are.";
+    INGEST_FULL = "annalist_ingest_full_total", Counter, "",
+        "Times that ingest had no place for another connection.";
     QUEUE_DUPLICATES = "annalist_queue_duplicates_total", Counter, "queue",
         "Sends whose deduplication id was already known.";
     QUEUE_WAITING = "annalist_queue_waiting", Gauge, "queue",
