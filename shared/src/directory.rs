@@ -1,13 +1,15 @@
-//! Which channel has which name: the ChannelIndex, read from the archive and remembered for a moment.
+//! Which channel has which name: the ChannelIndex, read from the archive and remembered for a moment. And what a workspace
+//! says of itself.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::archive::{Archive, ArchiveError, Query, key, query_all};
+use crate::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use crate::clock::{SharedClock, TimestampMs};
 use crate::rules::channel::index;
+use crate::rules::workspace::VALUE;
 use crate::slack::ids::{ChannelId, TeamId};
 
 /// A changed name shows within this time. Reading a shard of 350 KB costs 44 read units on DynamoDB, so a busy reader
@@ -45,6 +47,31 @@ impl Channels {
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Channels, ArchiveError> {
     let items = query_all(archive, Query::partition(key::channel_index(team))).await?;
     Ok(Channels(index::merged(index::shards(&items))))
+}
+
+/// What a workspace is called, and where it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its address, such as `https://acme.slack.com/`: what permalinks begin with.
+    pub base_url: Option<String>,
+}
+
+/// What is known of a workspace. Without a token that is what events told since the first of them.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace, ArchiveError> {
+    let items = query_all(archive, Query::partition(key::workspace(team))).await?;
+    let value = |key: &ItemKey| {
+        let row = items.iter().find(|row| row.key == *key);
+        row.and_then(|row| row.text(VALUE)).map(str::to_owned)
+    };
+    Ok(Workspace {
+        name: value(&ItemKey::workspace_name(team)),
+        base_url: value(&ItemKey::workspace_address(team)),
+    })
 }
 
 /// The index for readers that look again and again.

@@ -79,6 +79,18 @@ impl ItemKey {
         Self::new(format!("meta#{team}#sync"), "directory")
     }
 
+    /// What a workspace is called.
+    #[must_use]
+    pub fn workspace_name(team: &TeamId) -> Self {
+        Self::new(workspace(team), "name")
+    }
+
+    /// Where a workspace is.
+    #[must_use]
+    pub fn workspace_address(team: &TeamId) -> Self {
+        Self::new(workspace(team), "address")
+    }
+
     /// What a run of ingest saw of a workspace.
     #[must_use]
     pub fn run(team: &TeamId, run: &RunId) -> Self {
@@ -138,6 +150,12 @@ pub fn public_marks(team: &TeamId) -> String {
 #[must_use]
 pub fn emoji(team: &TeamId) -> String {
     format!("meta#{team}#emoji")
+}
+
+/// The partition of what a workspace says of itself.
+#[must_use]
+pub fn workspace(team: &TeamId) -> String {
+    format!("meta#{team}#workspace")
 }
 
 /// The partition of a workspace's people.

@@ -37,6 +37,7 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
         Kind::User
         | Kind::Emoji
         | Kind::FileDeleted
+        | Kind::Workspace
         | Kind::Channel
         | Kind::ChannelIdChanged
         | Kind::Unknown => Ok(()),

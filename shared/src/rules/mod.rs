@@ -11,6 +11,7 @@ pub mod project;
 pub mod public_mark;
 pub mod reaction;
 pub mod version;
+pub mod workspace;
 
 use serde_json::value::RawValue;
 
@@ -93,6 +94,8 @@ pub enum Kind {
     Emoji,
     /// A file was deleted.
     FileDeleted,
+    /// The workspace has another name or address.
+    Workspace,
     /// Something else that happened to a channel.
     Channel,
     /// A channel continues under another id.
@@ -122,6 +125,7 @@ impl<'a> Event<'a> {
             Some("user_change" | "team_join") => Kind::User,
             Some("emoji_changed") => Kind::Emoji,
             Some("file_deleted") => Kind::FileDeleted,
+            Some("team_rename" | "team_domain_change") => Kind::Workspace,
             Some("channel_id_changed") => Kind::ChannelIdChanged,
             Some(
                 "channel_created" | "channel_rename" | "channel_archive" | "channel_unarchive"
@@ -189,6 +193,7 @@ impl<'a> Event<'a> {
             Kind::User => directory::user_changes(self),
             Kind::Emoji => directory::emoji_changes(self),
             Kind::FileDeleted => file::deleted(self),
+            Kind::Workspace => workspace::changes(self),
             Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
         }
     }

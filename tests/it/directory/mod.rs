@@ -6,6 +6,7 @@ mod joining;
 
 use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey, key};
+use shared::directory;
 use shared::slack::web::{ApiError, Method};
 use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
 use tokio::sync::watch;
@@ -46,6 +47,9 @@ async fn everybody_and_every_channel_on_every_page_comes_in() {
     let emoji = fixture.rows(key::emoji(&team("T1"))).await;
     assert_eq!(emoji.iter().map(|row| row.text("value").unwrap()).collect::<Vec<_>>().len(), 2);
     assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+    let workspace = directory::workspace(&*fixture.archive, &team("T1")).await.unwrap();
+    assert_eq!(workspace.name.as_deref(), Some("Workspace T1"));
+    assert_eq!(workspace.base_url.as_deref(), Some("https://example.slack.com/"));
     let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
     assert_eq!(
         (&synced.attributes["channels"], synced.text("synced_ts")),

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use metrics::counter;
 use serde::Deserialize;
 use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
-use shared::rules::MAX_NAME_BYTES;
+use shared::directory;
+use shared::rules::{MAX_NAME_BYTES, workspace};
 use shared::slack::envelope::text_or_none;
-use shared::slack::ids::TeamId;
+use shared::slack::ids::{TeamId, Ts};
 use shared::slack::web::{ApiError, Method};
 use shared::telemetry::metrics::{DIRECTORY_SKIPPED, DIRECTORY_SYNCS};
 
@@ -41,6 +42,7 @@ impl DirectorySync {
         let identity: Identity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         self.list_team(&team).await?;
+        self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
             known.found_team(&team);
         }
@@ -62,6 +64,26 @@ impl DirectorySync {
     /// Lists the workspace, so that readers find it without scanning.
     async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
         Ok(self.marks.note_team(&*self.archive, team).await?)
+    }
+
+    /// Keeps the workspace's name and address where they differ from what is kept.
+    async fn note_workspace(
+        &self,
+        name: Option<&str>,
+        url: Option<&str>,
+        team: &TeamId,
+        clock: &Ts,
+    ) -> Result<(), SyncError> {
+        let known = directory::workspace(&*self.archive, team).await?;
+        let name = name.filter(|name| known.name.as_deref() != Some(name));
+        let address =
+            url.and_then(workspace::address).filter(|address| known.base_url.as_ref() != Some(address));
+        let name = name.and_then(|name| workspace::name_update(team, name, clock).ok());
+        let address = address.map(|address| workspace::address_update(team, &address, clock));
+        for update in name.into_iter().chain(address) {
+            archive::write(&*self.archive, &update).await?;
+        }
+        Ok(())
     }
 }
 
@@ -150,4 +172,6 @@ fn log(report: &Report) {
 struct Identity<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     team: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    url: Option<Cow<'a, str>>,
 }

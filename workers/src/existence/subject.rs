@@ -139,7 +139,7 @@ impl Subject {
                 subject.channels.push(channel(event, &new));
             }
             Kind::FileDeleted => reader.person(header.user(), [&header.user_team, &header.source_team])?,
-            Kind::Emoji => {}
+            Kind::Emoji | Kind::Workspace => {}
             Kind::Unknown => {
                 if matches!(header.kind.as_deref(), Some("tokens_revoked" | "app_uninstalled")) {
                     subject.story = Story::Departure;

@@ -85,7 +85,7 @@ async fn is_stored(
     match event.kind() {
         Kind::Channel | Kind::Unknown => Ok(false),
         Kind::ChannelIdChanged => audiences.is_carried_over(archive, event).await,
-        Kind::User | Kind::Emoji | Kind::FileDeleted => Ok(true),
+        Kind::User | Kind::Emoji | Kind::FileDeleted | Kind::Workspace => Ok(true),
         Kind::Message | Kind::Reaction => audiences.foresees(archive, event, sights, opened, opens).await,
     }
 }

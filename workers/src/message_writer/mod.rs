@@ -205,7 +205,7 @@ impl MessageWriter {
                     Verdict::Wait => return Ok(Step::Wait),
                 }
             }
-            Kind::User | Kind::Emoji | Kind::FileDeleted => cleared().require()?,
+            Kind::User | Kind::Emoji | Kind::FileDeleted | Kind::Workspace => cleared().require()?,
         }
         let changes = event.changes()?;
         // The event names no channel: a file that is not known may be one of a private channel, whose id is not written.

@@ -44,6 +44,7 @@ impl ChannelEvent {
             | Kind::User
             | Kind::Emoji
             | Kind::FileDeleted
+            | Kind::Workspace
             | Kind::ChannelIdChanged
             | Kind::Unknown => None,
         };
