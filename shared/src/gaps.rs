@@ -30,7 +30,15 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
         let signs = match (gap.reason, &gap.channel) {
             (Reason::Left, Some(channel)) => back_in(archive, team, channel, &gap.from).await?,
             (Reason::Revoked, _) => back_at_work(archive, team, &runs, &gap.from).await?,
-            (Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Dropped, _) => Vec::new(),
+            (
+                Reason::Downtime
+                | Reason::RateLimited
+                | Reason::Left
+                | Reason::Dropped
+                | Reason::Refused
+                | Reason::HistoryChanged,
+                _,
+            ) => Vec::new(),
         };
         gaps.push(ended(gap, signs));
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use shared::archive::{Archive, Item, ItemKey, Query, Update, key, query_all};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::directory::{self, Directory};
+use shared::gaps;
 use shared::queue::job::encode_event_of_run;
+use shared::queue::route::refused;
 use shared::queue::run::RunId;
 use shared::queue::{Delivery, GroupId};
 use shared::rules::gap::run::Seen;
@@ -19,7 +21,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::directory::Joiner;
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::delivery;
+use crate::deliveries::{delivery, delivery_of};
 
 struct Fixture {
     archive: Arc<MemoryArchive>,
@@ -108,6 +110,61 @@ async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
     assert_eq!(before.iter().zip(&after).filter(|(before, after)| before != after).count(), 1);
     let index = directory::read(&*fixture.archive, &team()).await.unwrap();
     assert_eq!(index.name(&id("C00003")), Some("deleted_Projekt-3"));
+}
+
+/// The gaps that readers see: reason, channel, from, to.
+async fn gaps_of(fixture: &Fixture) -> Vec<(&'static str, Option<String>, String, Option<String>)> {
+    let gaps = gaps::read(&*fixture.archive, &team()).await.unwrap().into_iter();
+    let text = |ts: Ts| ts.to_string();
+    gaps.map(|gap| {
+        (gap.reason.as_str(), gap.channel.map(|id| id.to_string()), text(gap.from), gap.to.map(text))
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn times_of_refused_requests_become_gaps_in_any_order_and_however_often() {
+    let ts = |second: u32| Ts::parse(&format!("{second}.000100")).unwrap();
+    let told = [(100, 100), (130, 160), (200, 260), (900, 900)]
+        .map(|(from, to)| delivery_of(refused(&team(), &ts(from), &ts(to))));
+    let shown = |from: u32, to: u32| ("refused", None, ts(from).to_string(), Some(ts(to).to_string()));
+    for turn in 0..told.len() {
+        let fixture = Fixture::new();
+        let mut jobs = told.to_vec();
+        jobs.rotate_left(turn);
+        jobs.extend_from_slice(&told[..turn]);
+        let outcomes = fixture.indexer.handle(&jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{turn}");
+        // It may be the first that is known of the workspace.
+        assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
+    let fixture = Fixture::new();
+    fixture.mark("C1").await;
+    let changed = |kind: &str, channel: Option<&str>, latest: &str| {
+        let mut event = json!({ "type": kind, "latest": latest, "ts": "90.000000", "event_ts": "90.000000" });
+        if let Some(channel) = channel {
+            event["channel"] = channel.into();
+        }
+        event
+    };
+    let (in_channel, in_group) = ("channel_history_changed", "group_history_changed");
+    fixture
+        .store(&[changed(in_channel, Some("C1"), "50.000000"), changed(in_group, Some("C1"), "70.000000")])
+        .await;
+    fixture.store(&[changed(in_group, Some("C0PRIVATE"), "50.000000")]).await;
+    let gap = |channel: Option<&str>, to: &str| {
+        ("history_changed", channel.map(str::to_owned), "0.000000".to_owned(), Some(to.to_owned()))
+    };
+    assert_eq!(gaps_of(&fixture).await, [gap(Some("C1"), "70.000000")]);
+    assert!(!fixture.archive.items().iter().any(|item| item.key.timestamp.contains("C0PRIVATE")));
+    // As Slack's reference has it: without a channel.
+    fixture.store(&[changed(in_channel, None, "60.000000")]).await;
+    assert_eq!(gaps_of(&fixture).await, [gap(None, "60.000000"), gap(Some("C1"), "70.000000")]);
 }
 
 #[tokio::test]
@@ -226,7 +283,7 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
     let jobs = [
         job(&simple("channel_archive", "C1", "1700000005.000000")),
         job(&odd),
-        job(&simple("channel_history_changed", "C1", "1700000002.000000")),
+        job(&simple("channel_wonder", "C1", "1700000002.000000")),
     ];
     for _ in 0..2 {
         let outcomes = fixture.indexer.handle(&jobs).await;
@@ -253,11 +310,12 @@ async fn what_slack_never_sends_is_put_aside_and_blocks_nobody() {
             json!({ "type": "channel_archive", "channel": ["C1"], "event_ts": "1700000000.000000" }),
             named("channel_created", "C1", "fine", "1700000001.000000"),
             json!({ "type": "channel_history_changed", "channel": "C1", "event_ts": "1700000002.000000" }),
+            json!({ "type": "channel_wonder", "channel": "C1", "event_ts": "1700000003.000000" }),
         ])
         .await;
     let put_aside: Vec<bool> =
         outcomes.iter().map(|outcome| matches!(outcome, Outcome::Quarantine(_))).collect();
-    assert_eq!(put_aside, [true, true, true, true, true, false, false], "{outcomes:?}");
+    assert_eq!(put_aside, [true, true, true, true, true, false, true, false], "{outcomes:?}");
     assert_eq!(fixture.now("C1").await.unwrap()["names_history"], json!(["fine"]));
 }
 

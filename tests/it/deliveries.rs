@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shared::clock::TimestampMs;
 use shared::queue::route::{Route, route};
-use shared::queue::{Delivery, MessageId, Receipt};
+use shared::queue::{Delivery, MessageId, Outgoing, Receipt};
 use shared::slack::envelope::Envelope;
 use shared::slack::event::EventHeader;
 
@@ -13,21 +13,25 @@ const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);
 
 /// The first delivery of a request's event, which comes when it happens and not before [`BEGINNING`].
 pub(crate) fn delivery(body: &str) -> Delivery {
-    static SENT: AtomicU64 = AtomicU64::new(0);
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
     let clock = envelope.event.and_then(|event| EventHeader::read(event).clock());
     let sent_at = clock.map_or(BEGINNING, |clock| TimestampMs(clock.micros() / 1_000).max(BEGINNING));
     let Route::Queues(mut sends) = route(&envelope, body) else {
         panic!("a direct message is not delivered")
     };
-    let sent = sends.swap_remove(0);
+    Delivery { sent_at, ..delivery_of(sends.swap_remove(0)) }
+}
+
+/// The first delivery of a message, at [`BEGINNING`].
+pub(crate) fn delivery_of(sent: Outgoing) -> Delivery {
+    static SENT: AtomicU64 = AtomicU64::new(0);
     let number = SENT.fetch_add(1, Ordering::Relaxed);
     Delivery {
         message_id: MessageId(number.to_string()),
         group: sent.group,
         body: sent.body,
         receive_count: 1,
-        sent_at,
+        sent_at: BEGINNING,
         receipt: Receipt(number.to_string()),
     }
 }

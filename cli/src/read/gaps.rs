@@ -10,6 +10,7 @@ use shared::directory::{self, Channels};
 use shared::gaps;
 use shared::rules::gap::Reason;
 use shared::rules::gap::projection::{Gap, State};
+use shared::rules::version::zero;
 use shared::slack::ids::{TeamId, Ts};
 
 use super::{ReadArgs, ReadError, channel};
@@ -70,10 +71,13 @@ async fn table(
         let place = place(gap, named.get(team));
         let place = if several_teams { format!("{team} {place}") } else { place };
         let (to, how_long) = match &gap.to {
+            Some(to) if gap.from == zero() => (zone.time(to.as_str()), String::new()),
             Some(to) => (zone.time(to.as_str()), length(&gap.from, to)),
             None => ("still going on".to_owned(), String::new()),
         };
-        let (from, state, why) = (zone.time(gap.from.as_str()), gap.state().as_str(), meaning(gap.reason));
+        let from =
+            if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
+        let (state, why) = (gap.state().as_str(), meaning(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
     }
     let open = found.iter().any(|(_, gap)| gap.state() == State::Open);
@@ -113,7 +117,9 @@ fn meaning(reason: Reason) -> &'static str {
         Reason::RateLimited => "rate_limited: too many events, Slack held them back",
         Reason::Left => "left: the app was not in the channel",
         Reason::Revoked => "revoked: the app was uninstalled, or its token revoked",
-        Reason::Dropped => "dropped: somebody removed an event from quarantine",
+        Reason::Dropped => "dropped: a person removed an event from quarantine",
+        Reason::Refused => "refused: Slack's requests came at another time by this machine's clock",
+        Reason::HistoryChanged => "history_changed: Slack changed many messages at once",
     }
 }
 

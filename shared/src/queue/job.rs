@@ -1,5 +1,5 @@
-//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed, with the `run` of ingest that took
-//! it; or a `file` or an `image` to be fetched.
+//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed but for the verification token, with the `run` of ingest that took
+//! it; or a `file` or an `image` to be fetched; or a time in which requests were `refused`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -37,6 +37,9 @@ pub struct Job<'a> {
     /// An avatar or an emoji.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub image: Option<&'a RawValue>,
+    /// A time in which requests were refused although Slack had signed them.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<&'a RawValue>,
 }
 
 /// Where a replayed job came from.
@@ -91,6 +94,12 @@ pub fn encode_image(image: &str) -> String {
     encode("image", image)
 }
 
+/// Encodes a time in which requests were refused, which must be JSON.
+#[must_use]
+pub fn encode_refused(time: &str) -> String {
+    encode("refused", time)
+}
+
 fn encode(kind: &str, json: &str) -> String {
     format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
@@ -121,12 +130,14 @@ mod tests {
     fn each_kind_of_job_is_told_from_the_others() {
         let kinds = |body: &str| {
             let job = Job::decode(body).unwrap();
-            [job.event, job.file, job.image].map(|part| part.map(RawValue::get).map(str::to_owned))
+            [job.event, job.file, job.image, job.refused]
+                .map(|part| part.map(RawValue::get).map(str::to_owned))
         };
         let some = || Some("{\"a\":1}".to_owned());
-        assert_eq!(kinds("{\"v\":1,\"event\":{\"a\":1}}"), [some(), None, None]);
-        assert_eq!(kinds(&encode_file("{\"a\":1}")), [None, some(), None]);
-        assert_eq!(kinds(&encode_image("{\"a\":1}")), [None, None, some()]);
+        assert_eq!(kinds("{\"v\":1,\"event\":{\"a\":1}}"), [some(), None, None, None]);
+        assert_eq!(kinds(&encode_file("{\"a\":1}")), [None, some(), None, None]);
+        assert_eq!(kinds(&encode_image("{\"a\":1}")), [None, None, some(), None]);
+        assert_eq!(kinds(&encode_refused("{\"a\":1}")), [None, None, None, some()]);
     }
 
     #[test]
@@ -134,7 +145,8 @@ mod tests {
         let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
         let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
         let run = Some(RunId::begin());
-        let job = Job { v: VERSION, origin: Some(origin), run, event: Some(&event), file: None, image: None };
+        let (file, image, refused) = (None, None, None);
+        let job = Job { v: VERSION, origin: Some(origin), run, event: Some(&event), file, image, refused };
         assert!(serde_json::to_string(&job).unwrap().len() <= MAX_MESSAGE_BYTES);
     }
 

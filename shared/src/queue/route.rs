@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::job::{encode_event, encode_event_of_run};
+use serde_json::json;
+
+use super::job::{encode_event, encode_event_of_run, encode_refused};
 use super::run::RunId;
 use super::{DedupId, GroupId, Outgoing, QueueName};
 use crate::slack::envelope::Envelope;
 use crate::slack::event::EventHeader;
-use crate::slack::ids::{ChannelId, TeamId, UserId};
+use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+use crate::slack::verification::without_token;
 
 /// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
 pub const INVALID_GROUP: &str = "invalid";
@@ -60,7 +63,8 @@ pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
     route_in(None, envelope, body)
 }
 
-/// Routes an envelope that was taken in a run of ingest, where that says anything.
+/// Routes an envelope that was taken in a run of ingest, where that says anything. What goes on a queue is the body as it
+/// came, but for the value of Slack's verification token.
 #[must_use]
 pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Route {
     let event = envelope.event.map(EventHeader::read).unwrap_or_default();
@@ -72,6 +76,7 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
         Some(other) => other,
         None => "",
     };
+    let body = &*without_token(body);
     let Some(team) = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok()) else {
         return Route::Queues(vec![outgoing(
             QueueName::Events,
@@ -102,6 +107,19 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
 #[must_use]
 pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
     outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), None, envelope, body, "channel")
+}
+
+/// Tells the channel-indexer of a time in which requests were refused although Slack had signed them: from the first of
+/// them to the last.
+#[must_use]
+pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
+    let dedup = [b"refused", team.as_str().as_bytes(), from.as_str().as_bytes(), to.as_str().as_bytes()];
+    Outgoing {
+        queue: QueueName::Channels,
+        group: GroupId::of(&[team.as_str()]),
+        dedup: DedupId::of(&dedup),
+        body: encode_refused(&json!({ "team_id": team, "from": from, "to": to }).to_string()),
+    }
 }
 
 enum Destination {
@@ -155,12 +173,10 @@ fn outgoing(
     body: &str,
     kind: &str,
 ) -> Outgoing {
-    let dedup = match (envelope.event_id.as_deref(), envelope.team_id.as_deref()) {
-        (Some(event_id), team) => {
-            DedupId::of(&[team.unwrap_or_default().as_bytes(), event_id.as_bytes(), kind.as_bytes()])
-        }
-        (None, _) => DedupId::of(&[body.as_bytes(), kind.as_bytes()]),
-    };
+    // Of the body too: whoever can sign must not be able to put another event in the place of one whose id is foreseen.
+    let team = envelope.team_id.as_deref().unwrap_or_default();
+    let event_id = envelope.event_id.as_deref().unwrap_or_default();
+    let dedup = DedupId::of(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);
     let body = run.map_or_else(|| encode_event(body), |run| encode_event_of_run(run, body));
     Outgoing { queue, group, dedup, body }
 }
@@ -257,7 +273,8 @@ mod tests {
             Route::DirectMessage => panic!("not routed"),
         };
         let first = dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#);
-        assert_eq!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#));
+        assert_eq!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#));
+        assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#), "a forged one swallows it");
         assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev2"}"#));
         assert_ne!(first, dedup(r#"{"team_id":"T2","event_id":"Ev1"}"#));
         assert_ne!(dedup(r#"{"team_id":"T1"}"#), dedup(r#"{"team_id":"T1","x":1}"#));

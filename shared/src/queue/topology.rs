@@ -79,12 +79,12 @@ pub const QUEUES: [QueueSpec; 7] = [
             QueueName::Events,
             "events",
             "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
-            "team, event_id; without one the body",
+            "team, event_id, body",
         )
     },
     QueueSpec {
         consumer: Some("channel-indexer"),
-        ..spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind")
+        ..spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind, body")
     },
     QueueSpec {
         consumer: Some("file-downloader"),

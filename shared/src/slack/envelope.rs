@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// What ingest and the workers need of the envelope. Absent, null and unknown fields are all fine.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Envelope<'a> {
     /// `event_callback`, `url_verification`, `app_rate_limited`, `ssl_check` or something new.
     #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]

@@ -4,6 +4,7 @@ pub mod envelope;
 pub mod event;
 pub mod ids;
 pub mod signature;
+pub mod verification;
 #[cfg(feature = "web")]
 pub mod web;
 

@@ -78,6 +78,10 @@ impl ChannelIndexer {
     /// What a job brings, given what those in front of it let in.
     async fn admit(&self, told: &Told<'_>, admission: &mut Admission) -> Result<Brought, Failure> {
         let Told { raw, envelope, event, .. } = told;
+        if told.is_refused_time {
+            let (team, gap) = gap::refused(raw)?;
+            return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
+        }
         if envelope.kind.as_deref() == Some("app_rate_limited") {
             let missing = Malformed::Missing { event: "app_rate_limited", field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -92,6 +96,9 @@ impl ChannelIndexer {
             Some(_) => return Ok(Brought::passed_over(PassedOver::Private)),
             None => gap::opened_by(event)?,
         };
+        if is_history_changed(event) && !self.keeps_history_of(event).await? {
+            return Ok(Brought::passed_over(PassedOver::Private));
+        }
         if change.is_none() && gap.is_none() {
             return Ok(Brought::passed_over(PassedOver::Unknown));
         }
@@ -103,12 +110,26 @@ impl ChannelIndexer {
         Ok(Brought { team: Some(event.team.clone()), gap, event: change, passed_over: None })
     }
 
+    /// Whether anything of the channel can be missing here: of one that never was public nothing is kept. An event that
+    /// names no channel is about all of them.
+    async fn keeps_history_of(&self, event: &Event<'_>) -> Result<bool, Failure> {
+        if event.header.channel().is_none() {
+            return Ok(true);
+        }
+        Ok(self.marks.is_set(&*self.archive, &ItemKey::public_mark(&event.team, &event.channel()?)).await?)
+    }
+
     /// Of a private channel that never was public nothing is kept, not even that the app is in it.
     async fn may_note_join(&self, event: &Event<'_>) -> Result<bool, Failure> {
         // Here the type of a channel is a letter.
         let private = event.header.channel_type.as_deref() == Some("G");
         Ok(!private || self.marks.is_public(&*self.archive, &event.team, &event.channel()?).await?)
     }
+}
+
+/// Whether Slack changed many messages of a channel at once.
+fn is_history_changed(event: &Event<'_>) -> bool {
+    matches!(event.header.kind.as_deref(), Some("channel_history_changed" | "group_history_changed"))
 }
 
 /// Whether it was the app that joined.

@@ -42,7 +42,13 @@ pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Los
 }
 
 fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
-    let raw = Job::decode(&job.payload).ok()?.event?;
+    let decoded = Job::decode(&job.payload).ok()?;
+    if let Some(time) = decoded.refused {
+        // It is a gap already.
+        let (team, gap) = gap::refused(time).ok()?;
+        return Some((Loss { team, channel: None, gap }, Audience::Untyped));
+    }
+    let raw = decoded.event?;
     let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
     let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
     if envelope.event.is_none() {
@@ -108,6 +114,8 @@ mod tests {
     fn a_lost_minute_is_itself_and_what_holds_no_event_is_no_gap() {
         let minute = json!({ "v": 1, "event": { "type": "app_rate_limited", "team_id": "T1", "minute_rate_limited": 60 } });
         assert_eq!(read(&job(&minute)).unwrap().0.gap.key.timestamp, "all#60.000000#rate_limited");
+        let refused = json!({ "v": 1, "refused": { "team_id": "T1", "from": "5.000000", "to": "6.000000" } });
+        assert_eq!(read(&job(&refused)).unwrap().0.gap.key.timestamp, "all#5.000000#refused#6.000000");
         for nothing in [
             json!({ "v": 1, "file": { "team": "T1" } }),
             json!({ "v": 1, "event": { "team_id": "t#1", "event": {} } }),

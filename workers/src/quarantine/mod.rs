@@ -307,6 +307,13 @@ impl Quarantined {
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
 
+    /// Whether it is a request that names no workspace: no gap can be noted for it.
+    #[must_use]
+    pub fn names_no_team(&self) -> bool {
+        let envelope = self.event().and_then(|event| Envelope::peek(event.as_bytes()).ok());
+        envelope.is_some_and(|envelope| envelope.team_id.is_none())
+    }
+
     /// The request in the job, where there is one.
     fn event(&self) -> Option<&str> {
         Some(Job::decode(&self.payload).ok()?.event?.get())

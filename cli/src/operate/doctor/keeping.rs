@@ -140,7 +140,7 @@ fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
 }
 
 fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
-    let Gaps { count, open, newest } = match gaps {
+    let Gaps { count, open, newest, .. } = match gaps {
         Err(why) => return Check::skipped(GAPS, why.as_str()),
         Ok(gaps) => gaps,
     };
@@ -173,7 +173,11 @@ fn meaning(reason: Reason) -> &'static str {
         }
         Reason::Left => "the app was removed from the channel",
         Reason::Revoked => "the app was uninstalled, or its token revoked",
-        Reason::Dropped => "somebody removed an event from quarantine",
+        Reason::Dropped => "a person removed an event from quarantine",
+        Reason::Refused => {
+            "requests were refused although Slack had signed them: this machine's clock was wrong"
+        }
+        Reason::HistoryChanged => "Slack changed many messages at once",
     }
 }
 
@@ -186,9 +190,11 @@ fn remedy(reason: Reason) -> &'static str {
             "install the app again at api.slack.com/apps > your app > Install App, if it is not"
         }
         // They have ended when they are known.
-        Reason::Downtime | Reason::RateLimited | Reason::Dropped => {
-            "look into Slack for what was written then"
-        }
+        Reason::Downtime
+        | Reason::RateLimited
+        | Reason::Dropped
+        | Reason::Refused
+        | Reason::HistoryChanged => "look into Slack for what was written then",
     }
 }
 
@@ -318,7 +324,10 @@ mod tests {
                 channel: channel.map(|channel| channel.parse().unwrap()),
                 reason,
             };
-            gaps(&Ok(Gaps { count: 2, open: usize::from(to.is_none()), newest: Some(newest) }), "--data d")
+            gaps(
+                &Ok(Gaps { count: 2, open: usize::from(to.is_none()), newest: Some(newest), refused: None }),
+                "--data d",
+            )
         };
         let ended = Some("1700000060.000000");
         says(&gaps(&Ok(Gaps::default()), ""), State::Ok, "none");

@@ -6,22 +6,27 @@
 //! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it came back
 //! * `tokens_revoked`, `app_uninstalled`: the app may ask for nothing any more
 //! * [`run`]: when an ingest was there to take events; what lies between is downtime
-//! * [`dropped`]: somebody removed an event from quarantine
+//! * [`dropped`]: a person removed an event from quarantine
+//! * [`refused`]: requests were refused although Slack had signed them
+//! * `channel_history_changed`, `group_history_changed`: Slack changed many messages of a channel at once,
+//!   <https://docs.slack.dev/reference/events/channel_history_changed>
 //!
 //! What readers see is made of these facts by [`projection`].
 
 pub mod projection;
 pub mod run;
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Event, Malformed};
+use super::{Event, Malformed, version};
 use crate::archive::key::gaps;
 use crate::archive::{Attributes, ItemKey, Update};
 use crate::queue::route::APP_JOINED;
-use crate::slack::envelope;
+use crate::slack::envelope::{self, text_or_none};
 use crate::slack::ids::{ChannelId, TeamId, Ts};
 
 /// Stands for the channel where the whole workspace is meant.
@@ -40,11 +45,23 @@ pub enum Reason {
     Revoked,
     /// Somebody removed one from quarantine.
     Dropped,
+    /// Slack had signed them, and by this machine's clock they came at another time.
+    Refused,
+    /// Slack changed many messages at once, without an event for each.
+    HistoryChanged,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Downtime, Self::RateLimited, Self::Left, Self::Revoked, Self::Dropped];
+    pub const ALL: [Self; 7] = [
+        Self::Downtime,
+        Self::RateLimited,
+        Self::Left,
+        Self::Revoked,
+        Self::Dropped,
+        Self::Refused,
+        Self::HistoryChanged,
+    ];
 
     /// The reason as it is stored.
     #[must_use]
@@ -55,6 +72,16 @@ impl Reason {
             Self::Left => "left",
             Self::Revoked => "revoked",
             Self::Dropped => "dropped",
+            Self::Refused => "refused",
+            Self::HistoryChanged => "history_changed",
+        }
+    }
+
+    /// Whether several gaps of one channel may begin at the same time: their ends tell them apart then.
+    fn is_told_apart_by_its_end(self) -> bool {
+        match self {
+            Self::Refused | Self::HistoryChanged => true,
+            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked | Self::Dropped => false,
         }
     }
 }
@@ -75,7 +102,11 @@ impl Row<'_> {
     fn update(self) -> Update {
         let channel = self.channel.as_ref().map_or(ALL_CHANNELS, ChannelId::as_str);
         let reason = self.reason.as_str();
-        let key = ItemKey::new(gaps(self.team), format!("{channel}#{}#{reason}", self.from));
+        let mut place = format!("{channel}#{}#{reason}", self.from);
+        if let Some(to) = self.to.as_ref().filter(|_| self.reason.is_told_apart_by_its_end()) {
+            place.push_str(&format!("#{to}"));
+        }
+        let key = ItemKey::new(gaps(self.team), place);
         let mut set_if_absent: Attributes = [
             ("type", "gap"),
             ("team_id", self.team.as_str()),
@@ -112,6 +143,54 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
     Ok(Row { team, channel: None, reason: Reason::RateLimited, from, to }.update())
 }
 
+#[derive(Default, Deserialize)]
+struct RefusedTime<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    from: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    to: Option<Cow<'a, str>>,
+}
+
+/// The time in which requests were refused, as ingest tells of it, and the workspace that misses them.
+///
+/// # Errors
+/// [`Malformed`] if a part of it is missing or malformed, or it ends before it begins.
+pub fn refused(time: &RawValue) -> Result<(TeamId, Update), Malformed> {
+    let missing = |field| Malformed::Missing { event: "refused", field };
+    let RefusedTime { team_id, from, to } = envelope::object(time);
+    let team = TeamId::parse(&team_id.ok_or(missing("team_id"))?)?;
+    let from = Ts::parse(&from.ok_or(missing("from"))?)?;
+    let to = Ts::parse(&to.ok_or(missing("to"))?)?;
+    if to < from {
+        return Err(missing("to"));
+    }
+    let gap = Row { team: &team, channel: None, reason: Reason::Refused, from, to: Some(to) }.update();
+    Ok((team, gap))
+}
+
+#[derive(Default, Deserialize)]
+struct HistoryChanged<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    latest: Option<Cow<'a, str>>,
+}
+
+/// The gap of a history that Slack changed: what was kept of the channel up to `latest` may be other now. Slack's own
+/// example names no channel: then every channel is meant.
+fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
+    let missing = Malformed::Missing { event: "history_changed", field: "latest" };
+    let HistoryChanged { latest } = envelope::object(event.raw);
+    let latest = Ts::parse(&latest.ok_or(missing)?)?;
+    // Nothing was changed after the event that tells of it.
+    let clock = event.clock();
+    let latest = if clock == version::zero() { latest } else { latest.min(clock) };
+    let channel = event.header.channel().map(|channel| ChannelId::parse(&channel)).transpose()?;
+    // The channel's own beginning is not in the event.
+    let (from, to) = (version::zero(), Some(latest));
+    Ok(Row { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update())
+}
+
 /// The gap an event opens, if it is one that does.
 ///
 /// # Errors
@@ -123,6 +202,7 @@ pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
         Some("channel_left" | "group_left") => Some(gap(Some(event.channel()?), Reason::Left)),
         Some("tokens_revoked") if revokes_bot(event.raw) => Some(gap(None, Reason::Revoked)),
         Some("app_uninstalled") => Some(gap(None, Reason::Revoked)),
+        Some("channel_history_changed" | "group_history_changed") => Some(history_changed(event)?),
         Some(_) | None => None,
     })
 }
@@ -183,6 +263,43 @@ mod tests {
             assert!(rate_limited(&team, &raw(hostile)).is_err(), "{hostile}");
         }
         assert!(rate_limited(&team, &raw(r#"{"minute_rate_limited":18446744073709551615}"#)).is_err());
+    }
+
+    #[test]
+    fn a_refused_time_is_a_gap_of_its_workspace_whatever_its_end() {
+        let told = |from: &str, to: &str| {
+            refused(&raw(&format!(r#"{{"team_id":"T1","from":"{from}","to":"{to}"}}"#)))
+        };
+        let (team, gap) = told("5.000000", "9.000100").unwrap();
+        assert_eq!(team.as_str(), "T1");
+        assert_eq!(gap.key, ItemKey::new("gap#T1", "all#5.000000#refused#9.000100"));
+        assert_eq!(gap.set_if_absent["to"], "9.000100");
+        assert!(told("5.000000", "5.000000").is_ok());
+        for (from, to) in [("5.000000", "4.999999"), ("soon", "9.000000"), ("5.000000", "")] {
+            assert!(told(from, to).is_err(), "{from} {to}");
+        }
+        for hostile in ["{}", "[]", "7", r#"{"team_id":"t#","from":"5.000000","to":"6.000000"}"#] {
+            assert!(refused(&raw(hostile)).is_err(), "{hostile}");
+        }
+    }
+
+    #[test]
+    fn a_changed_history_is_a_gap_up_to_its_latest_change() {
+        let in_channel = r#"{"type":"channel_history_changed","channel":"C1","latest":"9.000100","ts":"11.000000",
+            "event_ts":"11.000000"}"#;
+        let gap = opened(in_channel).unwrap().unwrap();
+        assert_eq!(gap.key.timestamp, "C1#0.000000#history_changed#9.000100");
+        assert_eq!(
+            (&gap.set_if_absent["to"], &gap.set_if_absent["channel_id"]),
+            (&"9.000100".into(), &"C1".into())
+        );
+        // As Slack's reference has it.
+        let anywhere = opened(r#"{"type":"group_history_changed","latest":"9.000100"}"#).unwrap().unwrap();
+        assert_eq!(anywhere.key.timestamp, "all#0.000000#history_changed#9.000100");
+        let later = in_channel.replace("9.000100", "999999999999.000000");
+        assert_eq!(opened(&later).unwrap().unwrap().set_if_absent["to"], "11.000000");
+        assert!(opened(r#"{"type":"channel_history_changed","channel":"C1"}"#).is_err());
+        assert!(opened(r#"{"type":"channel_history_changed","channel":"c#","latest":"9.000100"}"#).is_err());
     }
 
     #[test]

@@ -87,15 +87,22 @@ pub fn ended(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
     Gap { to: gap.to.clone().into_iter().chain(after).min(), ..gap }
 }
 
+/// Refused requests that are at most so far apart are one gap: facts of them are sent once a minute.
+const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
+
 /// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack tells of an
 /// uninstalled app by two events, and nothing ended the first before the second.
 #[must_use]
 pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     let mut by_end: BTreeMap<_, Gap> = BTreeMap::new();
-    for gap in gaps {
+    for gap in joined(gaps) {
         let opened_again = match gap.reason {
             Reason::Left | Reason::Revoked => None,
-            Reason::Downtime | Reason::RateLimited | Reason::Dropped => Some(gap.from.clone()),
+            Reason::Downtime
+            | Reason::RateLimited
+            | Reason::Dropped
+            | Reason::Refused
+            | Reason::HistoryChanged => Some(gap.from.clone()),
         };
         let same = (gap.reason, gap.channel.clone(), gap.to.clone(), opened_again);
         by_end
@@ -110,6 +117,35 @@ pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = by_end.into_values().collect();
     gaps.sort_unstable();
     gaps
+}
+
+/// The same, with one gap for refused requests that followed each other, and one for changes of one history that overlap.
+fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
+    gaps.sort_unstable_by(|one, other| {
+        (one.reason, &one.channel, &one.from).cmp(&(other.reason, &other.channel, &other.from))
+    });
+    let mut joined: Vec<Gap> = Vec::with_capacity(gaps.len());
+    for gap in gaps {
+        match joined.last_mut() {
+            Some(last) if follows(last, &gap) => last.to = last.to.clone().max(gap.to),
+            Some(_) | None => joined.push(gap),
+        }
+    }
+    joined
+}
+
+/// Whether a gap goes on with what is missing in another that began before it.
+fn follows(earlier: &Gap, gap: &Gap) -> bool {
+    let apart_micros = match gap.reason {
+        Reason::Refused => REFUSED_APART_MICROS,
+        Reason::HistoryChanged => 0,
+        Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Dropped => {
+            return false;
+        }
+    };
+    let reaches = |to: &Ts| to.micros().saturating_add(apart_micros) >= gap.from.micros();
+    (earlier.reason, &earlier.channel) == (gap.reason, &gap.channel)
+        && earlier.to.as_ref().is_some_and(reaches)
 }
 
 /// When a stored message was posted, where it came as it was posted: proof that the app was in the channel then. One that

@@ -72,6 +72,26 @@ fn what_one_thing_ended_is_one_gap_and_each_lost_minute_is_its_own() {
 }
 
 #[test]
+fn refused_requests_that_followed_each_other_are_one_gap_whatever_the_order() {
+    let refused = |from, to| Gap { to: Some(ts(to)), ..gap(Reason::Refused, None, from) };
+    let changed = |channel, to| Gap { to: Some(ts(to)), ..gap(Reason::HistoryChanged, Some(channel), 0) };
+    let mut told = vec![
+        refused(100, 100),
+        refused(220, 250),
+        refused(200, 300),
+        refused(421, 421),
+        changed("C1", 90),
+        changed("C1", 70),
+        changed("C2", 80),
+    ];
+    let expected = [changed("C2", 80), changed("C1", 90), refused(100, 300), refused(421, 421)];
+    for turn in 0..told.len() {
+        told.rotate_left(1);
+        assert_eq!(oldest_first(told.clone()), expected, "{turn}");
+    }
+}
+
+#[test]
 fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
     let posted = |event: &str| {
         let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
