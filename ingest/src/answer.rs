@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use shared::slack::signature::{REFUSED_LINE, Refused};
 
 /// Tells Slack not to deliver this event again.
 /// <https://docs.slack.dev/apis/events-api/#errors>
@@ -64,15 +65,14 @@ impl Outcome {
         Self::Shed,
     ];
 
-    /// Status, whether a retry helps, and one line for whoever tries it by hand.
+    /// Status, whether a retry helps, and one line for a person who tries it by hand. What is refused may be Slack's own:
+    /// a retry helps once the clock or the secret of this machine is right. A forger needs no telling to go on or to stop.
     fn row(self) -> (StatusCode, Retry, &'static str) {
         match self {
             Self::Stored | Self::RateLimited | Self::DirectMessage | Self::Challenge | Self::SslCheck => {
                 (StatusCode::OK, Retry::Helps, "")
             }
-            Self::Refused => {
-                (StatusCode::UNAUTHORIZED, Retry::CannotHelp, "the request is not signed by Slack\n")
-            }
+            Self::Refused => (StatusCode::UNAUTHORIZED, Retry::Helps, "the request is not signed by Slack\n"),
             Self::Malformed => {
                 (StatusCode::BAD_REQUEST, Retry::CannotHelp, "the body is not an event envelope\n")
             }
@@ -108,24 +108,29 @@ impl Outcome {
     }
 }
 
-/// An outcome, and what is echoed.
+/// An outcome, and a body that replaces the outcome's own line.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    challenge: Option<String>,
+    text: Option<String>,
 }
 
 impl Answer {
     /// Echoes a challenge.
     pub(crate) fn challenge(challenge: String) -> Self {
-        Self { outcome: Outcome::Challenge, challenge: Some(challenge) }
+        Self { outcome: Outcome::Challenge, text: Some(challenge) }
+    }
+
+    /// Says why a request is refused.
+    pub(crate) fn refused(why: Refused) -> Self {
+        Self { outcome: Outcome::Refused, text: Some(format!("{REFUSED_LINE}{why}\n")) }
     }
 
     /// The answer as it is sent.
     pub(crate) fn into_response(self) -> Response {
         let (status, retry, line) = self.outcome.row();
-        let body = match self.challenge {
-            Some(challenge) => Body::from(challenge),
+        let body = match self.text {
+            Some(text) => Body::from(text),
             None if line.is_empty() => return Response::new(Body::empty()),
             None => Body::from(line),
         };
@@ -142,7 +147,7 @@ impl Answer {
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, challenge: None }
+        Self { outcome, text: None }
     }
 }
 
@@ -169,7 +174,8 @@ mod tests {
     fn slack_is_never_told_to_give_up_when_the_failure_is_ours() {
         for outcome in Outcome::ALL {
             let (status, retry, _) = outcome.row();
-            assert!(!status.is_server_error() || retry == Retry::Helps, "{outcome:?}");
+            let may_be_ours = status.is_server_error() || status == StatusCode::UNAUTHORIZED;
+            assert!(!may_be_ours || retry == Retry::Helps, "{outcome:?}");
         }
     }
 }

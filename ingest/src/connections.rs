@@ -61,7 +61,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// Whether three quarters of the places are taken: from there on nobody keeps one for longer than a request.
+    /// Whether three quarters of the places are taken: from there on a client keeps one for a request only.
     pub(crate) fn is_dense(&self) -> bool {
         self.open.load(Ordering::Relaxed) >= self.most - self.most / 4
     }

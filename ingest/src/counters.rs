@@ -19,17 +19,9 @@ const RETRY_REASONS: [&str; 6] =
 /// A reason that Slack does not document.
 const OTHER_REASON: &str = "other";
 
-const REFUSALS: [Refused; 5] = [
-    Refused::MissingHeader,
-    Refused::MalformedTimestamp,
-    Refused::Stale,
-    Refused::MalformedSignature,
-    Refused::Mismatch,
-];
-
 pub(crate) struct Counters {
     requests: [Counter; Outcome::ALL.len()],
-    refused: [Counter; REFUSALS.len()],
+    refused: [Counter; Refused::LABELS.len()],
     retries: [Counter; RETRY_REASONS.len()],
     other_retries: Counter,
     direct_messages: Counter,
@@ -40,7 +32,7 @@ impl Counters {
     pub(crate) fn register() -> Self {
         Self {
             requests: Outcome::ALL.map(|outcome| counter!(INGEST_REQUESTS, "outcome" => outcome.label())),
-            refused: REFUSALS.map(|refused| counter!(INGEST_REFUSED, "reason" => refused.label())),
+            refused: Refused::LABELS.map(|label| counter!(INGEST_REFUSED, "reason" => label)),
             retries: RETRY_REASONS.map(|reason| counter!(INGEST_RETRIES, "reason" => reason)),
             other_retries: counter!(INGEST_RETRIES, "reason" => OTHER_REASON),
             direct_messages: counter!(EVENTS_DROPPED, "reason" => "direct_message"),
@@ -58,7 +50,7 @@ impl Counters {
 
     /// Counts a refused signature.
     pub(crate) fn refused(&self, refused: Refused) {
-        if let Some(index) = REFUSALS.iter().position(|known| *known == refused) {
+        if let Some(index) = Refused::LABELS.iter().position(|label| *label == refused.label()) {
             self.refused[index].increment(1);
         }
     }

@@ -27,6 +27,7 @@ use crate::connections::Waiting;
 use crate::counters::Counters;
 use crate::limits::SMALL_BODY_BYTES;
 use crate::seldom::Seldom;
+use crate::stale::{self, StaleTimes};
 
 const TIMESTAMP: &str = "x-slack-request-timestamp";
 const SIGNATURE: &str = "x-slack-signature";
@@ -40,7 +41,9 @@ pub(crate) struct Endpoint {
     in_flight: Semaphore,
     large_bodies: Semaphore,
     counters: Counters,
-    refused: Seldom,
+    stale: Arc<StaleTimes>,
+    /// One for each reason: who sends without a signature must not hide that Slack's own is refused.
+    refused: [Seldom; Refused::LABELS.len()],
     malformed: Seldom,
     failed: Seldom,
     shed: Seldom,
@@ -51,10 +54,11 @@ impl Endpoint {
         Self {
             in_flight: Semaphore::new(ingest.limits.in_flight.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
+            stale: Arc::new(StaleTimes::told_to(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
             counters: Counters::register(),
             not_ready: Seldom::new(),
-            refused: Seldom::new(),
+            refused: Refused::LABELS.map(|_| Seldom::once_a_minute()),
             malformed: Seldom::new(),
             failed: Seldom::new(),
             shed: Seldom::new(),
@@ -117,11 +121,8 @@ fn unreadable(unread: Unread) -> Outcome {
 impl Endpoint {
     async fn decide(&self, headers: &HeaderMap, body: Bytes) -> Answer {
         if let Err(refused) = self.verify(headers, &body) {
-            self.counters.refused(refused);
-            if let Some(left_out) = self.refused.pass(self.ingest.clock.now()) {
-                tracing::warn!(reason = %refused, left_out, "refused a request that is not signed by Slack");
-            }
-            return Outcome::Refused.into();
+            self.refuse(refused, headers, &body).await;
+            return Answer::refused(refused);
         }
         let again = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
         if again {
@@ -145,6 +146,20 @@ impl Endpoint {
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
         let now_s = self.ingest.clock.now().seconds();
         self.ingest.secrets.verify(single(headers, TIMESTAMP), single(headers, SIGNATURE), body, now_s)
+    }
+
+    /// Counts a refused request, tells of it now and then, and notes what is missing if Slack had signed it.
+    async fn refuse(&self, refused: Refused, headers: &HeaderMap, body: &[u8]) {
+        self.counters.refused(refused);
+        let seldom = Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
+        if let Some(left_out) = seldom.and_then(|(_, seldom)| seldom.pass(self.ingest.clock.now())) {
+            tracing::warn!(reason = %refused, left_out, "refused a request: Slack is to deliver it again");
+        }
+        if let Refused::Stale { .. } = refused
+            && let Some((team, at)) = stale::missing(single(headers, TIMESTAMP).unwrap_or_default(), body)
+        {
+            self.stale.note(team, at).await;
+        }
     }
 
     /// What a signed body is to be put on the queue as, or the answer where nothing is. What Slack delivers again says

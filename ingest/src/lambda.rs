@@ -42,8 +42,8 @@ pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(
     lambda_http::run(answer).await
 }
 
-/// `/readyz` asks the queue, which costs a call that anybody on the internet could cause: nobody asks a function whether it
-/// is ready, so there it is a path like any other that is not there.
+/// `/readyz` asks the queue, which costs a call that anyone on the internet could cause. No load balancer asks a function
+/// whether it is ready, so here the path does not exist.
 fn for_slack(mut request: Request) -> Request {
     if request.uri().path() == READY_PATH {
         *request.uri_mut() = Uri::from_static("/");

@@ -13,6 +13,7 @@ mod health;
 pub mod lambda;
 mod limits;
 mod server;
+mod stale;
 #[cfg(test)]
 mod tests;
 

@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use reqwest::header::{CONTENT_TYPE, LOCATION};
-use reqwest::{Response, Url};
+use reqwest::{Response, StatusCode, Url};
 use serde_json::json;
 
-use crate::slack::signature::SigningSecrets;
+use crate::slack::signature::{REFUSED_LINE, SigningSecrets};
 use crate::slack::web::hosts::is_loopback;
 use crate::slack::web::http::{Http, describe};
 
@@ -20,8 +20,8 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// What is read of an answer. A challenge that comes back is far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// What ingest alone sets on what it refuses.
-const NO_RETRY: &str = "x-slack-no-retry";
+/// What is read of a process's metrics: some hundred lines.
+const MAX_METRICS_BYTES: usize = 1024 * 1024;
 
 /// Why an address does not do what it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +33,15 @@ pub enum Failure {
         /// Where to, as it said.
         to: String,
     },
+    /// Ingest refused the request.
+    Refused {
+        /// What is wrong with the signature, as it said.
+        why: String,
+    },
     /// It answered, and not with success.
     Status {
         /// The status.
         code: u16,
-        /// Whether it was ingest that answered, and not something in front of it.
-        by_ingest: bool,
     },
     /// It answered with success, and with something else than annalist would.
     NotEchoed,
@@ -70,8 +73,8 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
         .header("x-slack-signature", secrets.sign(now_s, body.as_bytes()))
         .body(body);
     let asked = Instant::now();
-    let answer = success(request.send().await)?;
-    let echo = beginning(answer).await?;
+    let answer = success(request.send().await).await?;
+    let echo = beginning(answer, MAX_ANSWER_BYTES).await?;
     if echo.trim_ascii() == challenge.as_bytes() { Ok(asked.elapsed()) } else { Err(Failure::NotEchoed) }
 }
 
@@ -83,8 +86,21 @@ pub async fn ready(address: SocketAddr) -> Result<(), Failure> {
     let url = Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| Failure::NotAUrl)?;
     let http = Http::new(true);
     let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(PATIENCE);
-    let answer = success(request.send().await)?;
-    if beginning(answer).await?.trim_ascii() == b"ok" { Ok(()) } else { Err(Failure::NotEchoed) }
+    let answer = success(request.send().await).await?;
+    let body = beginning(answer, MAX_ANSWER_BYTES).await?;
+    if body.trim_ascii() == b"ok" { Ok(()) } else { Err(Failure::NotEchoed) }
+}
+
+/// Asks a process on this machine for its metrics, in Prometheus' text format.
+///
+/// # Errors
+/// [`Failure`] if it does not answer with text.
+pub async fn metrics(address: SocketAddr) -> Result<String, Failure> {
+    let url = Url::parse(&format!("http://{}/metrics", reachable(address))).map_err(|_| Failure::NotAUrl)?;
+    let http = Http::new(true);
+    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(PATIENCE);
+    let answer = success(request.send().await).await?;
+    String::from_utf8(beginning(answer, MAX_METRICS_BYTES).await?).map_err(|_| Failure::NotEchoed)
 }
 
 /// What listens on every address is asked on this machine's own.
@@ -97,7 +113,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn success(answer: reqwest::Result<Response>) -> Result<Response, Failure> {
+async fn success(answer: reqwest::Result<Response>) -> Result<Response, Failure> {
     let answer = answer.map_err(failure)?;
     let status = answer.status();
     if status.is_success() {
@@ -107,14 +123,21 @@ fn success(answer: reqwest::Result<Response>) -> Result<Response, Failure> {
     match location {
         Some(to) if status.is_redirection() => Err(Failure::Redirect { to: to.to_owned() }),
         Some(_) | None => {
-            Err(Failure::Status { code: status.as_u16(), by_ingest: answer.headers().contains_key(NO_RETRY) })
+            let said = beginning(answer, MAX_ANSWER_BYTES).await.unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            Err(match said.strip_prefix(REFUSED_LINE) {
+                Some(why) if status == StatusCode::UNAUTHORIZED => {
+                    Failure::Refused { why: why.trim_end().to_owned() }
+                }
+                Some(_) | None => Failure::Status { code: status.as_u16() },
+            })
         }
     }
 }
 
-async fn beginning(mut answer: Response) -> Result<Vec<u8>, Failure> {
+async fn beginning(mut answer: Response, most_bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
-    while body.len() <= MAX_ANSWER_BYTES
+    while body.len() <= most_bytes
         && let Some(chunk) = answer.chunk().await.map_err(failure)?
     {
         body.extend_from_slice(&chunk);

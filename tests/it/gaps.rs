@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use secrecy::SecretString;
 use serde_json::{Value, json};
+use shared::slack::signature::SigningSecrets;
 use tests::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
@@ -233,4 +235,25 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     expected.push(gap("dropped", Some(CHANNEL), 400, Some(400)));
     assert_eq!(gaps(data).await, expected);
     assert_eq!(status(data).await["quarantined"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_came_at_another_time_by_the_machines_clock_is_a_gap() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let up = process::up(data).await;
+    let told = event::posted(CHANNEL, &event::message(&ts(7), "U0FIRST", "an hour ago"));
+    let body = event::envelope(TEAM, "EvLate", &told);
+    let secrets = SigningSecrets::parse(&SecretString::from(process::SIGNING_SECRET)).unwrap();
+    let signed_s = 1_700_000_000 + 8;
+    let signature = secrets.sign(signed_s, body.as_bytes());
+    let headers = [("x-slack-request-timestamp", signed_s.to_string()), ("x-slack-signature", signature)];
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let answer = Slack::to(up.address, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
+    assert_eq!(answer.status.as_u16(), 401);
+    assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
+    assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
+    assert_eq!(gaps(data).await, [gap("refused", None, 7, Some(7))]);
+    let text = annalist_at(data, &["messages", CHANNEL]).await;
+    assert!(!text.stdout.contains("an hour ago"), "{text:?}");
 }

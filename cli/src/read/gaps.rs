@@ -75,8 +75,7 @@ async fn table(
             Some(to) => (zone.time(to.as_str()), length(&gap.from, to)),
             None => ("still going on".to_owned(), String::new()),
         };
-        let from =
-            if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
+        let from = if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
         let (state, why) = (gap.state().as_str(), meaning(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
     }

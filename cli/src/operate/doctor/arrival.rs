@@ -4,16 +4,21 @@ use std::time::Duration;
 
 use ingest::EVENTS_PATH;
 use shared::probe::{Failure, PATIENCE};
+use shared::rules::gap::projection::Gap;
 use shared::slack::web::ApiError;
 
 use super::check::{Check, counted};
-use super::facts::{Channels, Facts, Ingest, Newest, RequestUrl, Slack};
+use super::facts::{Channels, Facts, Ingest, Newest, RefusedCounts, RequestUrl, Slack};
 use crate::operate::status::age;
 
 const INGEST: &str = "ingest";
+const REFUSED: &str = "refused";
 const REQUEST_URL: &str = "request-url";
 const CHANNELS: &str = "channels";
 const EVENTS: &str = "events";
+
+/// Slack may deliver what was refused for a day, and for that time it is worth knowing.
+const REFUSED_LATELY_S: i64 = 24 * 3_600;
 
 /// The quietest workspace has somebody who writes within a week.
 const LONGEST_SILENCE_S: i64 = 7 * 24 * 3_600;
@@ -25,7 +30,13 @@ const EVENT_SUBSCRIPTIONS: &str = "look at api.slack.com/apps > your app > Event
                                    the app is in";
 
 pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<Check> {
-    let mut checks = vec![ingest(facts, &facts.ingest), request_url(&facts.request_url)];
+    let gaps = facts.archive.as_ref().ok().and_then(|kept| kept.gaps.as_ref().ok());
+    let last_refused = gaps.and_then(|gaps| gaps.refused.as_ref());
+    let mut checks = vec![
+        ingest(facts, &facts.ingest),
+        refused(&facts.ingest, last_refused, now_s, &facts.place),
+        request_url(&facts.request_url),
+    ];
     let place = &facts.place;
     let join = match &facts.archive {
         Ok(_) => format!("`annalist sync {place}` joins them all"),
@@ -58,12 +69,13 @@ fn ingest(facts: &Facts, ingest: &Ingest) -> Check {
             format!("{address} does not answer within {} s", PATIENCE.as_secs()),
             "look into the log of `annalist up`",
         ),
-        Failure::Status { code: 503, .. } => Check::finding(
+        Failure::Status { code: 503 } => Check::finding(
             INGEST,
             format!("what listens on {address} cannot take an event now"),
             "look into the log of `annalist up`: it says why",
         ),
         Failure::Status { .. }
+        | Failure::Refused { .. }
         | Failure::Redirect { .. }
         | Failure::NotEchoed
         | Failure::NotAUrl
@@ -72,6 +84,48 @@ fn ingest(facts: &Facts, ingest: &Ingest) -> Check {
             format!("something else than annalist listens on {address}"),
             "name the address that `annalist up` listens on with --listen",
         ),
+    }
+}
+
+/// Requests that were refused. That Slack's own were for their time is in the archive; that some were signed with another
+/// secret is nowhere but in the running process.
+fn refused(ingest: &Ingest, last: Option<&Gap>, now_s: i64, place: &str) -> Check {
+    let ended_s = last.and_then(|gap| gap.to.as_ref()).map(|to| to.micros() / 1_000_000);
+    if ended_s.is_some_and(|ended_s| now_s - ended_s < REFUSED_LATELY_S) {
+        return Check::finding(
+            REFUSED,
+            "requests that Slack had signed were refused within a day: their time was another by this machine's clock",
+            format!(
+                "let the system keep its clock right (NTP); Slack delivers again for a day if Delayed Events is on, and \
+                 `annalist gaps {place}` lists the times"
+            ),
+        );
+    }
+    match &ingest.refused {
+        Ok(RefusedCounts { mismatch: 0, stale: 0 }) => {
+            Check::ok(REFUSED, "no request was signed with another secret since annalist started")
+        }
+        Ok(RefusedCounts { mismatch: 0, stale }) => Check::ok(
+            REFUSED,
+            format!("{} for the time since annalist started, the last more than a day ago", requests(*stale)),
+        ),
+        Ok(RefusedCounts { mismatch, .. }) => Check::finding(
+            REFUSED,
+            format!("{} since annalist started: signed with another secret", requests(*mismatch)),
+            "compare SLACK_SIGNING_SECRET with the Signing Secret under Basic Information, and start `annalist up` again \
+             with the right one; if they are the same, they are not from Slack",
+        ),
+        Err(_) => Check::skipped(
+            REFUSED,
+            "no metrics answer: name their address with --metrics-listen to see whether requests are refused",
+        ),
+    }
+}
+
+fn requests(number: u64) -> String {
+    match number {
+        1 => "1 request was refused".to_owned(),
+        number => format!("{number} requests were refused"),
     }
 }
 
@@ -103,24 +157,24 @@ fn explained(failure: &Failure) -> (String, String) {
                 format!("use {to} as Request URL, or answer without a redirect"),
             );
         }
-        Failure::Status { code: 401, by_ingest: true } => (
-            "annalist refused the signature (401)".to_owned(),
-            "start `annalist up` with the same SLACK_SIGNING_SECRET as here, the one under Basic Information; where they \
-             are the same, its clock is wrong or a proxy changes the body",
+        Failure::Refused { why } => (
+            format!("annalist refused the request (401): {why}"),
+            "if it is the secret, start `annalist up` with the same SLACK_SIGNING_SECRET as here, the one under Basic \
+             Information, and let no proxy change the body; if it is the time, set the clock of both machines",
         ),
-        Failure::Status { code: code @ (401 | 403), .. } => (
+        Failure::Status { code: code @ (401 | 403) } => (
             format!("something before annalist wants a login (HTTP {code})"),
             "let this path pass without one: Slack's signature is the login",
         ),
-        Failure::Status { code: code @ (404 | 405), .. } => (
+        Failure::Status { code: code @ (404 | 405) } => (
             format!("there is nothing for events at this path (HTTP {code})"),
             "let the path be /slack/events, and the proxy hand it on as it is",
         ),
-        Failure::Status { code: code @ (502..=504), .. } => (
+        Failure::Status { code: code @ (502..=504) } => (
             format!("what answers there reaches no annalist that takes events (HTTP {code})"),
             "start `annalist up`, and let the proxy or tunnel pass to the address it listens on (--listen)",
         ),
-        Failure::Status { code, .. } => {
+        Failure::Status { code } => {
             (format!("HTTP {code}"), "look into the log of the proxy, and of `annalist up`")
         }
         Failure::NotEchoed => (
@@ -234,6 +288,8 @@ fn arrived(newest: Newest, waiting: u64, now_s: i64) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use shared::rules::gap::Reason;
+    use shared::slack::ids::Ts;
     use shared::slack::web::Method;
 
     use super::super::check::{State, says};
@@ -241,9 +297,10 @@ mod tests {
 
     #[test]
     fn each_way_in_which_the_request_url_fails_is_told_apart() {
-        let status = |code| Failure::Status { code, by_ingest: false };
+        let status = |code| Failure::Status { code };
         for (failure, expected) in [
-            (Failure::Status { code: 401, by_ingest: true }, "the same SLACK_SIGNING_SECRET"),
+            (Failure::Refused { why: "it is so".into() }, "(401): it is so"),
+            (Failure::Refused { why: "it is so".into() }, "the same SLACK_SIGNING_SECRET"),
             (status(401), "wants a login"),
             (status(403), "wants a login"),
             (status(404), "/slack/events"),
@@ -268,6 +325,31 @@ mod tests {
         says(&request_url(&asked), State::Ok, "40 ms");
         says(&request_url(&RequestUrl::NotGiven), State::Skipped, "--url");
         says(&request_url(&RequestUrl::NoSecret), State::Skipped, "signing secret");
+    }
+
+    #[test]
+    fn refused_requests_are_a_finding_if_slack_signed_them_lately_or_another_secret_did() {
+        const NOW_S: i64 = 1_700_000_000;
+        let of = |counts, last_s: Option<i64>| {
+            let ingest = Ingest { address: ([127, 0, 0, 1], 3000).into(), ready: Ok(()), refused: counts };
+            let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
+            let gap = last_s.map(|last_s| Gap {
+                from: ts(last_s - 60),
+                to: Some(ts(last_s)),
+                channel: None,
+                reason: Reason::Refused,
+            });
+            refused(&ingest, gap.as_ref(), NOW_S, "--data d")
+        };
+        let counts = |mismatch, stale| Ok(RefusedCounts { mismatch, stale });
+        says(&of(counts(0, 0), None), State::Ok, "no request");
+        says(&of(counts(0, 2), Some(NOW_S - 3_600)), State::Finding, "NTP");
+        says(&of(counts(0, 2), Some(NOW_S + 3_600)), State::Finding, "`annalist gaps --data d`");
+        says(&of(Err(Failure::Timeout), Some(NOW_S - 3_600)), State::Finding, "clock");
+        says(&of(counts(0, 2), Some(NOW_S - 90_000)), State::Ok, "2 requests were refused for the time");
+        says(&of(counts(1, 0), None), State::Finding, "1 request was refused");
+        says(&of(counts(1, 0), None), State::Finding, "SLACK_SIGNING_SECRET");
+        says(&of(Err(Failure::Timeout), None), State::Skipped, "--metrics-listen");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use shared::clock::Clock;
+use shared::config::DEFAULT_METRICS_LISTEN;
 use shared::config::backend::BackendKind;
 use shared::embedded::condition::{Folder, Integrity};
 use shared::probe::Failure;
@@ -83,6 +84,17 @@ pub(super) struct Channels {
 pub(super) struct Ingest {
     pub(super) address: SocketAddr,
     pub(super) ready: Result<(), Failure>,
+    /// Requests that it has refused since its start, where its metrics tell.
+    pub(super) refused: Result<RefusedCounts, Failure>,
+}
+
+/// Requests that a process has refused, by what is wrong with their signatures. What has none is anybody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RefusedCounts {
+    /// Signed with another secret.
+    pub(super) mismatch: u64,
+    /// Signed by Slack, at a time that is another by that process's clock.
+    pub(super) stale: u64,
 }
 
 /// What became of a challenge to the Request URL.
@@ -129,6 +141,8 @@ pub(super) struct Gaps {
     pub(super) open: usize,
     /// Of those that go on, or else of all, the one that began last.
     pub(super) newest: Option<Gap>,
+    /// The newest of the times in which requests were refused although Slack had signed them.
+    pub(super) refused: Option<Gap>,
 }
 
 /// Asks everybody at once: one that does not answer holds up no other.
@@ -137,12 +151,14 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
     let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.odd() };
     let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
     let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
-    let (slack, ingest, request_url, archive) = tokio::join!(
-        slack_side::ask(&args.slack, clock),
-        own_side::ingest(args.listen.listen),
-        own_side::request_url(args.url.as_deref(), signed_with, clock),
-        kept::look(&args.backend),
-    );
+    let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
+    let own = async {
+        // Before anything is signed: what the doctor sends may be refused too.
+        let ingest = own_side::ingest(args.listen.listen, metrics).await;
+        (ingest, own_side::request_url(args.url.as_deref(), signed_with, clock).await)
+    };
+    let (slack, (ingest, request_url), archive) =
+        tokio::join!(slack_side::ask(&args.slack, clock), own, kept::look(&args.backend),);
     Facts {
         place: args.backend.as_typed(),
         on_aws: match args.backend.backend {

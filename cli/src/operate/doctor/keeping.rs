@@ -5,6 +5,7 @@ use shared::embedded::condition::{Folder, Integrity};
 use shared::queue::topology::QueueName;
 use shared::rules::gap::Reason;
 use shared::rules::gap::projection::Gap;
+use shared::rules::version::zero;
 
 use super::check::{Check, counted};
 use super::facts::{Facts, Gaps, Kept};
@@ -160,7 +161,10 @@ fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
 
 fn since(gap: &Gap) -> String {
     let from = Timestamp::from_microsecond(gap.from.micros());
-    let from = from.map(|from| from.strftime(" from %F %R UTC").to_string());
+    let from = match from {
+        Ok(_) if gap.from == zero() => Ok(" from the beginning".to_owned()),
+        from => from.map(|from| from.strftime(" from %F %R UTC").to_string()),
+    };
     let channel = gap.channel.as_ref().map(|channel| format!(" in {channel}")).unwrap_or_default();
     format!("{}{channel}", from.unwrap_or_default())
 }
@@ -347,6 +351,14 @@ mod tests {
         );
         says(&of(Reason::Dropped, Some("C1"), ended), State::Ok, "quarantine");
         says(&of(Reason::Left, Some("C1"), ended), State::Ok, "none goes on");
+        let changed = Gap {
+            from: ts("0.000000"),
+            to: ended.map(ts),
+            channel: Some("C1".parse().unwrap()),
+            reason: Reason::HistoryChanged,
+        };
+        let changed = Gaps { count: 1, newest: Some(changed), ..Gaps::default() };
+        says(&gaps(&Ok(changed), ""), State::Ok, "from the beginning in C1: Slack changed many messages");
         says(&gaps(&Err("no answer".into()), ""), State::Skipped, "no answer");
     }
 

@@ -8,6 +8,7 @@ use shared::archive::{Archive, ArchiveError, Query, key, query_all};
 use shared::clock::SystemClock;
 use shared::config::backend::{Backend, BackendArgs, BackendError};
 use shared::embedded::OpenError;
+use shared::rules::gap::Reason;
 use shared::rules::gap::projection::{Gap, State};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
@@ -129,7 +130,12 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let gaps: Vec<Gap> = shared::gaps::read_all(archive).await?.into_iter().map(|(_, gap)| gap).collect();
     let open = || gaps.iter().filter(|gap| gap.state() == State::Open);
-    Ok(Gaps { count: gaps.len(), open: open().count(), newest: open().next_back().or(gaps.last()).cloned() })
+    Ok(Gaps {
+        count: gaps.len(),
+        open: open().count(),
+        newest: open().next_back().or(gaps.last()).cloned(),
+        refused: gaps.iter().rfind(|gap| gap.reason == Reason::Refused).cloned(),
+    })
 }
 
 fn seconds(ts: &str) -> Option<i64> {
@@ -162,7 +168,7 @@ mod tests {
         let fixture = Fixture::open().await;
         assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
         let told = async || {
-            let Gaps { count, open, newest } = gaps(fixture.archive()).await.unwrap();
+            let Gaps { count, open, newest, .. } = gaps(fixture.archive()).await.unwrap();
             let newest = newest.unwrap();
             (count, open, newest.channel.unwrap().to_string(), newest.from.to_string())
         };

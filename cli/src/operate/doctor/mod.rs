@@ -17,9 +17,9 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use shared::clock::{Clock, SystemClock};
-use shared::config::ListenArgs;
 use shared::config::backend::BackendArgs;
 use shared::config::slack::SlackArgs;
+use shared::config::{ListenArgs, MetricsArgs};
 
 use self::check::{Check, State};
 use self::facts::Facts;
@@ -32,6 +32,8 @@ pub(crate) struct DoctorArgs {
     backend: BackendArgs,
     #[command(flatten)]
     listen: ListenArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     slack: SlackArgs,
     /// The Request URL of the Slack app; tried as Slack tries it

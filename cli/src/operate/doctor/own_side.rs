@@ -8,9 +8,10 @@ use shared::config::backend::{BackendArgs, BackendKind};
 use shared::config::{self, ConfigError};
 use shared::embedded::condition::{self, Folder};
 use shared::probe;
-use shared::slack::signature::SigningSecrets;
+use shared::slack::signature::{Refused, SigningSecrets};
+use shared::telemetry::metrics::INGEST_REFUSED;
 
-use super::facts::{Ingest, RequestUrl, within};
+use super::facts::{Ingest, RefusedCounts, RequestUrl, within};
 
 /// Secrets Manager answers within a second.
 const SECRETS_PATIENCE: Duration = Duration::from_secs(15);
@@ -26,8 +27,19 @@ pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> 
     within(SECRETS_PATIENCE, found).await
 }
 
-pub(super) async fn ingest(address: SocketAddr) -> Ingest {
-    Ingest { address, ready: probe::ready(address).await }
+pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> Ingest {
+    let (ready, metrics) = tokio::join!(probe::ready(address), probe::metrics(metrics));
+    Ingest { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)) }
+}
+
+/// What Prometheus' text says of refused requests. What it does not name has not happened.
+fn refused_counts(metrics: &str) -> RefusedCounts {
+    let count = |refused: Refused| {
+        let series = format!("{INGEST_REFUSED}{{reason=\"{}\"}} ", refused.label());
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+    };
+    RefusedCounts { mismatch: count(Refused::Mismatch), stale: count(Refused::Stale { ahead_s: 0 }) }
 }
 
 pub(super) async fn request_url(
@@ -49,4 +61,22 @@ pub(super) fn folder(args: &BackendArgs) -> Option<Result<Folder, String>> {
         BackendKind::Aws => false,
     };
     is_kept_here.then(|| condition::folder(data).map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_requests_are_read_from_the_text_of_the_metrics() {
+        let text = "# TYPE annalist_ingest_refused_total counter\n\
+                    annalist_ingest_refused_total{reason=\"missing_header\"} 9\n\
+                    annalist_ingest_refused_total{reason=\"mismatch\"} 3\n\
+                    annalist_ingest_refused_total{reason=\"stale\"} 12\n";
+        assert_eq!(refused_counts(text), RefusedCounts { mismatch: 3, stale: 12 });
+        assert_eq!(
+            refused_counts("annalist_ingest_refused_total{reason=\"stale\"} many"),
+            RefusedCounts::default()
+        );
+    }
 }

@@ -1,0 +1,129 @@
+//! Requests that Slack signed, at a time that this machine takes for another.
+
+use std::time::Duration;
+
+use shared::queue::QueueName;
+use shared::queue::job::Job;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+
+/// Slack's clock is this far ahead of the machine's.
+const AHEAD_S: i64 = 301;
+
+/// An event of this second of Slack's, signed then.
+fn signed_at(slack_s: i64) -> Request<Body> {
+    let body = MESSAGE
+        .replace("1700000000.000100", &format!("{slack_s}.000100"))
+        .replace("\"ts\"", &format!("\"event_ts\":\"{slack_s}.000100\",\"ts\""));
+    let signature = secrets("current").sign(slack_s, body.as_bytes());
+    unsigned(body)
+        .header("x-slack-request-timestamp", slack_s)
+        .header("x-slack-signature", signature)
+        .request()
+}
+
+/// The facts on the queue: from, to.
+fn facts(bench: &Bench) -> Vec<(String, String)> {
+    let kept = bench.queue.kept();
+    assert!(
+        kept.iter().all(|job| (job.queue, job.group.as_str()) == (QueueName::Channels, "T1")),
+        "{kept:?}"
+    );
+    assert!(kept.iter().all(|job| !job.body.contains("hi")), "no body is stored");
+    let fact = |body: &str| {
+        let job: serde_json::Value =
+            serde_json::from_str(Job::decode(body).unwrap().refused.unwrap().get()).unwrap();
+        assert_eq!(job["team_id"], "T1");
+        (job["from"].as_str().unwrap().to_owned(), job["to"].as_str().unwrap().to_owned())
+    };
+    kept.iter().map(|job| fact(&job.body)).collect()
+}
+
+fn fact(from_s: i64, to_s: i64) -> (String, String) {
+    (format!("{from_s}.000100"), format!("{to_s}.000100"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_says_how_far_away_the_clock_is_and_asks_for_another_try() {
+    let bench = Bench::new(Behaviour::Keep);
+    for (slack_s, away) in [(NOW_S + AHEAD_S, "+301"), (NOW_S - 3_600, "-3600")] {
+        let answer = bench.send(signed_at(slack_s)).await;
+        assert_eq!(answer.verdict(), (401, false));
+        let line = format!(
+            "annalist refused this request: the timestamp is {away} s away from this machine's clock\n"
+        );
+        assert_eq!(answer.body, line);
+    }
+    let forged = unsigned(MESSAGE)
+        .header("x-slack-request-timestamp", NOW_S)
+        .header("x-slack-signature", secrets("other").sign(NOW_S, MESSAGE.as_bytes()))
+        .request();
+    let answer = bench.send(forged).await;
+    assert_eq!(answer.verdict(), (401, false));
+    assert!(answer.body.contains("it is signed with another secret"), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_its_time_is_a_fact_a_minute_from_the_first_to_the_last() {
+    let bench = Bench::new(Behaviour::Keep);
+    let first_s = NOW_S + AHEAD_S;
+    for second in 0..50 {
+        assert_eq!(bench.send(signed_at(first_s + second)).await.status.as_u16(), 401);
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(facts(&bench), [fact(first_s, first_s)], "the first at once");
+    sleep(Duration::from_secs(60)).await;
+    let told = [fact(first_s, first_s), fact(first_s + 1, first_s + 49)];
+    assert_eq!(facts(&bench), told, "the rest when the minute is over, even if nothing more comes");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(facts(&bench), told);
+    bench.send(signed_at(first_s + 700)).await;
+    assert_eq!(facts(&bench).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_that_is_sent_again_and_again_fills_nothing() {
+    let bench = Bench::new(Behaviour::Keep);
+    for _ in 0..1_000 {
+        bench.send(signed_at(NOW_S - 40_000)).await;
+        sleep(Duration::from_millis(300)).await;
+    }
+    let facts = facts(&bench);
+    assert!(facts.len() <= 6, "{}", facts.len());
+    assert!(facts.iter().all(|told| *told == fact(NOW_S - 40_000, NOW_S - 40_000)), "{facts:?}");
+    let ids: std::collections::HashSet<_> = bench.queue.kept().iter().map(|job| job.dedup.to_hex()).collect();
+    assert_eq!(ids.len(), 1, "the queue takes the same fact once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_queue_delays_the_refusal_by_a_moment_only_and_the_fact_is_tried_again() {
+    let bench = Bench::new(Behaviour::Hang);
+    let asked = Instant::now();
+    assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
+    assert!(asked.elapsed() <= Duration::from_millis(600), "{:?}", asked.elapsed());
+    let asked = Instant::now();
+    assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
+    assert!(asked.elapsed() <= Duration::from_millis(1), "{:?}", asked.elapsed());
+
+    let bench = Bench::new(Behaviour::FailOnce);
+    bench.send(signed_at(NOW_S + AHEAD_S)).await;
+    assert_eq!(facts(&bench), []);
+    sleep(Duration::from_secs(61)).await;
+    assert_eq!(facts(&bench), [fact(NOW_S + AHEAD_S, NOW_S + AHEAD_S)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_unverified_becomes_a_fact() {
+    let bench = Bench::new(Behaviour::Keep);
+    let mut other_body = signed_at(NOW_S + AHEAD_S);
+    *other_body.body_mut() = Body::from(MESSAGE);
+    let mut other_time = signed_at(NOW_S + AHEAD_S);
+    let later = (NOW_S + 2 * AHEAD_S).to_string();
+    other_time.headers_mut().insert("x-slack-request-timestamp", later.parse().unwrap());
+    for request in [other_body, other_time] {
+        assert_eq!(bench.send(request).await.verdict(), (401, false));
+    }
+    sleep(Duration::from_secs(120)).await;
+    assert!(bench.queue.kept().is_empty());
+}
