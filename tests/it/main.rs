@@ -30,3 +30,4 @@ mod secrets;
 mod simulation;
 mod versions;
 mod web_api;
+mod workspaces;

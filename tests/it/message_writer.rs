@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey, Query, query_all};
 use shared::clock::{ManualClock, TimestampMs};
-use shared::directory;
 use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use shared::rules::{project, public_mark};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
@@ -385,41 +384,4 @@ async fn a_reaction_in_a_channel_that_was_just_seen_to_be_private_waits_for_noth
     let private = event::with(opener("C7"), [("channel_type", "group".into())]);
     fixture.store(&[private, reaction("C7")]).await;
     assert!(fixture.archive.items().is_empty() && fixture.sent_to(QueueName::Events).await.is_empty());
-}
-
-#[tokio::test]
-async fn a_workspaces_name_and_address_are_the_newest_in_any_order() {
-    let ts = |second: u32| format!("{second}.000000");
-    let events = [
-        json!({ "type": "team_rename", "name": "Acme", "event_ts": ts(10) }),
-        json!({ "type": "team_rename", "name": "Acme Inc.", "event_ts": ts(20) }),
-        json!({ "type": "team_domain_change", "url": "https://acme.slack.com", "domain": "acme", "event_ts": ts(15) }),
-        json!({ "type": "team_domain_change", "url": "https://acme-inc.slack.com", "domain": "acme-inc", "event_ts": ts(25) }),
-    ];
-    for turn in 0..events.len() {
-        let fixture = Fixture::new();
-        let mut told = events.to_vec();
-        told.rotate_left(turn);
-        fixture.store(&told).await;
-        let workspace = directory::workspace(&*fixture.archive, &team()).await.unwrap();
-        assert_eq!(workspace.name.as_deref(), Some("Acme Inc."));
-        assert_eq!(workspace.base_url.as_deref(), Some("https://acme-inc.slack.com/"));
-    }
-}
-
-#[tokio::test]
-async fn a_request_without_a_workspace_is_put_aside_for_that_and_another_for_its_id() {
-    let fixture = Fixture::new();
-    for (envelope, why) in [
-        (
-            json!({ "type": "event_callback", "event": { "type": "team_rename" } }),
-            "names no workspace (team_id)",
-        ),
-        (json!({ "type": "event_callback", "team_id": "t#1", "event": {} }), "Slack's shape"),
-        (json!({ "type": "event_callback", "team_id": "T1", "event": { "channel": "c#" } }), "Slack's shape"),
-    ] {
-        let outcomes = fixture.writer.handle(&[delivery(&envelope.to_string())]).await;
-        let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
-        assert!(reason.contains(why), "{reason}");
-    }
 }

@@ -1,0 +1,63 @@
+//! What is kept of a workspace itself, and what becomes of a request that names none.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use shared::archive::Archive;
+use shared::clock::{ManualClock, TimestampMs};
+use shared::directory;
+use shared::queue::Queue;
+use shared::slack::ids::TeamId;
+use tests::corpus::{TEAM, event};
+use tests::memory::archive::MemoryArchive;
+use tests::memory::queue::MemoryQueue;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use crate::deliveries::delivery;
+
+fn writer() -> (Arc<MemoryArchive>, MessageWriter) {
+    let archive = Arc::new(MemoryArchive::new());
+    let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(1_700_000_000_000))));
+    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue as Arc<dyn Queue>);
+    (archive, writer)
+}
+
+#[tokio::test]
+async fn a_workspaces_name_and_address_are_the_newest_in_any_order() {
+    let ts = |second: u32| format!("{second}.000000");
+    let events = [
+        json!({ "type": "team_rename", "name": "Acme", "event_ts": ts(10) }),
+        json!({ "type": "team_rename", "name": "Acme Inc.", "event_ts": ts(20) }),
+        json!({ "type": "team_domain_change", "url": "https://acme.slack.com", "domain": "acme", "event_ts": ts(15) }),
+        json!({ "type": "team_domain_change", "url": "https://acme-inc.slack.com", "domain": "acme-inc", "event_ts": ts(25) }),
+    ];
+    for turn in 0..events.len() {
+        let (archive, writer) = writer();
+        let mut told = events.to_vec();
+        told.rotate_left(turn);
+        let jobs: Vec<_> = told.iter().map(|told| delivery(&event::envelope(TEAM, "Ev1", told))).collect();
+        let outcomes = writer.handle(&jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        let workspace = directory::workspace(&*archive, &TeamId::parse(TEAM).unwrap()).await.unwrap();
+        assert_eq!(workspace.name.as_deref(), Some("Acme Inc."));
+        assert_eq!(workspace.base_url.as_deref(), Some("https://acme-inc.slack.com/"));
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_workspace_is_put_aside_for_that_and_another_for_its_id() {
+    let (_, writer) = writer();
+    for (envelope, why) in [
+        (
+            json!({ "type": "event_callback", "event": { "type": "team_rename" } }),
+            "names no workspace (team_id)",
+        ),
+        (json!({ "type": "event_callback", "team_id": "t#1", "event": {} }), "Slack's shape"),
+        (json!({ "type": "event_callback", "team_id": "T1", "event": { "channel": "c#" } }), "Slack's shape"),
+    ] {
+        let outcomes = writer.handle(&[delivery(&envelope.to_string())]).await;
+        let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert!(reason.contains(why), "{reason}");
+    }
+}
