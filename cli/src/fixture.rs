@@ -89,6 +89,17 @@ impl Fixture {
         self.write(team, channel, &event).await;
     }
 
+    /// A change that Slack does not mark as an edit.
+    pub(crate) async fn change(&self, team: &str, channel: &str, ts: &str, clock: &str, fields: Value) {
+        let mut after = message(channel, ts, "");
+        if let (Some(after), Value::Object(fields)) = (after.as_object_mut(), fields) {
+            after.extend(fields);
+        }
+        let event = json!({ "type": "message", "subtype": "message_changed", "channel": channel,
+            "channel_type": "channel", "ts": clock, "event_ts": clock, "message": after });
+        self.write(team, channel, &event).await;
+    }
+
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {
         self.profile(team, user, display_name, "1.000000").await;
     }

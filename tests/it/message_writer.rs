@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::archive::{Archive, ItemKey, Query, query_all};
+use shared::archive::{Archive, ItemKey, Query, key, query_all};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
-use shared::rules::{project, public_mark};
+use shared::rules::{message, project, public_mark};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
@@ -17,6 +17,8 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
 use crate::deliveries::delivery;
+
+mod versions;
 
 struct Fixture {
     clock: Arc<ManualClock>,
@@ -75,8 +77,12 @@ impl Fixture {
     }
 
     async fn revisions(&self, ts: &str) -> Vec<String> {
-        let rows = self.rows(format!("revision#{TEAM}#C01#{ts}")).await;
-        rows.iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+        let (channel, ts) = (ChannelId::parse("C01").unwrap(), Ts::parse(ts).unwrap());
+        let revisions = Query::partition(key::revisions(&team(), &channel, &ts));
+        let rows = query_all(&*self.archive, revisions).await.unwrap();
+        let message = self.archive.get(&ItemKey::message(&team(), &channel, &ts)).await.unwrap();
+        let versions = message::versions(&rows, message.as_ref()).replaced;
+        versions.iter().map(|version| version.row.text("text").unwrap().to_owned()).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use shared::archive::{Archive, ArchiveError, Item, Query, key};
 use shared::directory;
 use shared::files::{FileKey, Files};
 use shared::rules::file::row;
-use shared::rules::project;
+use shared::rules::{message, project};
 use shared::slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
 
@@ -70,11 +70,12 @@ pub(super) async fn count(archive: &dyn Archive, files: &dyn Files, team: &TeamI
         }
         let mut threads = HashSet::new();
         for item in all(archive, key::messages(team, &channel)).await? {
-            let Some(message) = project::message(&item) else { continue };
-            tally.add_message(&message);
-            threads.extend(message["thread_ts"].as_str().map(str::to_owned));
+            let Some(shown) = project::message(&item) else { continue };
+            tally.add_message(&shown);
+            threads.extend(shown["thread_ts"].as_str().map(str::to_owned));
             if let Ok(ts) = Ts::parse(&item.key.timestamp) {
-                tally.revisions += all(archive, key::revisions(team, &channel, &ts)).await?.len();
+                let revisions = all(archive, key::revisions(team, &channel, &ts)).await?;
+                tally.revisions += message::versions(&revisions, Some(&item)).replaced.len();
             }
         }
         tally.threads += threads.len();

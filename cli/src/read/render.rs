@@ -153,6 +153,9 @@ fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     if held.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
         return Some("held");
     }
+    if file["deleted"] == true {
+        return Some("deleted");
+    }
     let failed = (message["files_fetch_failed"] == true).then_some("failed");
     message["files_verdict"][id].as_str().or(failed)
 }
@@ -229,6 +232,9 @@ mod tests {
             text.ends_with("[file: a, held]\n    [file: b, external]\n    [file: c]\n    [file: d]\n"),
             "{text}"
         );
+        let mut deleted = value.clone();
+        deleted["files"][1]["deleted"] = true.into();
+        assert!(rendered(&deleted, &in_channel(&deleted)).await.contains("[file: b, deleted]"));
         let mut failed = value;
         failed["files_fetch_failed"] = true.into();
         assert!(rendered(&failed, &in_channel(&failed)).await.contains("[file: c, failed]"));

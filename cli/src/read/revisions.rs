@@ -1,32 +1,34 @@
-//! `annalist revisions`: what a message said before its edits.
+//! `annalist revisions`: what a message said before.
 
 use std::io::Write;
 
+use serde_json::Value;
 use shared::archive::key::revisions as partition;
-use shared::archive::{Archive, ItemKey, Query};
+use shared::archive::{Archive, Item, ItemKey, Query, query_all};
+use shared::rules::message::{self, Versions};
 use shared::rules::project;
+use shared::slack::ids::Ts;
 
 use super::printer::Printer;
-use super::rows::{Rows, row};
 use super::{MessageArgs, ReadError, channel, render};
 
-/// Prints a message's replaced versions, oldest first; as text also the current one.
+/// Prints what a message said before, oldest first; as text also what it says now.
 pub(crate) async fn revisions(
     archive: &dyn Archive,
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let place = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
-    let current = row(archive, &ItemKey::message(&place.team, &place.channel, &args.ts)).await?;
-    let query = Query::partition(partition(&place.team, &place.channel, &args.ts));
-    let mut rows = Rows::all(archive, query, project::message);
-    if let Some(limit) = args.read.limit {
-        rows.keep_newest(limit.get()).await?;
-    }
+    let current = archive.get(&ItemKey::message(&place.team, &place.channel, &args.ts)).await?;
+    // A message has as many versions as somebody had the patience to make.
+    let rows = query_all(archive, Query::partition(partition(&place.team, &place.channel, &args.ts))).await?;
+    let Versions { replaced, since } = message::versions(&rows, current.as_ref());
+    let surplus = args.read.limit.map_or(0, |limit| replaced.len().saturating_sub(limit.get()));
+    let replaced: Vec<Value> =
+        replaced[surplus..].iter().filter_map(|said| version_at(said.row, &said.clock, args)).collect();
+    let current = current.and_then(|current| version_at(&current, &since, args));
     let mut printer = Printer::new(archive, place.team, &args.read, out);
-    while let Some(page) = rows.next().await? {
-        printer.print(&page, render::as_replaced_version).await?;
-    }
+    printer.print(&replaced, render::as_replaced_version).await?;
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
         // The current version is no revision; people want to see where the others led to.
@@ -42,8 +44,20 @@ pub(crate) async fn revisions(
     }
 }
 
+/// A version for readers. Slack marks only edits with their time: in text, another change stands at the clock at which
+/// Slack told of it.
+fn version_at(row: &Item, clock: &Ts, args: &MessageArgs) -> Option<Value> {
+    let mut version = project::message(row)?;
+    if !args.read.json && version["updated_ts"].is_null() && *clock > args.ts {
+        version["updated_ts"] = message::rfc3339(clock).into();
+    }
+    Some(version)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::fixture::{Fixture, message_args};
 
@@ -81,5 +95,46 @@ mod tests {
         assert!(text.contains("as it was") && text.contains("never edited"), "{text}");
         assert_eq!(printed(&fixture, "1.000000", true).await.unwrap(), "");
         assert!(matches!(printed(&fixture, "2.000000", true).await, Err(ReadError::UnknownMessage { .. })));
+    }
+
+    #[tokio::test]
+    async fn changes_without_an_edit_are_shown_each_time_and_previews_are_not() {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "10%").await;
+        fixture.change("T1", "C1", "1.000000", "2.000000", json!({ "text": "50%" })).await;
+        fixture.change("T1", "C1", "1.000000", "3.000000", json!({ "text": "10%" })).await;
+        fixture.change("T1", "C1", "1.000000", "4.000000", json!({ "text": "done" })).await;
+        let preview = json!({ "text": "done", "attachments": [{ "id": 1 }] });
+        fixture.change("T1", "C1", "1.000000", "5.000000", preview).await;
+        let text = printed(&fixture, "1.000000", false).await.unwrap();
+        let said: Vec<(&str, &str)> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("1970-01-01 00:00:0"))
+            .map(|rest| &rest[..1])
+            .zip(text.lines().filter_map(|line| line.strip_prefix("    ")))
+            .collect();
+        assert_eq!(said, [("1", "10%"), ("2", "50%"), ("3", "10%"), ("4", "done")], "{text}");
+        assert!(!text.contains("never edited"), "{text}");
+        let json = printed(&fixture, "1.000000", true).await.unwrap();
+        assert!(json.lines().count() == 3 && !json.contains("done") && !json.contains("seen#"), "{json}");
+    }
+
+    #[tokio::test]
+    async fn a_limit_keeps_the_newest() {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "a").await;
+        for (clock, text) in [("2.000000", "b"), ("3.000000", "c"), ("4.000000", "d")] {
+            fixture.edit("T1", "C1", "1.000000", clock, text).await;
+        }
+        let mut args = message_args("C1", "1.000000");
+        args.read.limit = std::num::NonZeroUsize::new(2);
+        let mut out = Vec::new();
+        revisions(fixture.archive(), &args, &mut out).await.unwrap();
+        let texts: Vec<Value> = String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].clone())
+            .collect();
+        assert_eq!(texts, ["b", "c"]);
     }
 }

@@ -25,10 +25,11 @@ impl ItemKey {
         Self::new(messages(team, channel), ts.as_str())
     }
 
-    /// A version of a message that was replaced; `edit_time` is the version's `edited.ts`, or `ts` for the first.
+    /// A version of a message that is not its content: by when it was made, and by a hash of what it says. The ids are
+    /// those of a message's row.
     #[must_use]
-    pub fn revision(team: &TeamId, channel: &ChannelId, ts: &Ts, edit_time: &Ts) -> Self {
-        Self::new(revisions(team, channel, ts), edit_time.as_str())
+    pub fn revision(team: &str, channel: &str, ts: &str, edit_time: &Ts, signature: &str) -> Self {
+        Self::new(format!("revision#{team}#{channel}#{ts}"), format!("{edit_time}#{signature}"))
     }
 
     /// A person.

@@ -1,9 +1,9 @@
 //! The clocks of an event, held against the time at which it came. They decide what wins in a row, and a row never goes
 //! back: one from the far future would win for ever over what Slack says from then on.
 
-use super::message::object;
+use super::message;
+use super::message::ToldMessage;
 use super::{Event, Kind, Malformed};
-use crate::slack::event::MessageObject;
 use crate::slack::ids::Ts;
 use crate::slack::signature::WINDOW_S;
 
@@ -23,13 +23,14 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
     check("event_ts", Some(event.clock()))?;
     match event.kind() {
         Kind::Message => {
-            let inner = [event.header.message, event.header.previous_message];
-            for raw in std::iter::once(event.raw).chain(inner.into_iter().flatten()) {
-                let message: MessageObject<'_> = object(raw);
-                check("ts", parsed(message.ts.as_deref()))?;
-                check("thread_ts", parsed(message.thread_ts.as_deref()))?;
-                check("deleted_ts", parsed(message.deleted_ts.as_deref()))?;
-                check("edited.ts", message.edited_ts())?;
+            // What cannot be read is refused if it is to be stored.
+            let Ok(told) = message::told(event) else { return Ok(()) };
+            check("ts", Some(told.clock))?;
+            check("deleted_ts", told.deleted)?;
+            for ToldMessage { object, .. } in &told.messages {
+                check("ts", parsed(object.ts.as_deref()))?;
+                check("thread_ts", parsed(object.thread_ts.as_deref()))?;
+                check("edited.ts", object.edited_ts().ok().flatten())?;
             }
             Ok(())
         }
@@ -63,7 +64,7 @@ mod tests {
     }
 
     /// Each place of a clock that decides what wins, with `CLOCK` for it.
-    const PLACES: [&str; 12] = [
+    const PLACES: [&str; 13] = [
         r#""type":"user_change","user":{"id":"U1"},"event_ts":"CLOCK""#,
         r#""type":"emoji_changed","subtype":"add","name":"a","event_ts":"CLOCK""#,
         r#""type":"channel_rename","channel":{"id":"C1","name":"a"},"event_ts":"CLOCK""#,
@@ -73,6 +74,7 @@ mod tests {
         r#""type":"message","subtype":"message_changed","channel":"C1","message":{"ts":"CLOCK"}"#,
         r#""type":"message","subtype":"message_changed","channel":"C1","message":{"ts":"1.000000","edited":{"ts":"CLOCK"}}"#,
         r#""type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"CLOCK""#,
+        r#""type":"message","channel":"C1","ts":"2.000000","root":{"ts":"1.000000","text":"a","edited":{"ts":"CLOCK"}}"#,
         r#""type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"1.000000","previous_message":{"ts":"1.000000","edited":{"ts":"CLOCK"}}"#,
         r#""type":"reaction_added","user":"U1","reaction":"a","item":{"type":"message","channel":"C1","ts":"CLOCK"}"#,
         r#""type":"reaction_removed","user":"U1","reaction":"a","event_ts":"CLOCK","item":{"type":"message","channel":"C1","ts":"1.000000"}"#,

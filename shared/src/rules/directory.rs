@@ -28,14 +28,22 @@ const USER: [&str; 8] =
 pub(super) fn user_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let user = event.user("user")?;
     let raw = event.header.user_object().ok_or(Malformed::Missing { event: "user", field: "user object" })?;
-    Ok(user_updates(&event.team, &user, raw, &event.clock()).into_iter().map(Change::Register).collect())
+    let updates = user_updates(&event.team, &user, raw, &event.clock())?;
+    Ok(updates.into_iter().map(Change::Register).collect())
 }
 
 /// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept. Each object
 /// that says something else is kept beside it.
-#[must_use]
-pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) -> Vec<Update> {
-    let object: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+///
+/// # Errors
+/// [`Malformed`] if the object cannot be read: it must not take the place of one that can.
+pub fn user_updates(
+    team: &TeamId,
+    user: &UserId,
+    raw: &RawValue,
+    clock: &Ts,
+) -> Result<Vec<Update>, Malformed> {
+    let object = envelope::value(raw.get())?;
     let mut set = Attributes::new();
     for (attribute, pointer) in [
         ("name", "/name"),
@@ -75,7 +83,7 @@ pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) ->
         guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
         ..Update::new(key)
     };
-    [newest, earliest].into_iter().chain(kept).collect()
+    Ok([newest, earliest].into_iter().chain(kept).collect())
 }
 
 /// Checks a person as Slack's directory lists them, and says who it is.
@@ -83,9 +91,9 @@ pub fn user_updates(team: &TeamId, user: &UserId, raw: &RawValue, clock: &Ts) ->
 /// # Errors
 /// [`Malformed`] where the id is missing or malformed, or a name is longer than any.
 pub fn listed_user(raw: &RawValue) -> Result<UserId, Malformed> {
-    let user: ListedUser<'_> = envelope::object(raw);
+    let user: ListedUser<'_> = envelope::read(raw)?;
     let id = user.id.ok_or(Malformed::Missing { event: "listed user", field: "id" })?;
-    let profile = user.profile.map(envelope::object::<ListedProfile<'_>>).unwrap_or_default();
+    let profile: ListedProfile<'_> = user.profile.map(envelope::read).transpose()?.unwrap_or_default();
     let names = [user.name, user.real_name, profile.real_name, profile.display_name];
     if names.iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
         return Err(Malformed::Name("user's name"));
@@ -119,7 +127,7 @@ struct ListedProfile<'a> {
 pub fn is_user_news(row: Option<&Item>, listed: &RawValue) -> bool {
     let Some(row) = row else { return true };
     let Some(known) = row.text("raw_event") else { return !row.is_erased() };
-    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let value = |text: &str| envelope::value(text).ok();
     known != listed.get() && (value(known) != value(listed.get()) || value(known).is_none())
 }
 
@@ -140,7 +148,7 @@ struct EmojiChanged<'a> {
 /// Custom emoji that came, went or were renamed. One register per name.
 pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "emoji_changed", field };
-    let body: EmojiChanged<'_> = envelope::object(event.raw);
+    let body: EmojiChanged<'_> = envelope::read(event.raw)?;
     let present = |name: Cow<'_, str>| emoji(event, &name, body.value.as_deref().or(Some("")));
     match event.header.subtype.as_deref() {
         Some("add") => Ok(vec![present(body.name.clone().ok_or(missing("name"))?)?]),
@@ -224,7 +232,7 @@ mod tests {
         let listed: Box<RawValue> =
             serde_json::from_str(r#"{"id":"U1", "name":"ada", "updated": 1}"#).unwrap();
         let clock = Ts::parse("1.000000").unwrap();
-        let update = user_updates(&team, &user, &listed, &clock).remove(0);
+        let update = user_updates(&team, &user, &listed, &clock).unwrap().remove(0);
         let row = Item { attributes: update.apply(None).unwrap(), key: update.key };
         assert!(is_user_news(None, &listed));
         for same in [r#"{"id":"U1", "name":"ada", "updated": 1}"#, r#"{"updated":1,"name":"ada","id":"U1"}"#]
@@ -237,5 +245,18 @@ mod tests {
         assert!(is_user_news(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
         let only_a_picture = Item { attributes: Attributes::new(), ..row };
         assert!(is_user_news(Some(&only_a_picture), &listed));
+    }
+
+    #[test]
+    fn half_a_character_leaves_a_person_named_and_what_cannot_be_read_takes_no_place() {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let clock = Ts::parse("1.000000").unwrap();
+        let updates =
+            |json: String| user_updates(&team, &user, &RawValue::from_string(json).unwrap(), &clock);
+        let cut = r#"{"id":"U1","name":"ada","profile":{"display_name":"Ada","status_text":"cut \ud83d"}}"#;
+        let set = updates(cut.to_owned()).unwrap().remove(0).set;
+        assert_eq!((&set["name"], &set["display_name"]), (&json!("ada"), &json!("Ada")));
+        let deep = format!(r#"{{"id":"U1","name":"ada","odd":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        assert!(matches!(updates(deep), Err(Malformed::Unreadable(_))));
     }
 }

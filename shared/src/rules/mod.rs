@@ -16,7 +16,7 @@ pub mod workspace;
 use serde_json::value::RawValue;
 
 use crate::archive::Update;
-use crate::slack::envelope::Envelope;
+use crate::slack::envelope::{self, Envelope, Unreadable};
 use crate::slack::event::EventHeader;
 use crate::slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 
@@ -34,6 +34,9 @@ pub enum Malformed {
         /// Which field.
         field: &'static str,
     },
+    /// It cannot be read, and what it says is unknown.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// An id does not have Slack's shape.
     #[error(transparent)]
     Id(#[from] InvalidId),
@@ -108,12 +111,12 @@ impl<'a> Event<'a> {
     /// Reads the event in an envelope.
     ///
     /// # Errors
-    /// [`Malformed`] where the workspace is missing or malformed, or there is no event.
+    /// [`Malformed`] where the workspace is missing or malformed, or there is no event that can be read.
     pub fn read(envelope: &Envelope<'a>) -> Result<Self, Malformed> {
         let missing = |field| Malformed::Missing { event: "Slack", field };
         let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
         let raw = envelope.event.ok_or(missing("event"))?;
-        Ok(Self { team, header: EventHeader::read(raw), raw, event_time_s: envelope.event_time_s() })
+        Ok(Self { team, header: envelope::read(raw)?, raw, event_time_s: envelope.event_time_s() })
     }
 
     /// Which rule the event follows.

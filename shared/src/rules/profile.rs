@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::version::{by_clock, canonical, hash};
 use crate::archive::{Attributes, Guard, Item, ItemKey, Update};
+use crate::slack::envelope;
 use crate::slack::ids::{TeamId, Ts, UserId};
 
 /// When somebody had this profile for the first time, as far as is known, and for the last time.
@@ -40,7 +41,7 @@ pub(super) fn updates(
 
 /// A hash of what lasts in a profile.
 fn lasting(raw: &RawValue) -> String {
-    let Ok(Value::Object(mut object)) = serde_json::from_str::<Value>(raw.get()) else {
+    let Ok(Value::Object(mut object)) = envelope::value(raw.get()) else {
         return hash(raw.get());
     };
     object.retain(|name, _| !VOLATILE.contains(&name.as_str()));
@@ -83,7 +84,7 @@ mod tests {
         let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
         for (object, clock) in told {
             let raw = serde_json::value::to_raw_value(object).unwrap();
-            for update in user_updates(&team, &user, &raw, &Ts::parse(clock).unwrap()) {
+            for update in user_updates(&team, &user, &raw, &Ts::parse(clock).unwrap()).unwrap() {
                 if let Some(applied) = update.apply(rows.get(&update.key)) {
                     rows.insert(update.key, applied);
                 }

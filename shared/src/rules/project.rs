@@ -11,7 +11,7 @@ use super::channel::event::is_raw;
 use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{image, row};
-use super::message::CONTENT_VERSION;
+use super::message::{CONTENT_VERSION, files, revision};
 use super::{profile, reaction};
 use crate::archive::Item;
 use crate::files::FileKey;
@@ -25,10 +25,19 @@ pub fn message(item: &Item) -> Option<Value> {
     }
     let mut visible = item.clone();
     let reactions = reaction::project(&item.attributes);
-    let files = row::on_message_projected(&item.attributes);
-    let is_register = |name: &str| reaction::is_register(name) || row::is_register(name);
+    let states = row::on_message_projected(&item.attributes);
+    let files = files::projected(&item.attributes);
+    let is_register = |name: &str| {
+        reaction::is_register(name)
+            || row::is_register(name)
+            || files::is_about(name)
+            || revision::is_mark(name)
+    };
     visible.attributes.retain(|name, _| name != CONTENT_VERSION && !is_register(name));
-    visible.attributes.extend(files);
+    visible.attributes.extend(states);
+    if let Some(files) = files {
+        visible.attributes.insert("files".into(), files);
+    }
     if let Some(reactions) = reactions {
         visible.attributes.insert("reactions".into(), reactions);
     }

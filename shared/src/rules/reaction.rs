@@ -6,12 +6,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Change, Event, Malformed, checked_name};
+use super::{Change, Event, Malformed, checked_name, version};
 use crate::archive::{Attributes, Guard, ItemKey, Update};
-use crate::slack::envelope::{object, text_or_none};
-use crate::slack::ids::Ts;
+use crate::slack::envelope::{object, text, text_or_none};
+use crate::slack::ids::{Ts, UserId};
+
+/// Reactions taken from one message object: more than Slack lists.
+const MAX_LISTED: usize = 1000;
 
 const PREFIX: &str = "reaction#";
 const ADDED: &str = "added";
@@ -21,6 +25,38 @@ const REMOVED: &str = "removed";
 struct Reaction<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     reaction: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListedReaction<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    users: Option<&'a RawValue>,
+}
+
+/// The reactions that a message object lists, at most so many. What cannot be a name or a person is left out.
+pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
+    let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).unwrap_or_default();
+    let mut reactions = Vec::new();
+    for listed in list(raw) {
+        let ListedReaction { name, users } = object(&listed);
+        let Some(name) = name.filter(|name| checked_name(name, "reaction's name").is_ok()) else { continue };
+        let users = users.map(list).unwrap_or_default();
+        let users = users.iter().filter_map(|user| UserId::parse(&text(user)?).ok());
+        reactions.extend(users.map(|user| (name.clone().into_owned(), user)));
+    }
+    reactions.truncate(MAX_LISTED);
+    reactions
+}
+
+/// The registers of these reactions where nothing else is known of them. They have no clock, so that any event that tells
+/// of one is greater: setting it if it is absent is the same, and needs no write of its own.
+pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
+    let version = format!("{}/{ADDED}", version::zero().padded());
+    let register =
+        |(name, user): &(String, UserId)| (format!("{PREFIX}{name}#{user}"), version.clone().into());
+    reactions.iter().map(register).collect()
 }
 
 /// What a reaction to a message changes.

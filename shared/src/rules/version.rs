@@ -18,6 +18,9 @@ pub(super) fn canonical(ts: &str) -> Ts {
     Ts::parse(&text).expect("a timestamp without leading zeros keeps its shape")
 }
 
+/// Ends the register of a content of whose edit time another content is known.
+pub(super) const CONTESTED: &str = "/contested";
+
 /// The version of a message's content: when it was last edited, then the clock of the event that brought it, then a
 /// hash of it, so that two different contents never have the same version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +36,7 @@ impl ContentVersion {
     /// A version as it is stored.
     #[must_use]
     pub fn stored(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(text.strip_suffix(CONTESTED).unwrap_or(text).to_owned())
     }
 
     /// The version as it is stored.
@@ -61,10 +64,19 @@ pub fn by_clock(clock: &Ts, content: &str) -> String {
     format!("{}/{}", clock.padded(), hash(content))
 }
 
-/// The later of an edit's time and the message's own, without superfluous zeros.
+/// When a version was made, without superfluous zeros: the time of its edit, but after the message itself. Slack gives
+/// edits whole seconds, so that an edit in the second of the post would seem to come before it.
 #[must_use]
 pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
-    canonical(edited_ts.map_or(ts, |edited_ts| edited_ts.max(ts)).as_str())
+    match edited_ts {
+        None => canonical(ts.as_str()),
+        Some(edited_ts) if edited_ts.micros() > ts.micros() => canonical(edited_ts.as_str()),
+        Some(_) => {
+            let after = ts.micros() + 1;
+            let after = Ts::parse(&format!("{}.{:06}", after / 1_000_000, after % 1_000_000));
+            after.unwrap_or_else(|_| canonical(ts.as_str()))
+        }
+    }
 }
 
 /// A short hash: what tells two contents apart.
@@ -98,8 +110,22 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_before_the_message_counts_as_the_message() {
-        assert_eq!(edit_time(&ts("0100.000000"), Some(&ts("99.000000"))), ts("100.000000"));
+    fn an_edit_comes_after_its_message_whatever_it_says() {
         assert_eq!(edit_time(&ts("0.000000"), None), zero());
+        for (message, edited, expected) in [
+            ("0100.000000", "99.000000", "100.000001"),
+            ("100.400000", "100.000000", "100.400001"),
+            ("100.400000", "0101.000000", "101.000000"),
+            ("100.999999", "100.000000", "101.000000"),
+            ("999999999999.999999", "1.000000", "999999999999.999999"),
+        ] {
+            assert_eq!(edit_time(&ts(message), Some(&ts(edited))), ts(expected), "{message} {edited}");
+        }
+    }
+
+    #[test]
+    fn what_the_register_says_beside_the_version_is_no_part_of_it() {
+        let version = ContentVersion::new(&ts("1.000000"), &ts("2.000000"), "a");
+        assert_eq!(ContentVersion::stored(&format!("{}{CONTESTED}", version.as_str())), version);
     }
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// What ingest and the workers need of the envelope. Absent, null and unknown fields are all fine.
@@ -108,16 +109,77 @@ pub fn object<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> T {
     }
 }
 
+/// Something that should be read and cannot: a key stands twice in it, or it is nested too deeply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an object in the event cannot be read: a key stands in it twice, or it is nested too deeply")]
+pub struct Unreadable;
+
+/// The object in a raw value, if it can be read; what is no object has no fields. For what decides what is stored, or
+/// whether it is: that it cannot be read must not mean that it says nothing.
+///
+/// # Errors
+/// [`Unreadable`] for an object that says a thing twice.
+pub fn read<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Unreadable> {
+    if raw.get().starts_with('{') {
+        serde_json::from_str(raw.get()).map_err(|_| Unreadable)
+    } else {
+        Ok(T::default())
+    }
+}
+
 /// The string in a raw value, borrowed where it has no escapes.
 #[must_use]
 pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        serde_json::from_str(json).ok().map(Cow::Owned)
+        let mended = || serde_json::from_str(&whole_characters(json)).ok();
+        serde_json::from_str(json).ok().or_else(mended).map(Cow::Owned)
     } else {
         Some(Cow::Borrowed(inner))
     }
+}
+
+/// Any JSON as a value; in its strings, half a character is U+FFFD.
+///
+/// # Errors
+/// [`Unreadable`] for what is nested too deeply.
+pub fn value(json: &str) -> Result<Value, Unreadable> {
+    serde_json::from_str(json)
+        .or_else(|_| serde_json::from_str(&whole_characters(json)))
+        .map_err(|_| Unreadable)
+}
+
+/// JSON in which each escape of half a character, such as a text has that was cut between two UTF-16 units, is that of
+/// U+FFFD.
+fn whole_characters(json: &str) -> String {
+    let mut whole = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        whole.push_str(before);
+        // A backslash escapes the next character; of `\uXXXX`, the digits are plain text to what follows.
+        let escaped = escape.chars().nth(1).map_or(1, |next| 1 + next.len_utf8());
+        let taken = match (unit(escape), unit(escape.get(6..).unwrap_or_default())) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => &escape[..12],
+            (Some(0xD800..=0xDFFF), _) => {
+                whole.push_str("\\ufffd");
+                rest = &escape[6..];
+                continue;
+            }
+            _ => &escape[..escaped],
+        };
+        whole.push_str(taken);
+        rest = &escape[taken.len()..];
+    }
+    whole.push_str(rest);
+    whole
+}
+
+/// The UTF-16 unit that a text begins with as an escape.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]
@@ -146,5 +208,35 @@ mod tests {
         for body in [&b""[..], b"[]", b"\"x\"", b"{", b"{} {}", b"{\"a\":\"\xff\"}", b"null"] {
             assert!(Envelope::peek(body).is_err(), "{body:?}");
         }
+    }
+
+    #[test]
+    fn half_a_character_is_a_replacement_character_and_nothing_else_changes() {
+        for (json, expected) in [
+            (r#""plan \ud83d""#, "plan \u{fffd}"),
+            (r#""\uDE00\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (r#""\ud83dx\n""#, "\u{fffd}x\n"),
+            (r#""\\ud83d \ud83d""#, "\\ud83d \u{fffd}"),
+            (r#""\ude00é\ud83d\u00e9""#, "\u{fffd}é\u{fffd}é"),
+        ] {
+            let raw: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(text(raw).as_deref(), Some(expected), "{json}");
+            assert_eq!(value(json), Ok(Value::from(expected)), "{json}");
+        }
+        assert_eq!(value(&format!("{}{}", "[".repeat(200), "]".repeat(200))), Err(Unreadable));
+    }
+
+    #[test]
+    fn an_object_that_says_a_thing_twice_is_not_one_that_says_nothing() {
+        #[derive(Debug, Default, PartialEq, Deserialize)]
+        struct Named<'a> {
+            #[serde(borrow, default, deserialize_with = "text_or_none")]
+            name: Option<Cow<'a, str>>,
+        }
+        let named = |json| read::<Named<'_>>(serde_json::from_str(json).unwrap()).map(|named| named.name);
+        assert_eq!(named(r#"{"name":"a","other":1,"other":2}"#), Ok(Some("a".into())));
+        assert_eq!(named(r#"{"name":"a","name":"a"}"#), Err(Unreadable));
+        assert_eq!(named("[]"), Ok(None));
     }
 }

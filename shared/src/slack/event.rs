@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::{object, text, text_or_none};
+use super::envelope::{self, Unreadable, object, text, text_or_none};
 use super::ids::Ts;
 
 /// What every event may carry: enough to route it and to judge its audience.
@@ -40,12 +40,6 @@ pub struct EventHeader<'a> {
     /// The workspace the message was written in, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub source_team: Option<Cow<'a, str>>,
-    /// The message as it is now.
-    #[serde(borrow, default)]
-    pub message: Option<&'a RawValue>,
-    /// The message as it was.
-    #[serde(borrow, default)]
-    pub previous_message: Option<&'a RawValue>,
     /// What a reaction is on.
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
@@ -78,7 +72,7 @@ pub struct ReactionItem<'a> {
 }
 
 impl<'a> EventHeader<'a> {
-    /// Reads an event's header. What is not an object has no fields.
+    /// Reads an event's header. What is not an object, or says a thing twice, has no fields.
     #[must_use]
     pub fn read(event: &'a RawValue) -> Self {
         object(event)
@@ -146,8 +140,8 @@ fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| object::<WithId<'_>>(raw).id)
 }
 
-/// A message object: the event itself, or the `message` inside a change, or a row of history. The last three fields
-/// are those of an event that changes another message.
+/// A message object: the event itself, or the `message` inside a change, or a row of history. What is written of a
+/// message and whose existence is asked about both come from here. The last three fields are those of an event that changes another message.
 #[derive(Debug, Default, Deserialize)]
 pub struct MessageObject<'a> {
     /// What kind of message, where it is not a plain one.
@@ -171,12 +165,24 @@ pub struct MessageObject<'a> {
     /// The name a bot gave itself.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub username: Option<Cow<'a, str>>,
+    /// The workspace of the author, on channels shared between workspaces.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub user_team: Option<Cow<'a, str>>,
+    /// The workspace the message was written in, on channels shared between workspaces.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub source_team: Option<Cow<'a, str>>,
     /// File objects.
     #[serde(borrow, default)]
     pub files: Option<&'a RawValue>,
     /// The single file object of old payloads.
     #[serde(borrow, default)]
     pub file: Option<&'a RawValue>,
+    /// Who has reacted to it with what.
+    #[serde(borrow, default)]
+    pub reactions: Option<&'a RawValue>,
+    /// The message at the beginning of its thread, on a reply that was sent to the channel too.
+    #[serde(borrow, default)]
+    pub root: Option<&'a RawValue>,
     #[serde(borrow, default)]
     edited: Option<&'a RawValue>,
     /// The message as it is now (`message_changed`, `message_replied`).
@@ -198,9 +204,12 @@ struct Edited<'a> {
 
 impl MessageObject<'_> {
     /// When a person last edited it. Unfurls and reply counts do not set this.
-    #[must_use]
-    pub fn edited_ts(&self) -> Option<Ts> {
-        object::<Edited<'_>>(self.edited?).ts.and_then(|ts| Ts::parse(&ts).ok())
+    ///
+    /// # Errors
+    /// [`Unreadable`] if the mark of the edit cannot be read.
+    pub fn edited_ts(&self) -> Result<Option<Ts>, Unreadable> {
+        let edited: Edited<'_> = self.edited.map(envelope::read).transpose()?.unwrap_or_default();
+        Ok(edited.ts.and_then(|ts| Ts::parse(&ts).ok()))
     }
 
     /// Whether this only says that a message was here.

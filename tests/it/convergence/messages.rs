@@ -20,15 +20,39 @@ const CHANNEL: &str = "C01";
 #[derive(Debug, Clone)]
 enum Step {
     Edit,
+    /// Another edit in the second of the one before, or of the post.
+    EditAtOnce,
+    /// An app writes something else, or what it wrote before: Slack marks no edit.
+    Update {
+        text: u8,
+    },
     Unfurl,
+    /// A file is shared with the message, or deleted.
+    File {
+        deleted: bool,
+    },
+    /// Slack lists the reactions in the message.
+    List {
+        user: u8,
+        name: u8,
+    },
     Reply,
     Broadcast,
     Replied,
     Delete,
     Tombstone,
-    React { user: u8, name: u8, added: bool },
-    Profile { user: u8 },
-    Emoji { name: u8, added: bool },
+    React {
+        user: u8,
+        name: u8,
+        added: bool,
+    },
+    Profile {
+        user: u8,
+    },
+    Emoji {
+        name: u8,
+        added: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +66,11 @@ struct Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let step = prop_oneof![
         4 => Just(Step::Edit),
+        2 => Just(Step::EditAtOnce),
+        4 => (0..3u8).prop_map(|text| Step::Update { text }),
         2 => Just(Step::Unfurl),
+        1 => any::<bool>().prop_map(|deleted| Step::File { deleted }),
+        1 => (0..2u8, 0..2u8).prop_map(|(user, name)| Step::List { user, name }),
         1 => Just(Step::Reply),
         1 => Just(Step::Broadcast),
         1 => Just(Step::Replied),
@@ -84,6 +112,24 @@ fn told(happenings: &[Happening]) -> Vec<Value> {
         };
         events.push(match step {
             Step::Edit => change(event::edited(&before, &clock, &format!("edit {number}"))),
+            Step::EditAtOnce => {
+                let second = |ts: &Value| Some(ts.as_str()?.split_once('.')?.0.to_owned());
+                let second = second(&before["edited"]["ts"]).or_else(|| second(&before["ts"])).unwrap();
+                change(event::edited(&before, &format!("{second}.000000"), &format!("edit {number}")))
+            }
+            Step::Update { text } => {
+                let text = format!("update {text}");
+                change(event::with(before.clone(), [("text", text.into()), ("blocks", json!([]))]))
+            }
+            Step::File { deleted } => {
+                let whole = event::file("F01", "U00");
+                let file = if *deleted { json!({ "id": "F01", "mode": "tombstone" }) } else { whole };
+                change(event::with(before.clone(), [("files", json!([file]))]))
+            }
+            Step::List { user, name } => {
+                let listed = json!([{ "name": format!("emoji{name}"), "users": [format!("U1{user}")], "count": 1 }]);
+                change(event::with(before.clone(), [("reactions", listed)]))
+            }
             Step::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
             Step::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
             Step::Broadcast => {
@@ -125,7 +171,9 @@ struct Delivered {
 }
 
 fn delivered() -> impl Strategy<Value = Delivered> {
-    let events = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
+    let missed = prop::collection::vec(prop::bool::weighted(0.25), 11);
+    let events = (prop::collection::vec(happening(), 1..10), missed)
+        .prop_map(|(happenings, missed)| heard(told(&happenings), &missed));
     events.prop_flat_map(|events| {
         let again = prop::collection::vec(0..events.len(), 0..6);
         let all: Vec<usize> = (0..events.len()).collect();
@@ -141,6 +189,12 @@ fn delivered() -> impl Strategy<Value = Delivered> {
             },
         )
     })
+}
+
+/// What was missed is only known from what later events bring. The first message opens the channel.
+fn heard(events: Vec<Value>, missed: &[bool]) -> Vec<Value> {
+    let missed = std::iter::once(&false).chain(missed).chain(std::iter::repeat(&false));
+    events.into_iter().zip(missed).filter(|(_, missed)| !**missed).map(|(event, _)| event).collect()
 }
 
 async fn rows_in_order(events: &[Value]) -> Vec<Item> {

@@ -123,7 +123,7 @@ impl Fixture {
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
         let changes = Event::read(&envelope).unwrap().changes().unwrap();
         let [Change::Content(content)] = changes.as_slice() else { panic!("one message is one content") };
-        self.archive.write(content.if_newer()).await.unwrap();
+        self.archive.write(content.if_absent()).await.unwrap();
         file::jobs(content)
     }
 

@@ -114,7 +114,7 @@ pub fn unfurled(message: &Value, url: &str) -> Value {
 pub fn tombstone(message: &Value) -> Value {
     json!({
         "type": "message", "subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.",
-        "hidden": true, "ts": message["ts"], "thread_ts": message["ts"],
+        "hidden": true, "ts": message["ts"], "thread_ts": message.get("thread_ts").unwrap_or(&message["ts"]),
     })
 }
 

@@ -5,7 +5,8 @@ use shared::archive::{Attributes, ItemKey, Update};
 use shared::queue::job::Job;
 use shared::rules::channel::ChannelEvent;
 use shared::rules::file::{self, FileJob};
-use shared::rules::{Change, Event, gap};
+use shared::rules::message::{self, ToldMessage};
+use shared::rules::{Change, Event, Kind, gap};
 use shared::slack::envelope::Envelope;
 
 /// Slack's verification token, which stands in every envelope and must end in no row.
@@ -39,6 +40,12 @@ pub fn check(event: &[u8]) {
         told.inserts().iter().for_each(well_formed);
     }
     let Ok(changes) = event.changes() else { return };
+    let named: Vec<String> = if event.kind() == Kind::Message {
+        let messages = message::told(&event).expect("what changes rows was read").messages;
+        messages.iter().flat_map(who).collect()
+    } else {
+        Vec::new()
+    };
     for change in &changes {
         match change {
             Change::Register(update) => {
@@ -46,7 +53,11 @@ pub fn check(event: &[u8]) {
                 file::image::job(update).iter().for_each(|job| is_a_job(&job.body));
             }
             Change::Content(content) => {
-                well_formed(content.if_newer());
+                well_formed(content.if_absent());
+                // The existence check asks about those whom the messages name, and about none but them.
+                for person in written(content.if_absent()) {
+                    assert!(named.contains(&person), "{person:?} is written, and named by no message");
+                }
                 for job in file::jobs(content).sends {
                     is_a_job(&job.body);
                     let job = Job::decode(&job.body).expect("a job");
@@ -57,6 +68,21 @@ pub fn check(event: &[u8]) {
     }
     let again = Event::read(&envelope).and_then(|event| event.changes()).expect("as the first time");
     assert_eq!(changes, again);
+}
+
+/// Whom a message names.
+fn who(message: &ToldMessage<'_>) -> Vec<String> {
+    let authors =
+        [&message.object.user, &message.object.bot_id].into_iter().flatten().map(|id| id.to_string());
+    authors.chain(message.reactions.iter().map(|(_, user)| user.to_string())).collect()
+}
+
+/// Whom a row names.
+fn written(update: &Update) -> Vec<String> {
+    let authors = ["user", "bot_id"].iter().filter_map(|name| update.set.get(*name)?.as_str());
+    let registers =
+        update.set_if_absent.keys().filter_map(|name| name.strip_prefix("reaction#")?.rsplit_once('#'));
+    authors.chain(registers.map(|(_, user)| user)).map(str::to_owned).collect()
 }
 
 fn event_team() -> shared::slack::ids::TeamId {

@@ -60,7 +60,10 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<Place, Expected> {
             (Some("message"), Some("message_changed")) => {
                 let (after, before) = (&event["message"], &event["previous_message"]);
                 if after["subtype"] == "tombstone" {
-                    messages.entry(place(after)).or_default().deleted = true;
+                    let message = messages.entry(place(after)).or_default();
+                    message.deleted = true;
+                    message.thread_ts = message.thread_ts.take().or_else(|| text(after, "thread_ts"));
+                    say(message, before);
                     continue;
                 }
                 for version in [before, after] {

@@ -54,7 +54,13 @@ impl DirectorySync {
         for ((user, raw), row) in people.iter().zip(&rows) {
             match row {
                 Some(row) if !is_user_news(Some(row), raw) => unchanged.push(row),
-                Some(_) | None => updates.push(user_updates(&team, user, raw, &page.asked)),
+                Some(_) | None => match user_updates(&team, user, raw, &page.asked) {
+                    Ok(person) => updates.push(person),
+                    Err(malformed) => {
+                        report.people.skipped += 1;
+                        report.first_skipped.get_or_insert(malformed);
+                    }
+                },
             }
         }
         let written = write(&*self.archive, &updates).await?;

@@ -1,15 +1,16 @@
 //! What an event claims to exist: its workspace, its channel, and the people whose doings its rows tell of.
 //!
-//! Only what an event names is checked. Of a message that is the author of each version it brings (`message`,
-//! `previous_message`), of a reaction who reacted, of a channel who made it or did something to it, of a person
-//! themselves. Whoever is mentioned, invited or thanked becomes part of no key and of no row of their own, and is not
-//! asked about. A message without any author is judged by its workspace and channel.
+//! Only what an event names is checked. Of a message that is the author of each version it brings and who reacted to it,
+//! as the rule reads them that writes them; of a reaction who reacted, of a channel who made it or did something to it, of
+//! a person themselves. Whoever is mentioned, invited or thanked becomes part of no key and of no row of their own, and is
+//! not asked about. A message without any author is judged by its workspace and channel.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use shared::clock::TimestampMs;
 use shared::existence::CacheKey;
+use shared::rules::message::{self, ToldMessage};
 use shared::rules::{Event, Kind, Malformed};
 use shared::slack::envelope::{self, Envelope, text_or_none};
 use shared::slack::ids::{ChannelId, TeamId, UserId};
@@ -108,9 +109,12 @@ impl Subject {
                     header.bot_id.as_deref(),
                     [&header.user_team, &header.source_team],
                 )?;
-                for inner in [header.message, header.previous_message].into_iter().flatten() {
-                    let Author { user, bot_id, user_team, source_team } = envelope::object(inner);
-                    reader.author(user, bot_id.as_deref(), [&user_team, &source_team])?;
+                for ToldMessage { object, reactions, .. } in message::told(event)?.messages {
+                    let teams = [&object.user_team, &object.source_team];
+                    reader.author(object.user.clone(), object.bot_id.as_deref(), teams)?;
+                    for (_, user) in reactions {
+                        reader.person(Some(user.as_str().into()), [&None, &None])?;
+                    }
                 }
             }
             Kind::Reaction => {
@@ -127,7 +131,7 @@ impl Subject {
                 if header.kind.as_deref() == Some("channel_created") {
                     subject.story = Story::ChannelCreated;
                     let created: Created<'_> =
-                        header.channel_object().map(envelope::object).unwrap_or_default();
+                        header.channel_object().map(envelope::read).transpose()?.unwrap_or_default();
                     reader.person(created.creator, [&None, &None])?;
                 }
             }
@@ -181,19 +185,6 @@ impl Subject {
 
 fn channel(event: &Event<'_>, id: &ChannelId) -> Entity {
     Entity::Channel(event.team.clone(), id.clone())
-}
-
-/// Who wrote a message that stands inside an event.
-#[derive(Default, Deserialize)]
-struct Author<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    user: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    bot_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    user_team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    source_team: Option<Cow<'a, str>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -254,6 +245,64 @@ impl Reader<'_> {
         match named.next() {
             Some(first) => first != self.team.as_str() || named.any(|other| other != self.team.as_str()),
             None => self.shared,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Whom an event makes the check ask about.
+    fn asked_about(body: &str) -> Result<Vec<String>, Malformed> {
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let subject = Subject::of(&Event::read(&envelope)?, &envelope, TimestampMs(0))?;
+        let id = |person: &Person| match &person.who {
+            Entity::User(_, id) | Entity::Bot(_, id) => id.to_string(),
+            Entity::Team(_) | Entity::Channel(..) => String::new(),
+        };
+        Ok(subject.people.iter().map(id).collect())
+    }
+
+    #[test]
+    fn everyone_who_is_written_is_asked_about() {
+        let message = |user: &str| {
+            json!({ "ts": "1.000000", "user": user, "text": "x",
+            "reactions": [{ "name": "tada", "users": [format!("{user}R")] }],
+            "root": { "ts": "0.000001", "user": format!("{user}ROOT"), "text": "root" } })
+        };
+        let events: [(Value, &[&str]); 4] = [
+            (
+                json!({ "subtype": "message_changed", "message": message("U1"), "previous_message": message("U2") }),
+                &["U1", "U1R", "U1ROOT", "U2", "U2R", "U2ROOT"],
+            ),
+            (
+                json!({ "subtype": "message_deleted", "deleted_ts": "1.000000", "previous_message": message("U3") }),
+                &["U3", "U3R", "U3ROOT"],
+            ),
+            (json!({ "message": message("U4") }), &["U4", "U4R", "U4ROOT"]),
+            (message("U5"), &["U5", "U5R", "U5ROOT"]),
+        ];
+        for (mut event, expected) in events {
+            event["type"] = "message".into();
+            event["channel"] = "C1".into();
+            let asked = asked_about(&json!({ "team_id": "T1", "event": event }).to_string()).unwrap();
+            assert_eq!(asked, expected, "{event}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_claims_nothing_and_is_refused() {
+        for event in [
+            r#"{"type":"message","subtype":"message_changed","channel":"C1","message":
+                {"ts":"1.000000","user":"U1","text":"x","user_team":"T1","user_team":"T1"}}"#,
+            r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,
+            r#"{"type":"channel_created","channel":{"id":"C1","creator":"U1","creator":"U1"}}"#,
+        ] {
+            let refused = asked_about(&format!(r#"{{"team_id":"T1","event":{event}}}"#));
+            assert!(matches!(refused, Err(Malformed::Unreadable(_))), "{event}: {refused:?}");
         }
     }
 }

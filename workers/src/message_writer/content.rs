@@ -1,118 +1,85 @@
 //! Writes a version of a message: it becomes the row's content, or a revision, or it was there already.
 //!
-//! The rules (DESIGN: revisions): the greatest version is the content; of every edit time that lost, the greatest
-//! version is a revision. A version that loses feeds its revision itself. A version that is replaced is fed by the
-//! edit that replaces it, before it does: so an edit reads the row first, and writes only if it is still what it read.
-//! Everything else never needs to read. Each step may be repeated, and stopping between two of them loses nothing:
-//! the event comes again and does the rest.
+//! What has to be written is planned by the rules, given the message as it was read ([`plan`]): first the revisions, then
+//! the row if it is still what was read; if it is not, all is planned again. A new message needs no plan: it is written
+//! if there is no content yet. Each step may be repeated, and stopping between two of them loses nothing: the event
+//! comes again and does the rest.
 
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, Attributes, Item, Update, WriteOutcome};
-use shared::rules::message::{Content, revision_of, stored_version};
-use shared::rules::version::ContentVersion;
+use shared::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use shared::rules::message::{Content, Plan, Standing, plan, stored_version};
 use shared::telemetry::metrics::ARCHIVE_DUPLICATES;
 
-/// How the row of a message stands after a version was written to it.
-#[derive(Clone)]
-pub(super) enum Standing {
-    /// Its content is at least this version.
-    AtLeast {
-        version: ContentVersion,
-        /// The revision that was written before this content replaced another.
-        replaced: Option<ContentVersion>,
-    },
-    /// Nothing is written to it any more.
-    Erased,
-}
+/// A version that was written, and how its message stands since.
+pub(super) type Written<'c> = (&'c Content, Standing);
 
-/// Writes one version. `known` is what writing another version of the same message has shown already: an event that
-/// brings both the new and the previous version looks at the row once.
+/// Writes one version. `before` is another one that its event brought and that was written already: most events bring
+/// the new and the previous version of one message, which then is looked at once.
 pub(super) async fn write(
     archive: &dyn Archive,
     content: &Content,
-    known: Option<Standing>,
+    before: Option<Written<'_>>,
 ) -> Result<Standing, ArchiveError> {
-    match known {
-        Some(Standing::Erased) => Ok(Standing::Erased),
-        Some(Standing::AtLeast { version, replaced }) if version >= *content.version() => {
-            let kept_already = replaced.as_ref().is_some_and(|kept| {
-                kept.edit_time() == content.version().edit_time() && kept >= content.version()
-            });
-            if !kept_already {
-                keep_if_older(archive, content, &version).await?;
-            }
-            Ok(Standing::AtLeast { version, replaced })
+    match before.filter(|(before, _)| before.key() == content.key()) {
+        Some((before, standing)) if standing.covers(content) => {
+            let attributes = before.if_absent().set_if_absent.clone();
+            let stored = Item { key: content.key().clone(), attributes };
+            archive::settle_absent(archive, content.if_absent(), &stored).await?;
+            Ok(standing)
         }
-        Some(Standing::AtLeast { .. }) | None if content.is_edit() => write_edit(archive, content).await,
-        Some(Standing::AtLeast { .. }) | None => write_first(archive, content).await,
+        Some(_) => {
+            let stored = archive.get(content.key()).await?;
+            write_planned(archive, content, stored).await
+        }
+        None => {
+            let outcome = archive.write(content.if_absent()).await?;
+            settle(archive, content, outcome).await
+        }
     }
 }
 
-/// A version nobody edited: whatever it replaces has the same edit time, so nothing has to be kept before.
-async fn write_first(archive: &dyn Archive, content: &Content) -> Result<Standing, ArchiveError> {
-    let outcome = archive.write(content.if_newer()).await?;
-    settle(archive, content, outcome).await
-}
-
-/// What follows once [`Content::if_newer`] was written.
+/// What follows once [`Content::if_absent`] was written.
 pub(super) async fn settle(
     archive: &dyn Archive,
     content: &Content,
     outcome: WriteOutcome,
 ) -> Result<Standing, ArchiveError> {
-    archive::settle(archive, content.if_newer(), &outcome).await?;
     match outcome {
-        WriteOutcome::Applied => Ok(Standing::AtLeast { version: content.version().clone(), replaced: None }),
-        WriteOutcome::Rejected(stored) => lost(archive, content, &stored).await,
+        WriteOutcome::Applied => Ok(Standing::default()),
+        WriteOutcome::Rejected(stored) => write_planned(archive, content, Some(stored)).await,
     }
 }
 
-/// What an edit has to do, given the row as it was read.
-struct Replacement {
-    /// What has to be kept before the content is replaced.
-    revision: Option<Update>,
-    replaced: Option<ContentVersion>,
-    /// Writes the content if the row is still what was read.
-    content: Update,
-}
-
-/// `None` where the row has this version or a greater one, or is erased.
-fn plan(content: &Content, stored: Option<&Item>) -> Option<Replacement> {
-    let current = stored.and_then(stored_version);
-    if stored.is_some_and(Item::is_erased)
-        || current.as_ref().is_some_and(|current| current >= content.version())
-    {
-        return None;
-    }
-    let update = content.if_unchanged(current.as_ref());
-    // An unfurl of the same edit replaces it without a revision.
-    let replaced = current.filter(|current| current.edit_time() < content.version().edit_time());
-    let revision = replaced.as_ref().and(stored).and_then(revision_of);
-    Some(Replacement { revision, replaced, content: update })
-}
-
-async fn write_edit(archive: &dyn Archive, content: &Content) -> Result<Standing, ArchiveError> {
+async fn write_planned(
+    archive: &dyn Archive,
+    content: &Content,
+    mut stored: Option<Item>,
+) -> Result<Standing, ArchiveError> {
     loop {
-        let stored = archive.get(content.key()).await?;
-        let Some(replacement) = plan(content, stored.as_ref()) else {
-            let nothing = || Item { key: content.key().clone(), attributes: Attributes::new() };
-            let stored = stored.unwrap_or_else(nothing);
-            return settle(archive, content, WriteOutcome::Rejected(stored)).await;
-        };
-        if let Some(revision) = &replacement.revision {
+        let Plan { keep, row, standing } = plan(content, stored.as_ref());
+        for revision in &keep {
             archive::write(archive, revision).await?;
         }
-        match archive.write(&replacement.content).await? {
-            WriteOutcome::Applied => return Ok(replacement.done(content)),
-            // Somebody wrote in between; each round, somebody's version has grown, so this ends.
-            WriteOutcome::Rejected(_) => {}
+        let Some(row) = row else {
+            if let Some(stored) = &stored {
+                if stored_version(stored).as_ref() == Some(content.version()) {
+                    counter!(ARCHIVE_DUPLICATES).increment(1);
+                }
+                archive::settle_absent(archive, content.if_absent(), stored).await?;
+            }
+            return Ok(standing);
+        };
+        match archive.write(&row).await? {
+            WriteOutcome::Applied => return Ok(standing),
+            // Another process wrote in between; each round, some version has grown, so this ends.
+            WriteOutcome::Rejected(now) => stored = Some(now),
         }
     }
 }
 
-/// Writes many edits step by step together: one read, one write of revisions, one of contents. What does not go
-/// through like this, because it lost or met another write, goes its own way.
-pub(super) async fn write_edits(
+/// Writes many changes step by step together: one read, one write of revisions, one of rows. What does not go through
+/// like this, because it met another write, goes its own way.
+pub(super) async fn write_changes(
     archive: &dyn Archive,
     contents: &[&Content],
 ) -> Vec<Result<Standing, ArchiveError>> {
@@ -121,65 +88,39 @@ pub(super) async fn write_edits(
         Ok(stored) => stored,
         Err(error) => return vec![Err(error); contents.len()],
     };
-    let plans: Vec<Option<Replacement>> =
+    let plans: Vec<Plan> =
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
-    let revisions: Vec<&Update> = plans.iter().flatten().filter_map(|plan| plan.revision.as_ref()).collect();
-    let mut kept = archive.write_all(&revisions).await.into_iter();
-    // A content may only follow a revision that is kept; without one it follows nothing.
-    let ready: Vec<Result<Option<&Replacement>, ArchiveError>> = plans
-        .iter()
-        .map(|plan| match plan {
-            Some(plan) if plan.revision.is_some() => kept.next().transpose().map(|_| Some(plan)),
-            Some(plan) => Ok(Some(plan)),
-            None => Ok(None),
-        })
-        .collect();
-    let updates: Vec<&Update> = ready.iter().flatten().flatten().map(|plan| &plan.content).collect();
-    let mut written = archive.write_all(&updates).await.into_iter();
+    let revisions: Vec<&Update> = plans.iter().flat_map(|plan| &plan.keep).collect();
+    let mut kept = archive.write_all(&revisions).await.into_iter().zip(&revisions);
+    // A row may only follow revisions that are kept.
+    let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(plans.len());
+    for plan in &plans {
+        let mut all_kept = Ok(());
+        for (outcome, revision) in kept.by_ref().take(plan.keep.len()) {
+            let settled = match outcome {
+                Ok(outcome) => archive::settle(archive, revision, &outcome).await,
+                Err(error) => Err(error),
+            };
+            all_kept = all_kept.and(settled);
+        }
+        ready.push(all_kept);
+    }
+    let rows = plans.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
+    let rows: Vec<&Update> = rows.filter_map(|(plan, _)| plan.row.as_ref()).collect();
+    let mut written = archive.write_all(&rows).await.into_iter();
     let mut standings = Vec::with_capacity(contents.len());
-    for (content, ready) in contents.iter().zip(ready) {
-        standings.push(match ready {
-            Err(error) => Err(error),
-            Ok(None) => write_edit(archive, content).await,
-            Ok(Some(replacement)) => match written.next() {
-                Some(Ok(WriteOutcome::Applied)) => Ok(replacement.done(content)),
-                Some(Ok(WriteOutcome::Rejected(_))) | None => write_edit(archive, content).await,
+    for (((content, plan), ready), stored) in contents.iter().zip(plans).zip(ready).zip(stored) {
+        standings.push(match (ready, &plan.row) {
+            (Err(error), _) => Err(error),
+            // The row stays as it is, but for what no version takes back.
+            (Ok(()), None) => write_planned(archive, content, stored).await,
+            (Ok(()), Some(_)) => match written.next() {
+                Some(Ok(WriteOutcome::Applied)) => Ok(plan.standing),
+                Some(Ok(WriteOutcome::Rejected(now))) => write_planned(archive, content, Some(now)).await,
                 Some(Err(error)) => Err(error),
+                None => write_planned(archive, content, stored).await,
             },
         });
     }
     standings
-}
-
-impl Replacement {
-    fn done(&self, content: &Content) -> Standing {
-        Standing::AtLeast { version: content.version().clone(), replaced: self.replaced.clone() }
-    }
-}
-
-/// The row has this version or a greater one.
-async fn lost(archive: &dyn Archive, content: &Content, stored: &Item) -> Result<Standing, ArchiveError> {
-    if stored.is_erased() {
-        return Ok(Standing::Erased);
-    }
-    let Some(version) = stored_version(stored) else {
-        // A guard on the content only fails against content.
-        return Err(ArchiveError::Unavailable("a row without content refused content".into()));
-    };
-    if version == *content.version() {
-        counter!(ARCHIVE_DUPLICATES).increment(1);
-    }
-    keep_if_older(archive, content, &version).await?;
-    Ok(Standing::AtLeast { version, replaced: None })
-}
-
-async fn keep_if_older(
-    archive: &dyn Archive,
-    content: &Content,
-    winner: &ContentVersion,
-) -> Result<(), ArchiveError> {
-    if content.version().edit_time() < winner.edit_time() {
-        archive::write(archive, &content.as_revision()).await?;
-    }
-    Ok(())
 }

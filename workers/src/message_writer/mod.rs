@@ -22,7 +22,7 @@ use shared::archive::{self, Archive, ArchiveError, ItemKey, Update, WriteOutcome
 use shared::clock::{SharedClock, SystemClock};
 use shared::config::existence::ExistenceMode;
 use shared::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
-use shared::rules::message::Content;
+use shared::rules::message::{Content, Standing};
 use shared::rules::{Change, Kind};
 use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 
@@ -34,7 +34,7 @@ use crate::runs::{Runs, Sightings};
 use crate::runtime::{Outcome, Worker};
 
 use audience::{Audiences, Sights, Verdict, says_public};
-use content::Standing;
+use content::Written;
 
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
@@ -247,13 +247,13 @@ impl MessageWriter {
         let archive = &*self.archive;
         let beginnings: Vec<&Update> =
             events.iter().flat_map(|changes| changes.iter().take(beginning(changes)).map(update)).collect();
-        let edits: Vec<&Content> = events.iter().filter_map(|changes| first_edit(changes)).collect();
+        let changed: Vec<&Content> = events.iter().filter_map(|changes| first_change(changes)).collect();
         let mut begun = archive.write_all(&beginnings).await.into_iter();
-        let mut edited = content::write_edits(archive, &edits).await.into_iter();
+        let mut written = content::write_changes(archive, &changed).await.into_iter();
         let finishing = events.iter().map(|changes| {
             let begun = begun.by_ref().take(beginning(changes)).collect();
-            let edited = first_edit(changes).and_then(|_| edited.next());
-            finish(archive, changes, begun, edited)
+            let written = first_change(changes).and_then(|_| written.next());
+            finish(archive, changes, begun, written)
         });
         join_all(finishing).await
     }
@@ -263,50 +263,51 @@ impl MessageWriter {
 fn beginning(changes: &[Change]) -> usize {
     // What a second content does depends on how the first one fared.
     match changes.iter().position(|change| matches!(change, Change::Content(_))) {
-        Some(place) if first_edit(&changes[place..]).is_some() => place,
+        Some(place) if first_change(&changes[place..]).is_some() => place,
         Some(place) => place + 1,
         None => changes.len(),
     }
 }
 
-/// The edit behind an event's beginning: content that may have to keep what it replaces.
-fn first_edit(changes: &[Change]) -> Option<&Content> {
+/// The change of a message behind an event's beginning: content that most likely replaces another.
+fn first_change(changes: &[Change]) -> Option<&Content> {
     let first_content = changes.iter().find_map(|change| match change {
         Change::Content(content) => Some(&**content),
         Change::Register(_) => None,
     });
-    first_content.filter(|content| content.is_edit())
+    first_content.filter(|content| content.is_change())
 }
 
 /// A change as one update that reads nothing first.
 fn update(change: &Change) -> &Update {
     match change {
-        Change::Content(content) => content.if_newer(),
+        Change::Content(content) => content.if_absent(),
         Change::Register(update) => update,
     }
 }
 
-/// Does what is left of an event, given what became of its beginning and of its edit.
+/// Does what is left of an event, given what became of its beginning and of the change behind that.
 async fn finish(
     archive: &dyn Archive,
     changes: &[Change],
     begun: Vec<Result<WriteOutcome, ArchiveError>>,
-    mut edited: Option<Result<Standing, ArchiveError>>,
+    mut written: Option<Result<Standing, ArchiveError>>,
 ) -> Result<(), ArchiveError> {
     let mut begun = begun.into_iter();
-    let mut standing = None;
+    let mut before: Option<Written<'_>> = None;
     for change in changes {
         match (change, begun.next()) {
             (Change::Register(update), Some(outcome)) => archive::settle(archive, update, &outcome?).await?,
             (Change::Register(update), None) => drop(archive::write(archive, update).await?),
             (Change::Content(content), Some(outcome)) => {
-                standing = Some(content::settle(archive, content, outcome?).await?);
+                before = Some((content, content::settle(archive, content, outcome?).await?));
             }
             (Change::Content(content), None) => {
-                standing = Some(match edited.take() {
+                let standing = match written.take() {
                     Some(standing) => standing?,
-                    None => content::write(archive, content, standing).await?,
-                });
+                    None => content::write(archive, content, before.take()).await?,
+                };
+                before = Some((content, standing));
             }
         }
     }

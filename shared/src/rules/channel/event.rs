@@ -64,7 +64,7 @@ impl ChannelEvent {
             successor: None,
             clock: event.clock(),
             kind: kind.to_owned(),
-            raw: canonical(event.raw),
+            raw: canonical(event.raw)?,
         }))
     }
 
@@ -76,7 +76,7 @@ impl ChannelEvent {
             successor: Some(new),
             clock: event.clock(),
             kind: "channel_id_changed".into(),
-            raw: canonical(event.raw),
+            raw: canonical(event.raw)?,
         })
     }
 
@@ -95,7 +95,7 @@ impl ChannelEvent {
             successor: None,
             clock: clock.clone(),
             kind: LISTED.into(),
-            raw: canonical(raw),
+            raw: canonical(raw)?,
         })
     }
 
@@ -218,10 +218,10 @@ fn check_name(event: &RawValue, what: &'static str) -> Result<(), Malformed> {
 }
 
 /// The same JSON always as the same text, so that an event delivered twice is kept once.
-fn canonical(raw: &RawValue) -> String {
+fn canonical(raw: &RawValue) -> Result<String, Malformed> {
     match serde_json::from_str::<Value>(raw.get()) {
-        Ok(value) => value.to_string(),
-        // Too deep for a parser of values: kept as it came.
-        Err(_) => raw.get().to_owned(),
+        Ok(value) => Ok(value.to_string()),
+        // Half a character stays as it came.
+        Err(_) => envelope::value(raw.get()).map(|_| raw.get().to_owned()).map_err(Malformed::from),
     }
 }

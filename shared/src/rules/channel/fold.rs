@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::version;
 use super::event::{LISTED, identity, kept};
 use crate::archive::{Attributes, Guard, Item, ItemKey, Update, key};
+use crate::slack::envelope;
 use crate::slack::ids::{ChannelId, TeamId};
 
 /// The register of a snapshot: how many events it was folded from, then a hash of it.
@@ -41,7 +42,8 @@ pub struct Kept {
 
 impl Kept {
     pub(super) fn new(kind: String, raw: String) -> Self {
-        let value = serde_json::from_str(&raw).unwrap_or_default();
+        // What cannot be read is not kept: only an older version of this program may have done so.
+        let value = envelope::value(&raw).unwrap_or_default();
         Self { kind, raw, value }
     }
 

@@ -266,3 +266,17 @@ fn the_newest_row_tells_of_every_event_that_came_after_a_fold() {
     };
     assert!(before.is_behind(&bare), "an erased row tells nothing");
 }
+
+#[test]
+fn half_a_character_in_an_event_leaves_the_rest_of_it() {
+    let mut rows = Rows::of(&[json!({ "type": "channel_created", "event_ts": "1.000000",
+        "channel": { "id": "C1", "name": "before" } })]);
+    let body = r#"{"team_id":"T1","event":{"type":"channel_rename","event_ts":"2.000000",
+        "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}}"#;
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    let renamed = ChannelEvent::read(&Event::read(&envelope).unwrap()).unwrap().unwrap();
+    renamed.inserts().iter().for_each(|insert| rows.write(insert));
+    rows.refold();
+    let newest = rows.newest("C1");
+    assert_eq!((&newest["name"], &newest["names_history"]), (&json!("after"), &json!(["after", "before"])));
+}

@@ -46,7 +46,7 @@ pub struct Jobs {
 /// The jobs of the files in a version of a message.
 #[must_use]
 pub fn jobs(content: &Content) -> Jobs {
-    let update = content.if_newer();
+    let update = content.if_absent();
     let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
     let files = update.set.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     // Most messages have none: their ids need no second look.

@@ -98,7 +98,7 @@ fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
         let changes = Event::read(&envelope).unwrap().changes().unwrap();
         let update = match &changes[0] {
-            Change::Content(content) => content.if_newer().clone(),
+            Change::Content(content) => content.if_absent().clone(),
             Change::Register(update) => update.clone(),
         };
         let attributes = update.apply(None).unwrap();

@@ -7,6 +7,7 @@ use ::tests::corpus::model::Expected;
 use ::tests::corpus::{Model, TEAM};
 use ::tests::harness::load::Sent;
 use shared::archive::{Archive, Item, Query, key, query_all};
+use shared::rules::message::{self, Replaced};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 
 /// The head of the table.
@@ -65,6 +66,7 @@ pub(crate) async fn compare(
                     let revisions = key::revisions(&team, &channel, &Ts::parse(ts)?);
                     if !expected.replaced.is_empty() || found.text("updated_ts").is_some() {
                         let kept = query_all(archive, Query::partition(revisions)).await?;
+                        let kept = message::versions(&kept, Some(found)).replaced;
                         compare_revisions(&mut row, &kept, &expected.replaced);
                     }
                 }
@@ -90,10 +92,10 @@ fn compare_message(row: &mut Row, found: &Item, expected: &Expected) {
     }
 }
 
-fn compare_revisions(row: &mut Row, kept: &[Item], replaced: &[String]) {
+fn compare_revisions(row: &mut Row, kept: &[Replaced<'_>], replaced: &[String]) {
     row.lost += replaced.len().saturating_sub(kept.len()) as u64;
     row.doubled += kept.len().saturating_sub(replaced.len()) as u64;
-    let texts = kept.iter().map(|revision| revision.text("text").unwrap_or_default());
+    let texts = kept.iter().map(|revision| revision.row.text("text").unwrap_or_default());
     row.out_of_order += texts.zip(replaced).filter(|(kept, sent)| kept != sent).count() as u64;
 }
 
