@@ -100,6 +100,13 @@ impl Fixture {
         self.write(team, channel, &event).await;
     }
 
+    /// A message that is deleted, without what it said.
+    pub(crate) async fn delete(&self, team: &str, channel: &str, ts: &str, clock: &str) {
+        let event = json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
+            "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts });
+        self.write(team, channel, &event).await;
+    }
+
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {
         self.profile(team, user, display_name, "1.000000").await;
     }

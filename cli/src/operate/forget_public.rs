@@ -4,10 +4,11 @@ use std::io::Write;
 
 use shared::archive::{self, Archive, ArchiveError, ItemKey, Query, key};
 use shared::clock::Clock;
+use shared::joined::Place;
 use shared::rules::public_mark::{self, MarkState};
 use shared::slack::ids::Ts;
 
-use crate::read::{ChannelArgs, Place, find_channel};
+use crate::read::{ChannelArgs, find_place};
 
 /// Takes the mark back and says what that changes, and what it does not.
 pub(crate) async fn run(
@@ -16,7 +17,7 @@ pub(crate) async fn run(
     args: &ChannelArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let place = find_channel(archive, &args.channel, args.read.team.as_ref()).await?;
+    let place = find_place(archive, &args.channel, args.read.team.as_ref()).await?;
     let Place { team, channel } = &place;
     let row = archive.get(&ItemKey::public_mark(team, channel)).await?;
     if MarkState::of(row.as_ref()) == MarkState::Forgotten {

@@ -2,10 +2,11 @@
 
 use shared::archive::{Archive, ArchiveError, Query, key, query_all};
 use shared::directory;
+use shared::joined::{JoinedChannel, Place, places};
 use shared::rules::channel::fold::DELETED_PREFIX;
 use shared::slack::ids::{ChannelId, TeamId};
 
-use super::{ReadError, snapshots};
+use super::ReadError;
 use crate::plain;
 
 /// A name from the command line is shown as far as this.
@@ -20,37 +21,13 @@ const CLOSE: f64 = 0.8;
 /// Candidates that an error names.
 const CANDIDATES: usize = 5;
 
-/// A channel of one workspace.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) team: TeamId,
-    pub(crate) channel: ChannelId,
-}
-
-impl Place {
-    /// The partition of its messages.
-    pub(super) fn messages(&self) -> String {
-        key::messages(&self.team, &self.channel)
-    }
-
-    /// Whether anything is known of it.
-    async fn exists(&self, archive: &dyn Archive) -> Result<bool, ArchiveError> {
-        for partition in [self.messages(), key::channels(&self.team, &self.channel)] {
-            let any = Query { limit: 1, ..Query::partition(partition) };
-            if !archive.query(&any).await?.items.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(directory::read(archive, &self.team).await?.name(&self.channel).is_some())
-    }
-}
-
-/// Finds the channel that is called this, among the workspaces in the archive or in one of them.
-pub(crate) async fn find(
-    archive: &dyn Archive,
+/// Finds the channel that is called this, among the workspaces in the archive or in one of them, with all the places in
+/// which it lies there.
+pub(super) async fn find<'a>(
+    archive: &'a dyn Archive,
     called: &str,
     team: Option<&TeamId>,
-) -> Result<Place, ReadError> {
+) -> Result<JoinedChannel<'a>, ReadError> {
     let teams = match team {
         Some(team) => vec![team.clone()],
         None => teams(archive).await?,
@@ -61,25 +38,60 @@ pub(crate) async fn find(
     if found.is_empty() {
         (found, close) = by_name(archive, name, &teams).await?;
     }
-    if found.len() > 1 {
-        found = snapshots::without_predecessors(archive, found).await?;
+    let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
+    for place in &found {
+        if !channels.iter().any(|channel| channel.places().contains(place)) {
+            channels.push(joined(archive, place, &teams).await?);
+        }
     }
     let called = plain::excerpt(called, SHOWN);
-    match found.as_slice() {
-        [place] => Ok(place.clone()),
-        [] => Err(ReadError::UnknownChannel {
+    if channels.len() < 2 {
+        return channels.pop().ok_or_else(|| ReadError::UnknownChannel {
             channel: team.map_or_else(|| called.clone(), |team| format!("{called} of workspace {team}")),
             advice: advice(name, close),
-        }),
-        [first, others @ ..] if others.iter().all(|other| other.team == first.team) => {
-            let ids = found.iter().map(|place| place.channel.to_string());
-            Err(ReadError::SeveralChannels { name: called, ids: listed(ids) })
-        }
-        [..] => {
-            let places = found.iter().map(|Place { team, channel }| format!("{team} ({channel})"));
-            Err(ReadError::SeveralTeams { channel: called, places: listed(places) })
-        }
+        });
     }
+    let mains: Vec<&Place> = channels.iter().map(JoinedChannel::main).collect();
+    if mains.iter().all(|place| place.team == mains[0].team) {
+        let ids = mains.iter().map(|place| place.channel.to_string());
+        return Err(ReadError::SeveralChannels { name: called, ids: listed(ids) });
+    }
+    let places = mains.iter().map(|Place { team, channel }| format!("{team} ({channel})"));
+    Err(ReadError::SeveralTeams { channel: called, places: listed(places) })
+}
+
+/// The one place of a channel that is called this, for whoever means to change something there.
+pub(crate) async fn find_place(
+    archive: &dyn Archive,
+    called: &str,
+    team: Option<&TeamId>,
+) -> Result<Place, ReadError> {
+    let channel = find(archive, called, team).await?;
+    let place = named(&channel, called);
+    let of_id = channel.places().iter().filter(|other| other.channel == place.channel);
+    let places: Vec<String> = of_id.map(|Place { team, channel }| format!("{team} ({channel})")).collect();
+    if places.len() > 1 {
+        let called = plain::excerpt(called, SHOWN);
+        return Err(ReadError::SeveralTeams { channel: called, places: listed(places.into_iter()) });
+    }
+    Ok(place.clone())
+}
+
+/// The channel that lies in this place, in all its places among these workspaces.
+pub(super) async fn joined<'a>(
+    archive: &'a dyn Archive,
+    place: &Place,
+    teams: &[TeamId],
+) -> Result<JoinedChannel<'a>, ArchiveError> {
+    let mut places = places::of_channel(archive, place, teams).await?;
+    let main = places.remove(0);
+    Ok(JoinedChannel::new(archive, main, places))
+}
+
+/// The place of a channel that somebody named by its id, or else where it goes on.
+pub(super) fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c Place {
+    let id = called.strip_prefix('#').unwrap_or(called);
+    channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
 }
 
 /// The workspaces in the archive.
@@ -203,18 +215,23 @@ mod tests {
         Place { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
     }
 
-    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> Place {
+    /// All places of a channel.
+    async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<Place> {
         let team = team.map(|team| TeamId::parse(team).unwrap());
-        find(archive, called, team.as_ref()).await.unwrap()
+        find(archive, called, team.as_ref()).await.map(|channel| channel.places().to_vec()).unwrap()
+    }
+
+    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> Place {
+        all(archive, called, team).await.remove(0)
     }
 
     async fn error(archive: &dyn Archive, called: &str, team: Option<&str>) -> String {
         let team = team.map(|team| TeamId::parse(team).unwrap());
-        find(archive, called, team.as_ref()).await.unwrap_err().to_string()
+        find(archive, called, team.as_ref()).await.map(drop).unwrap_err().to_string()
     }
 
     #[tokio::test]
-    async fn an_id_needs_no_name_and_one_of_two_workspaces_needs_the_team() {
+    async fn an_id_needs_no_name_and_is_one_channel_in_all_workspaces_that_share_it() {
         let fixture = Fixture::open().await;
         fixture.post("T1", "C1", "1.000000", "a").await;
         fixture.post("T2", "C1", "1.000000", "b").await;
@@ -223,8 +240,12 @@ mod tests {
         assert_eq!(found(archive, "C2", None).await, place("T2", "C2"));
         assert_eq!(found(archive, "#C2", None).await, place("T2", "C2"));
         assert_eq!(found(archive, "C1", Some("T1")).await, place("T1", "C1"));
-        let ambiguous = error(archive, "C1", None).await;
+        assert_eq!(all(archive, "C1", None).await, [place("T1", "C1"), place("T2", "C1")]);
+        assert_eq!(all(archive, "C1", Some("T2")).await, [place("T2", "C1")]);
+        let ambiguous = find_place(archive, "C1", None).await.unwrap_err().to_string();
         assert!(ambiguous.contains("T1 (C1), T2 (C1)") && ambiguous.contains("--team"), "{ambiguous}");
+        let team = TeamId::parse("T2").unwrap();
+        assert_eq!(find_place(archive, "C1", Some(&team)).await.unwrap(), place("T2", "C1"));
         assert!(error(archive, "C2", Some("T1")).await.contains("no channel C2 of workspace T1"));
         assert!(error(archive, "C3", None).await.contains("no channel C3"));
     }
@@ -275,8 +296,20 @@ mod tests {
         let fixture = Fixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
         fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
-        assert_eq!(found(fixture.archive(), "#partners", None).await, place("T1", "C2"));
-        assert_eq!(found(fixture.archive(), "C1", None).await, place("T1", "C1"));
+        for called in ["#partners", "C1", "C2"] {
+            let places = all(fixture.archive(), called, None).await;
+            assert_eq!(places, [place("T1", "C2"), place("T1", "C1")], "{called}");
+        }
+        fixture.channel_id_changed("T1", "C2", "C3", "3.000000").await;
+        fixture.post("T2", "C3", "1.000000", "of a workspace that shares it").await;
+        let mut places = all(fixture.archive(), "C1", None).await;
+        assert_eq!(places[0], place("T1", "C3"));
+        places.sort();
+        assert_eq!(places, [place("T1", "C1"), place("T1", "C2"), place("T1", "C3"), place("T2", "C3")]);
+        assert_eq!(all(fixture.archive(), "C1", Some("T1")).await.len(), 3);
+        // Ids that lead back to each other are read like any others.
+        fixture.channel_id_changed("T1", "C3", "C1", "4.000000").await;
+        assert_eq!(all(fixture.archive(), "C2", Some("T1")).await.len(), 3);
     }
 
     #[tokio::test]

@@ -1,19 +1,20 @@
 //! `annalist channels`: every channel that anything is stored of.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
 use shared::archive::{Archive, ArchiveError, Query, key, query_all};
 use shared::directory::{self, Channels};
+use shared::joined::{JoinedChannel, Place};
 use shared::rules::channel::fold::DELETED_PREFIX;
 use shared::rules::project;
 use shared::slack::ids::{ChannelId, TeamId};
 
-use super::channel::{self, Place};
 use super::names::Names;
 use super::rows::Rows;
-use super::{ChannelsArgs, ReadError, snapshots};
+use super::{ChannelsArgs, ReadError, channel, snapshots};
 use crate::plain;
 use crate::zone::Zone;
 
@@ -35,38 +36,51 @@ pub(crate) async fn channels(
     let teams = channel::teams_asked_for(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
     let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
+    let listed = listed(archive, &teams, read.json).await?;
+    let mut teams_of: BTreeMap<&ChannelId, Vec<&TeamId>> = BTreeMap::new();
+    for (team, rows) in &listed {
+        for row in rows {
+            teams_of.entry(&row.id).or_default().push(team);
+        }
+    }
     let mut printed = 0;
-    for team in &teams {
-        let named = directory::read(archive, team).await?;
-        let mut rows: Vec<Row> =
-            named.iter().map(|(id, name)| Row { id, name: Some(name.to_owned()) }).collect();
-        if !read.json {
-            rows.sort_by_cached_key(Row::order);
-        }
-        rows.extend(nameless(archive, team, &named).await?);
-        rows.truncate(limit - printed);
-        if rows.is_empty() {
-            continue;
-        }
-        if !read.json {
-            if printed == 0 {
+    for (team, rows) in &listed {
+        let mut names = Names::new(archive, team.clone());
+        let mut is_first = true;
+        for row in rows {
+            let in_teams = &teams_of[&row.id];
+            let place = Place { team: team.clone(), channel: row.id.clone() };
+            // A channel that several workspaces share stands in the first of them.
+            if printed == limit || in_teams[0] != team {
+                continue;
+            }
+            let snapshot = place.newest(archive).await?.unwrap_or(Value::Null);
+            // One that goes on under another id stands there.
+            let next = snapshot["next_channel_id"].as_str().and_then(|next| ChannelId::parse(next).ok());
+            if next.is_some_and(|next| teams_of.get(&next).is_some_and(|teams| teams.contains(&team))) {
+                continue;
+            }
+            printed += 1;
+            if read.json {
+                let mut line = json!({ "channel_id": row.id, "name": row.name, "team_id": team });
+                if in_teams.len() > 1 {
+                    line["team_ids"] = json!(in_teams);
+                }
+                plain::json_line(out, &line)?;
+                continue;
+            }
+            if printed == 1 {
                 let last = format!("last ({})", zone.name());
                 writeln!(out, "{:<12}  {:<28}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
             }
-            if teams.len() > 1 {
+            if std::mem::take(&mut is_first) && teams.len() > 1 {
                 writeln!(out, "Workspace {team}")?;
             }
-        }
-        printed += rows.len();
-        let mut names = Names::new(archive, team.clone());
-        for row in rows {
-            if read.json {
-                plain::json_line(out, &json!({ "channel_id": row.id, "name": row.name, "team_id": team }))?;
-            } else {
-                let place = Place { team: team.clone(), channel: row.id.clone() };
-                let activity = Activity::read(archive, &place, most).await?;
-                print(archive, &place, row, &activity, &mut names, &zone, out).await?;
-            }
+            let channel = channel::joined(archive, &place, &teams).await?;
+            let activity = Activity::read(&channel, most).await?;
+            let snapshot = snapshots::readable(&mut names, snapshot).await?;
+            let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
+            print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, &activity, &zone, out)?;
         }
     }
     if printed == 0 && !read.json {
@@ -78,6 +92,26 @@ pub(crate) async fn channels(
     Ok(())
 }
 
+/// The channels of each workspace: people see them by name, the nameless last.
+async fn listed(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+    by_id: bool,
+) -> Result<Vec<(TeamId, Vec<Row>)>, ArchiveError> {
+    let mut listed = Vec::with_capacity(teams.len());
+    for team in teams {
+        let named = directory::read(archive, team).await?;
+        let mut rows: Vec<Row> =
+            named.iter().map(|(id, name)| Row { id, name: Some(name.to_owned()) }).collect();
+        if !by_id {
+            rows.sort_by_cached_key(Row::order);
+        }
+        rows.extend(nameless(archive, team, &named).await?);
+        listed.push((team.clone(), rows));
+    }
+    Ok(listed)
+}
+
 /// What happens in a channel.
 struct Activity {
     messages: usize,
@@ -87,8 +121,8 @@ struct Activity {
 }
 
 impl Activity {
-    async fn read(archive: &dyn Archive, place: &Place, most: usize) -> Result<Self, ArchiveError> {
-        let rows = || Rows::all(archive, Query::partition(place.messages()), project::message);
+    async fn read(channel: &JoinedChannel<'_>, most: usize) -> Result<Self, ArchiveError> {
+        let rows = || Rows::all(channel, Query::partition(channel.main().messages()), project::message);
         let mut messages = 0;
         let mut counted = rows();
         while messages <= most
@@ -127,25 +161,22 @@ async fn nameless(archive: &dyn Archive, team: &TeamId, named: &Channels) -> Res
     Ok(ids.filter(|id| named.name(id).is_none()).map(|id| Row { id, name: None }).collect())
 }
 
-async fn print(
-    archive: &dyn Archive,
-    place: &Place,
-    row: Row,
+fn print(
+    row: &Row,
+    marks: &str,
+    snapshot: &Value,
     activity: &Activity,
-    names: &mut Names<'_>,
     zone: &Zone,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let snapshot = snapshots::newest(archive, place).await?.unwrap_or(Value::Null);
-    let snapshot = snapshots::readable(names, snapshot).await?;
-    let name = row
-        .name
-        .map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(&name, NAME)));
-    let name = name + &snapshots::marks(&snapshot);
+    let name = row.name.as_ref();
+    let name =
+        name.map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(name, NAME)));
+    let name = name + marks;
     let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
     let messages = format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
     let last = activity.last_ts.as_deref().map(|ts| zone.day(ts)).unwrap_or_default();
-    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", place.channel.as_str());
+    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.id.as_str());
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
@@ -229,9 +260,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_channel_that_changed_its_id_or_is_shared_by_workspaces_is_one_line() {
+        let fixture = Fixture::open().await;
+        fixture.channel("T1", "C1", "1.000000", "partners").await;
+        fixture.post("T1", "C1", "1.000000", "under the old id").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
+        fixture.post("T1", "C2", "3.000000", "under the new one").await;
+        fixture.channel("T1", "C3", "1.000000", "shared").await;
+        fixture.post("T1", "C3", "4.000000", "here").await;
+        fixture.post("T2", "C3", "4.000000", "here").await;
+        fixture.post("T2", "C3", "5.000000", "and there").await;
+        let text = printed(&fixture, &args(false)).await.unwrap();
+        let lines: Vec<_> =
+            text.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines, ["C2 #partners 2 1970-01-01", "C3 #shared (also in T2) 2 1970-01-01"]);
+        let json = printed(&fixture, &args(true)).await.unwrap();
+        let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            rows,
+            [
+                json!({ "channel_id": "C2", "name": "partners", "team_id": "T1" }),
+                json!({ "channel_id": "C3", "name": "shared", "team_id": "T1", "team_ids": ["T1", "T2"] }),
+            ]
+        );
+    }
+
+    #[tokio::test]
     async fn several_workspaces_are_told_apart_and_an_unknown_one_is_an_error() {
         let fixture = workspace().await;
-        fixture.channel("T2", "C1", "1.000000", "general").await;
+        fixture.channel("T2", "C9", "1.000000", "general").await;
         let mut args = args(false);
         let text = printed(&fixture, &args).await.unwrap();
         assert!(text.contains("Workspace T1\n") && text.contains("Workspace T2\n"), "{text}");

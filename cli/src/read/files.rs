@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 use shared::archive::{Archive, Item, Query, key};
-use shared::rules::file::row;
+use shared::rules::file::row::{self, Share};
 use shared::rules::project;
 
 use super::rows::Rows;
@@ -68,37 +68,45 @@ pub(crate) async fn files(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.read;
-    let (teams, only) = match &args.channel {
-        Some(channel) => {
-            let place = channel::find(archive, channel, read.team.as_ref()).await?;
-            (vec![place.team], Some(place.channel))
-        }
-        None => (channel::teams_asked_for(archive, read.team.as_ref()).await?, None),
-    };
-    let is_there =
-        |item: &Item| only.as_ref().is_none_or(|only| row::shares(item).any(|share| share.channel == *only));
-    let files_uri = read.backend.files_uri()?;
     let mut sum = Sum::default();
-    for team in teams {
-        let shown = |item: &Item| if is_there(item) { project::file(item) } else { None };
-        let mut rows = Rows::all(archive, Query::partition(key::files(&team)), shown);
-        if let Some(limit) = read.limit {
-            rows.keep_newest(limit.get()).await?;
-        }
-        while let Some(page) = rows.next().await? {
-            for file in &page {
-                let file = project::address(file, &files_uri);
-                if read.json {
-                    plain::json_line(out, &*file)?;
-                } else {
-                    sum.add(&file);
-                    print(&file, out)?;
-                }
-            }
+    if let Some(called) = &args.channel {
+        let channel = channel::find(archive, called, read.team.as_ref()).await?;
+        let is_in = |share: Share| channel.places().iter().any(|place| place.channel == share.channel);
+        let shown = |item: &Item| row::shares(item).any(is_in).then(|| project::file(item)).flatten();
+        let query = Query::partition(key::files(&channel.main().team));
+        list(Rows::all(&channel, query, shown), read, &mut sum, out).await?;
+    } else {
+        for team in channel::teams_asked_for(archive, read.team.as_ref()).await? {
+            let query = Query::partition(key::files(&team));
+            list(Rows::all(archive, query, project::file), read, &mut sum, out).await?;
         }
     }
     if !read.json {
         sum.print(out)?;
+    }
+    Ok(())
+}
+
+async fn list(
+    mut rows: Rows<'_>,
+    read: &ReadArgs,
+    sum: &mut Sum,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let files_uri = read.backend.files_uri()?;
+    if let Some(limit) = read.limit {
+        rows.keep_newest(limit.get()).await?;
+    }
+    while let Some(page) = rows.next().await? {
+        for file in &page {
+            let file = project::address(file, &files_uri);
+            if read.json {
+                plain::json_line(out, &*file)?;
+            } else {
+                sum.add(&file);
+                print(&file, out)?;
+            }
+        }
     }
     Ok(())
 }

@@ -18,21 +18,22 @@ pub(crate) async fn messages(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let place = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let channel = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
     let zone = read.zone.zone();
     let mut range = TimeRange::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
-    let mut rows = Rows::all(archive, Query::partition(place.messages()), project::message).within(&range);
+    let mut rows =
+        Rows::all(&channel, Query::partition(channel.main().messages()), project::message).within(&range);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    let mut printer = Printer::new(archive, place.team.clone(), read, out);
+    let mut printer = Printer::new(archive, &channel, read, out);
     if read.json || args.flat {
         while let Some(page) = rows.next().await? {
             printer.print(&page, render::in_channel).await?;
         }
     } else {
         range.not_before(rows.after());
-        let mut threads = ThreadsInPlace::new(archive, place, range.clone());
+        let mut threads = ThreadsInPlace::new(&channel, range.clone());
         while let Some(page) = rows.next().await? {
             threads.print(&page, &mut printer).await?;
         }
@@ -206,6 +207,34 @@ mod tests {
         assert_eq!(between(since, None, Some(999)).await, all[60..]);
         assert_eq!(between(Some(&all[3]), Some(&all[5]), None).await, all[3..5]);
         assert!(between(Some(&all[5]), Some(&all[3]), Some(2)).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_channel_in_several_places_is_one_history_whatever_it_is_called() {
+        let fixture = Fixture::open().await;
+        let all: Vec<String> = (1000..1700).map(|second| format!("{second}.000000")).collect();
+        for (n, ts) in all.iter().enumerate() {
+            let places = [("T1", "C1"), ("T1", "C2"), ("T2", "C2")];
+            fixture.post(places[n % 3].0, places[n % 3].1, ts, "text").await;
+            if n % 7 == 0 {
+                fixture.post(places[(n + 1) % 3].0, places[(n + 1) % 3].1, ts, "text").await;
+            }
+        }
+        fixture.channel("T1", "C1", "1.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
+        fixture.edit("T1", "C2", "1000.000000", "2000.000000", "edited under the new id").await;
+        for channel in ["C1", "C2", "#partners"] {
+            for limit in [None, Some(1), Some(256), Some(300), Some(700), Some(9999)] {
+                let mut args = args();
+                args.channel.channel = channel.into();
+                args.channel.read.limit = limit.and_then(NonZeroUsize::new);
+                let first = all.len().saturating_sub(limit.unwrap_or(usize::MAX));
+                assert_eq!(timestamps_of(&fixture, &args).await, all[first..], "{channel} {limit:?}");
+            }
+        }
+        let first = printed(&fixture, &args()).await.lines().next().unwrap().to_owned();
+        let first: Value = serde_json::from_str(&first).unwrap();
+        assert_eq!((&first["text"], &first["channel_id"]), (&"edited under the new id".into(), &"C2".into()));
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ use shared::slack::ids::{TeamId, Ts};
 
 use crate::zone::ZoneArgs;
 
-pub(crate) use channel::{Place, find as find_channel};
+pub(crate) use channel::find_place;
 pub(crate) use channels::channels;
 pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use gaps::gaps;

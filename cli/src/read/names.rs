@@ -16,18 +16,23 @@ const MAX_KNOWN: usize = 10_000;
 /// Slack itself, in every workspace: its directory has no row for it.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// The people and channels of one workspace.
+/// The people and channels of a workspace, or of several that share a channel.
 pub(super) struct Names<'a> {
     archive: &'a dyn Archive,
-    team: TeamId,
+    teams: Vec<TeamId>,
     known: HashMap<String, String>,
     /// Read once, when a message first mentions a channel.
-    channels: Option<Channels>,
+    channels: Option<Vec<Channels>>,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
-        Self { archive, team, known: HashMap::new(), channels: None }
+        Self::in_teams(archive, vec![team])
+    }
+
+    /// Of several workspaces: the first that knows somebody names them.
+    pub(super) fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
+        Self { archive, teams, known: HashMap::new(), channels: None }
     }
 
     /// Looks up whoever wrote, and whatever is mentioned in these messages.
@@ -53,7 +58,11 @@ impl<'a> Names<'a> {
             self.known.clear();
         }
         if self.channels.is_none() && mentions_channel {
-            self.channels = Some(directory::read(self.archive, &self.team).await?);
+            let mut channels = Vec::with_capacity(self.teams.len());
+            for team in &self.teams {
+                channels.push(directory::read(self.archive, team).await?);
+            }
+            self.channels = Some(channels);
         }
         for id in people {
             if self.known.len() < MAX_KNOWN && !self.known.contains_key(id) {
@@ -66,8 +75,9 @@ impl<'a> Names<'a> {
 
     async fn look_up(&self, id: &str) -> Result<String, ArchiveError> {
         let Ok(user) = UserId::parse(id) else { return Ok(plain::line(id)) };
-        let row = self.archive.get(&ItemKey::user(&self.team, &user)).await?;
-        let name = row.as_ref().and_then(|row| {
+        let keys: Vec<ItemKey> = self.teams.iter().map(|team| ItemKey::user(team, &user)).collect();
+        let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        let name = rows.iter().flatten().find_map(|row| {
             ["display_name", "real_name", "name"].into_iter().find_map(|attribute| row.text(attribute))
         });
         Ok(plain::line(name.unwrap_or(if id == SLACKBOT { "Slackbot" } else { id })))
@@ -80,8 +90,8 @@ impl<'a> Names<'a> {
 
     /// What the ChannelIndex calls this channel, safe to print.
     pub(super) fn of_channel(&self, id: &str) -> Option<String> {
-        let name = self.channels.as_ref()?.name(&ChannelId::parse(id).ok()?)?;
-        Some(plain::line(name))
+        let id = ChannelId::parse(id).ok()?;
+        self.channels.iter().flatten().find_map(|channels| channels.name(&id)).map(plain::line)
     }
 
     /// Whether a name is known.

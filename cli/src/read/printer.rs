@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde_json::Value;
 use shared::archive::Archive;
 use shared::config::backend::BackendArgs;
+use shared::joined::JoinedChannel;
 use shared::rules::project;
-use shared::slack::ids::TeamId;
 
 use super::content::{self, MessageText};
 use super::names::Names;
@@ -15,7 +15,7 @@ use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
 
-/// Prints messages of one workspace.
+/// Prints messages of one channel.
 pub(super) struct Printer<'a> {
     out: &'a mut dyn Write,
     /// `None` where JSON is asked for, which has ids and Slack's times.
@@ -28,11 +28,11 @@ pub(super) struct Printer<'a> {
 impl<'a> Printer<'a> {
     pub(super) fn new(
         archive: &'a dyn Archive,
-        team: TeamId,
+        channel: &JoinedChannel<'_>,
         args: &'a ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
-        let text = (!args.json).then(|| (Names::new(archive, team), args.zone.zone()));
+        let text = (!args.json).then(|| (Names::in_teams(archive, channel.teams()), args.zone.zone()));
         Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
     }
 

@@ -3,8 +3,7 @@
 use std::io::Write;
 
 use serde_json::Value;
-use shared::archive::key::revisions as partition;
-use shared::archive::{Archive, Item, ItemKey, Query, query_all};
+use shared::archive::{Archive, Item};
 use shared::rules::message::{self, Versions};
 use shared::rules::project;
 use shared::slack::ids::Ts;
@@ -18,16 +17,16 @@ pub(crate) async fn revisions(
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let place = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
-    let current = archive.get(&ItemKey::message(&place.team, &place.channel, &args.ts)).await?;
+    let channel = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
+    let current = channel.message(&args.ts).await?;
     // A message has as many versions as somebody had the patience to make.
-    let rows = query_all(archive, Query::partition(partition(&place.team, &place.channel, &args.ts))).await?;
+    let rows = channel.revisions(&args.ts).await?;
     let Versions { replaced, since } = message::versions(&rows, current.as_ref());
     let surplus = args.read.limit.map_or(0, |limit| replaced.len().saturating_sub(limit.get()));
     let replaced: Vec<Value> =
         replaced[surplus..].iter().filter_map(|said| version_at(said.row, &said.clock, args)).collect();
     let current = current.and_then(|current| version_at(&current, &since, args));
-    let mut printer = Printer::new(archive, place.team, &args.read, out);
+    let mut printer = Printer::new(archive, &channel, &args.read, out);
     printer.print(&replaced, render::as_replaced_version).await?;
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
@@ -85,6 +84,19 @@ mod tests {
         assert_eq!(starts, "123", "each version stands at the time of its edit:\n{text}");
         let json = printed(&fixture, "1.000000", true).await.unwrap();
         assert!(json.lines().count() == 2 && !json.contains("after"), "{json}");
+    }
+
+    #[tokio::test]
+    async fn a_content_that_lost_to_one_under_another_id_is_an_earlier_version() {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "before").await;
+        fixture.channel("T1", "C1", "1.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
+        fixture.edit("T1", "C2", "1.000000", "3.000000", "after").await;
+        let text = printed(&fixture, "1.000000", false).await.unwrap();
+        assert!(text.find("before").unwrap() < text.find("after").unwrap(), "{text}");
+        let json = printed(&fixture, "1.000000", true).await.unwrap();
+        assert!(json.lines().count() == 1 && json.contains("before"), "{json}");
     }
 
     #[tokio::test]

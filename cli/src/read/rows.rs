@@ -1,7 +1,9 @@
 //! Pages of rows as readers see them, oldest first.
 
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Partition, Query};
+use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
+use shared::joined::JoinedChannel;
+use shared::rules::project;
 use shared::slack::ids::Ts;
 
 use super::range::TimeRange;
@@ -12,9 +14,39 @@ const PAGE: usize = 256;
 /// What readers see of an item; `None` for what they do not.
 type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + 'a>;
 
+/// Where rows are read.
+#[derive(Clone, Copy)]
+pub(super) enum RowSource<'a> {
+    /// As they are stored.
+    Archive(&'a dyn Archive),
+    /// In all places of one channel.
+    Channel(&'a JoinedChannel<'a>),
+}
+
+impl<'a> From<&'a dyn Archive> for RowSource<'a> {
+    fn from(archive: &'a dyn Archive) -> Self {
+        Self::Archive(archive)
+    }
+}
+
+impl<'a> From<&'a JoinedChannel<'a>> for RowSource<'a> {
+    fn from(channel: &'a JoinedChannel<'a>) -> Self {
+        Self::Channel(channel)
+    }
+}
+
+impl RowSource<'_> {
+    async fn query(self, query: &Query) -> Result<Page, ArchiveError> {
+        match self {
+            Self::Archive(archive) => archive.query(query).await,
+            Self::Channel(channel) => channel.query(query).await,
+        }
+    }
+}
+
 /// The visible rows of a query.
 pub(super) struct Rows<'a> {
-    archive: &'a dyn Archive,
+    source: RowSource<'a>,
     query: Option<Query>,
     project: Project<'a>,
     remaining: usize,
@@ -25,12 +57,12 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// All visible rows.
     pub(super) fn all(
-        archive: &'a dyn Archive,
+        source: impl Into<RowSource<'a>>,
         query: Query,
         project: impl Fn(&Item) -> Option<Value> + 'a,
     ) -> Self {
         let query = Some(Query { limit: PAGE, descending: false, ..query });
-        Self { archive, query, project: Box::new(project), remaining: usize::MAX, until: None }
+        Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX, until: None }
     }
 
     /// Keeps only the messages of a time.
@@ -55,7 +87,7 @@ impl<'a> Rows<'a> {
         let first = query.after.take();
         let mut found = 0;
         loop {
-            let page = self.archive.query(&backwards).await?;
+            let page = self.source.query(&backwards).await?;
             for item in &page.items {
                 if first.as_ref().is_some_and(|first| item.key.timestamp <= first.timestamp) {
                     query.after = first;
@@ -88,7 +120,7 @@ impl<'a> Rows<'a> {
     /// The next rows; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };
-        let page = self.archive.query(query).await?;
+        let page = self.source.query(query).await?;
         match page.next {
             Some(next) => query.after = Some(next),
             None => self.query = None,
@@ -105,7 +137,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A row that is known by its key, where readers see it.
-pub(super) async fn row(archive: &dyn Archive, key: &ItemKey) -> Result<Option<Value>, ArchiveError> {
-    Ok(archive.get(key).await?.as_ref().and_then(shared::rules::project::message))
+/// A message as readers see it.
+pub(super) async fn message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
+    Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }

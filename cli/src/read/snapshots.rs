@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 use shared::archive::{Archive, ArchiveError, Query, key};
+use shared::joined::Place;
 use shared::rules::project;
 
-use super::channel::{self, Place};
+use super::channel::{find, named};
 use super::names::Names;
 use super::rows::Rows;
 use super::{ReadError, SnapshotArgs};
@@ -23,19 +24,20 @@ pub(crate) async fn channel(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let place = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let joined = find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let place = named(&joined, &args.channel.channel);
     if !args.history {
-        return match (newest(archive, &place).await?, read.json) {
+        return match (place.newest(archive).await?, read.json) {
             (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),
             (Some(snapshot), false) => {
                 let mut names = Names::new(archive, place.team.clone());
-                Ok(state(out, &place, &readable(&mut names, snapshot).await?)?)
+                Ok(state(out, place, &readable(&mut names, snapshot).await?)?)
             }
             (None, true) => Ok(()),
-            (None, false) => Ok(nothing_but_messages(out, &place)?),
+            (None, false) => Ok(nothing_but_messages(out, place)?),
         };
     }
-    let mut rows = Rows::all(archive, Query::partition(partition(&place)), project::channel);
+    let mut rows = Rows::all(archive, Query::partition(partition(place)), project::channel);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
@@ -57,7 +59,7 @@ pub(crate) async fn channel(
         }
     }
     if before.is_none() && !read.json {
-        nothing_but_messages(out, &place)?;
+        nothing_but_messages(out, place)?;
     }
     Ok(())
 }
@@ -74,36 +76,6 @@ pub(super) async fn readable(names: &mut Names<'_>, mut snapshot: Value) -> Resu
 
 fn partition(place: &Place) -> String {
     key::channels(&place.team, &place.channel)
-}
-
-/// The channel as it is now; `None` where no event told of it.
-pub(super) async fn newest(archive: &dyn Archive, place: &Place) -> Result<Option<Value>, ArchiveError> {
-    let mut query = Query { descending: true, limit: 8, ..Query::partition(partition(place)) };
-    loop {
-        let page = archive.query(&query).await?;
-        match (page.items.iter().find_map(project::channel), page.next) {
-            (Some(snapshot), _) => return Ok(Some(snapshot)),
-            (None, Some(next)) => query.after = Some(next),
-            (None, None) => return Ok(None),
-        }
-    }
-}
-
-/// Leaves out channels that go on under the id of another one: they have its name too.
-pub(super) async fn without_predecessors(
-    archive: &dyn Archive,
-    places: Vec<Place>,
-) -> Result<Vec<Place>, ArchiveError> {
-    let mut kept = Vec::new();
-    for place in &places {
-        let next = newest(archive, place).await?;
-        let next = next.as_ref().and_then(|snapshot| snapshot["next_channel_id"].as_str());
-        let goes_on = |other: &Place| other.team == place.team && Some(other.channel.as_str()) == next;
-        if !places.iter().any(goes_on) {
-            kept.push(place.clone());
-        }
-    }
-    Ok(kept)
 }
 
 /// The marks of a channel that is not simply public.

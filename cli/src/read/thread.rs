@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use shared::archive::key::thread_parent;
-use shared::archive::{Archive, Item, ItemKey, Query};
+use shared::archive::{Archive, Item, Query};
+use shared::joined::{JoinedChannel, Place};
 use shared::rules::project;
 use shared::slack::ids::Ts;
 
-use super::channel::Place;
 use super::printer::Printer;
 use super::render::Layout;
-use super::rows::{Rows, row};
+use super::rows::{Rows, message};
 use super::{MessageArgs, ReadError, channel};
 
 /// Prints a thread, root first. The index on `parent` has every reply and most roots; the root is read by its key, so
@@ -20,21 +20,20 @@ pub(crate) async fn thread(
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let place = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
-    let key = |ts: &Ts| ItemKey::message(&place.team, &place.channel, ts);
-    let asked = row(archive, &key(&args.ts)).await?;
+    let channel = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
+    let asked = message(&channel, &args.ts).await?;
     // Any message of a thread names it.
     let thread_ts = asked.as_ref().and_then(|message| Ts::parse(message["thread_ts"].as_str()?).ok());
     let root_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
-    let mut root = if root_ts == args.ts { asked } else { row(archive, &key(&root_ts)).await? };
+    let mut root = if root_ts == args.ts { asked } else { message(&channel, &root_ts).await? };
 
-    let mut replies = replies(archive, &place, &root_ts);
+    let mut replies = replies(&channel, &root_ts);
     if let Some(limit) = args.read.limit {
         let found = replies.keep_newest(limit.get()).await?;
         root = root.filter(|_| found < limit.get());
     }
 
-    let mut printer = Printer::new(archive, place.team.clone(), &args.read, out);
+    let mut printer = Printer::new(archive, &channel, &args.read, out);
     printer.print(root.as_slice(), |_| Layout::default()).await?;
     while let Some(page) = replies.next().await? {
         printer.print(&page, |_| Layout { indent: 4, ..Layout::default() }).await?;
@@ -49,12 +48,12 @@ pub(crate) async fn thread(
 }
 
 /// The replies to a message.
-pub(super) fn replies<'a>(archive: &'a dyn Archive, place: &Place, root_ts: &Ts) -> Rows<'a> {
-    let partition = place.messages();
-    let root_key = ItemKey::message(&place.team, &place.channel, root_ts);
-    let is_reply = move |item: &Item| item.key.item_id == partition && item.key != root_key;
-    let query = Query::parent(thread_parent(&place.team, root_ts));
-    Rows::all(archive, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
+pub(super) fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
+    let partitions: Vec<String> = channel.places().iter().map(Place::messages).collect();
+    let root = root_ts.to_string();
+    let is_reply = move |item: &Item| partitions.contains(&item.key.item_id) && item.key.timestamp != root;
+    let query = Query::parent(thread_parent(&channel.main().team, root_ts));
+    Rows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
 }
 
 #[cfg(test)]
@@ -102,6 +101,34 @@ mod tests {
             args.read.limit = NonZeroUsize::new(limit);
             assert_eq!(seen(&fixture, &args).await, expected);
         }
+    }
+
+    #[tokio::test]
+    async fn a_thread_goes_on_under_another_id_and_in_another_workspace() {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "root").await;
+        fixture.reply("T1", "C1", "2.000000", "1.000000", "under the old id").await;
+        fixture.channel("T1", "C1", "1.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "3.000000").await;
+        fixture.reply("T1", "C2", "4.000000", "1.000000", "under the new id").await;
+        fixture.reply("T2", "C2", "5.000000", "1.000000", "of the other workspace").await;
+        fixture.delete("T1", "C2", "2.000000", "6.000000").await;
+        let all = ["1.000000", "2.000000", "4.000000", "5.000000"];
+        for channel in ["C1", "C2", "#partners"] {
+            for ts in ["1.000000", "4.000000", "5.000000"] {
+                assert_eq!(seen(&fixture, &message_args(channel, ts)).await, all, "{channel} {ts}");
+            }
+        }
+        let mut out = Vec::new();
+        thread(fixture.archive(), &message_args("C1", "1.000000"), &mut out).await.unwrap();
+        let reply = String::from_utf8(out).unwrap().lines().nth(1).unwrap().to_owned();
+        let reply: Value = serde_json::from_str(&reply).unwrap();
+        assert_eq!((&reply["deleted"], &reply["channel_id"]), (&true.into(), &"C1".into()), "{reply}");
+        let mut newest = message_args("C1", "1.000000");
+        newest.read.limit = NonZeroUsize::new(2);
+        assert_eq!(seen(&fixture, &newest).await, all[2..]);
+        newest.read = crate::read::ReadArgs { limit: None, team: "T1".parse().ok(), ..newest.read };
+        assert_eq!(seen(&fixture, &newest).await, all[..3], "--team restricts");
     }
 
     #[tokio::test]

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, ItemKey};
+use shared::archive::ArchiveError;
+use shared::joined::JoinedChannel;
 use shared::slack::ids::Ts;
 
 use super::ReadError;
-use super::channel::Place;
 use super::printer::Printer;
 use super::range::TimeRange;
 use super::render::Layout;
-use super::rows::{Rows, row};
+use super::rows::{Rows, message};
 use super::thread;
 
 /// Columns by which replies stand further in.
@@ -21,8 +21,7 @@ const REPLY_INDENT: usize = 4;
 ///
 /// Each message that is no reply costs one question to the index of threads: a root does not know that it has replies.
 pub(super) struct ThreadsInPlace<'a> {
-    archive: &'a dyn Archive,
-    place: Place,
+    channel: &'a JoinedChannel<'a>,
     /// What is shown of a thread: the same as of the channel.
     shown: TimeRange,
     /// The last reply that was printed of each thread that was.
@@ -50,8 +49,8 @@ impl ReplyCount {
 }
 
 impl<'a> ThreadsInPlace<'a> {
-    pub(super) fn new(archive: &'a dyn Archive, place: Place, shown: TimeRange) -> Self {
-        Self { archive, place, shown, printed: HashMap::new() }
+    pub(super) fn new(channel: &'a JoinedChannel<'a>, shown: TimeRange) -> Self {
+        Self { channel, shown, printed: HashMap::new() }
     }
 
     /// Prints the next messages of the channel.
@@ -92,8 +91,7 @@ impl<'a> ThreadsInPlace<'a> {
         reply_ts: Ts,
         printer: &mut Printer<'_>,
     ) -> Result<(), ReadError> {
-        let key = ItemKey::message(&self.place.team, &self.place.channel, &root_ts);
-        match row(self.archive, &key).await? {
+        match message(self.channel, &root_ts).await? {
             Some(root) => {
                 let mark = self.count(&root_ts, Some(&reply_ts)).await?.mark();
                 printer.context(&root, mark).await?;
@@ -140,7 +138,7 @@ impl<'a> ThreadsInPlace<'a> {
     }
 
     fn rows(&self, root_ts: &Ts) -> Rows<'a> {
-        thread::replies(self.archive, &self.place, root_ts)
+        thread::replies(self.channel, root_ts)
     }
 
     fn is_shown(&self, ts: &Ts) -> bool {

@@ -5,6 +5,7 @@ mod clocks;
 pub mod directory;
 pub mod file;
 pub mod gap;
+pub mod merge;
 pub mod message;
 pub mod profile;
 pub mod project;

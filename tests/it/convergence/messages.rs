@@ -56,14 +56,14 @@ enum Step {
 }
 
 #[derive(Debug, Clone)]
-struct Happening {
+pub(super) struct Happening {
     message: usize,
     step: Step,
     /// Slack's clock stands still: two things happen at one time.
     same_clock: bool,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+pub(super) fn happening() -> impl Strategy<Value = Happening> {
     let step = prop_oneof![
         4 => Just(Step::Edit),
         2 => Just(Step::EditAtOnce),
@@ -92,7 +92,7 @@ fn ts(second: i64, micro: i64) -> String {
 }
 
 /// What Slack would send if all this happened.
-fn told(happenings: &[Happening]) -> Vec<Value> {
+pub(super) fn told(happenings: &[Happening]) -> Vec<Value> {
     let mut messages: Vec<Value> =
         (0..2).map(|n| event::message(&ts(n, 100), &format!("U0{n}"), &format!("message {n}"))).collect();
     let mut events: Vec<Value> = messages.iter().map(|message| event::posted(CHANNEL, message)).collect();

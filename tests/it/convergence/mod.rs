@@ -2,6 +2,7 @@
 //! rows.
 
 pub(crate) mod channels;
+mod joined;
 pub(crate) mod messages;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub const CONTENT_VERSION: &str = "content_version";
 
 /// The attributes the content register consists of. What else Slack said (blocks, attachments) is in `raw_event`: a
 /// second copy would make every row, and every write of it, half as large again.
-pub(super) const CONTENT: [&str; 8] =
+pub(in crate::rules) const CONTENT: [&str; 8] =
     ["text", "user", "bot_id", "username", "subtype", "files", "updated_ts", "raw_event"];
 
 /// One version of a message's content.

@@ -22,8 +22,9 @@ use crate::slack::envelope;
 use crate::slack::event::MessageObject;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 
+pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, stored_version};
-pub use revision::{Plan, Replaced, Standing, Versions, plan, versions};
+pub use revision::{Plan, Replaced, Standing, Versions, as_revision, plan, versions};
 
 /// What a message event changes.
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {

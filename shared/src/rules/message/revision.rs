@@ -164,6 +164,14 @@ impl<'a> Version<'a> {
     }
 }
 
+/// The content of a stored message as the revision that would keep it.
+#[must_use]
+pub fn as_revision(message: &Item) -> Option<Item> {
+    let version = Version::stored(message)?;
+    let update = version.keep(&[&version]);
+    Some(Item { attributes: update.apply(None)?, key: update.key })
+}
+
 /// Whether an attribute of a revision is a mark.
 pub(in crate::rules) fn is_mark(name: &str) -> bool {
     name.starts_with(SEEN)
