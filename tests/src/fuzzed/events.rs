@@ -1,13 +1,14 @@
 //! The inner event: what the workers make of it.
 
 use serde_json::value::RawValue;
-use shared::archive::{Attributes, ItemKey, Update};
+use shared::archive::{Attributes, ItemKey, Update, key};
 use shared::queue::job::Job;
 use shared::rules::channel::ChannelEvent;
 use shared::rules::file::{self, FileJob};
 use shared::rules::message::{self, ToldMessage};
 use shared::rules::{Change, Event, Kind, gap};
 use shared::slack::envelope::Envelope;
+use shared::slack::ids::UserId;
 
 /// Slack's verification token, which stands in every envelope and must end in no row.
 const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
@@ -50,10 +51,12 @@ pub fn check(event: &[u8]) {
         match change {
             Change::Register(update) => {
                 well_formed(update);
+                is_about(update, &event);
                 file::image::job(update).iter().for_each(|job| is_a_job(&job.body));
             }
             Change::Content(content) => {
                 well_formed(content.if_absent());
+                is_about(content.if_absent(), &event);
                 // The existence check asks about those whom the messages name, and about none but them.
                 for person in written(content.if_absent()) {
                     assert!(named.contains(&person), "{person:?} is written, and named by no message");
@@ -87,6 +90,31 @@ fn written(update: &Update) -> Vec<String> {
 
 fn event_team() -> shared::slack::ids::TeamId {
     shared::slack::ids::TeamId::parse("T024BE7LD").expect("a team's id")
+}
+
+/// What is written names no channel and no person's row but those of its event, which are what is checked to exist.
+fn is_about(update: &Update, event: &Event<'_>) {
+    let team = event_team();
+    let about = match event.kind() {
+        Kind::Message | Kind::Reaction => {
+            let channel = event.channel().expect("an event that writes to a channel names it");
+            key::messages(&team, &channel)
+        }
+        Kind::User => {
+            let user = event.header.user().expect("an event that writes a person names them");
+            let user = UserId::parse(&user).expect("a person's id");
+            if update.key.item_id == key::users(&team) {
+                assert_eq!(update.key.timestamp, user.as_str());
+                return;
+            }
+            key::profiles(&team, &user)
+        }
+        Kind::Emoji => key::emoji(&team),
+        Kind::FileDeleted => key::files(&team),
+        Kind::Workspace => key::workspace(&team),
+        Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => panic!("{:?} is written", update.key),
+    };
+    assert_eq!(update.key.item_id, about);
 }
 
 fn is_a_job(body: &str) {

@@ -227,10 +227,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Somebody of the workspace itself.
+    /// Somebody of the workspace itself, whose row is written: Slackbot too, which Slack knows if it is asked.
     fn own(&mut self, user: Option<Cow<'_, str>>) -> Result<(), Malformed> {
-        self.shared = false;
-        self.person(user, [&None, &None])
+        if let Some(user) = user.filter(|user| !user.is_empty()) {
+            self.add(Entity::User(self.team.clone(), UserId::parse(&user)?), false);
+        }
+        Ok(())
     }
 
     fn add(&mut self, who: Entity, foreign: bool) {
@@ -248,6 +250,10 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "subject_properties.rs"]
+mod properties;
 
 #[cfg(test)]
 mod tests {
