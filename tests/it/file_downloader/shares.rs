@@ -1,10 +1,12 @@
 //! Where a file is: one file, many messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::archive::{Archive, ItemKey, Update};
 use shared::queue::job::encode_file;
+use shared::queue::{Queue, QueueName, ReceiveRequest};
 use shared::rules::file::job;
 use shared::slack::ids::FileId;
 use shared::slack::web::{Token, Tokens};
@@ -142,11 +144,11 @@ async fn a_deleted_file_is_marked_and_kept() {
     let fixture = Fixture::of(&slack);
     bytes(&slack, "F01", b"hello").await;
     fixture.fetch(&fixture.file("F01", json!({}))).await;
-    let clock = shared::clock::ManualClock::starting_at(shared::clock::TimestampMs(0));
-    let writer = MessageWriter::new(
-        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
-        Arc::new(MemoryQueue::new(clock)),
-    );
+    bytes(&slack, "F02", b"hello").await;
+    let clock = shared::clock::ManualClock::starting_at(shared::clock::TimestampMs(1_700_000_010_000));
+    let queue = Arc::new(MemoryQueue::new(clock.clone()));
+    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
+    let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
     let deleted = |file: Value| {
         let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
         crate::deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
@@ -161,9 +163,26 @@ async fn a_deleted_file_is_marked_and_kept() {
     let unknown = ItemKey::file(&team(), &FileId::parse("F02").unwrap());
     assert_eq!(fixture.archive.get(&unknown).await.unwrap(), None, "it may be a private channel's");
     assert_eq!(fixture.held(), [b"hello"]);
-    // A message that comes after its file's deletion says so itself.
-    let row = fixture.fetch(&json!({ "id": "F02", "mode": "tombstone" })).await;
-    assert_eq!((&row["deleted"], &row["verdict"]), (&json!(true), &json!("tombstone")));
+
+    // It waits for a message of a public channel that shares the file, for ten minutes.
+    let everything = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 100,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let waiting = queue.receive(everything).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert!(matches!(writer.handle(&waiting).await[..], [Outcome::Retry(_)]));
+    fixture.fetch(&fixture.file("F02", json!({}))).await;
+    assert_eq!(writer.handle(&waiting).await, [Outcome::Done]);
+    assert_eq!(fixture.row("F02").await["deleted"], true);
+    clock.advance(Duration::from_secs(600));
+    let unknown = deleted(json!("F03"));
+    let late =
+        shared::queue::Delivery { group: waiting[0].group.clone(), sent_at: waiting[0].sent_at, ..unknown };
+    assert_eq!(writer.handle(&[late]).await, [Outcome::Done]);
+    assert_eq!(fixture.row("F03").await, Value::Null);
 }
 
 #[tokio::test]

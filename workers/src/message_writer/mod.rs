@@ -39,9 +39,6 @@ use content::Written;
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
 
-/// Why the deletion of a file is not written of which no message is known.
-const UNKNOWN_FILE: &str = "unknown_file";
-
 /// Events taken at once. On one machine a batch costs three syncs however large it is; SQS hands out ten.
 const MAX_BATCH: usize = 512;
 
@@ -70,8 +67,17 @@ enum Step {
     Store(Admitted),
     /// Nothing of it is stored.
     Pass,
-    /// Nobody knows yet who may read its channel.
-    Wait,
+    /// Whether it may be stored is not known yet.
+    Wait(Awaited),
+}
+
+/// What shows whether an event may be stored, and is not there yet.
+#[derive(Clone, Copy)]
+enum Awaited {
+    /// The event does not say who may read its channel.
+    Audience,
+    /// The event deletes a file and names no channel: only the file's row shows that it was shared in public.
+    FileRow,
 }
 
 /// What an event brings: what it writes, and what other workers do next.
@@ -136,7 +142,7 @@ impl MessageWriter {
         let mut unseen = Vec::new();
         for candidate in jobs {
             let step = match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait) => {
+                Ok(Step::Wait(_)) => {
                     unseen.push(candidate);
                     continue;
                 }
@@ -153,7 +159,7 @@ impl MessageWriter {
         for candidate in unseen {
             // What came behind it may have shown its channel to be public.
             let step = match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait) => self.wait_beside(candidate.job, sights),
+                Ok(Step::Wait(awaited)) => self.wait_beside(candidate.job, awaited, sights),
                 Ok(Step::Store(brought)) => Ok(brought),
                 Ok(Step::Pass) => Ok(Admitted::default()),
                 Err(failure) => Err(failure),
@@ -202,38 +208,43 @@ impl MessageWriter {
                         counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
                         return Ok(Step::Pass);
                     }
-                    Verdict::Wait => return Ok(Step::Wait),
+                    Verdict::Wait => return Ok(Step::Wait(Awaited::Audience)),
                 }
             }
             Kind::User | Kind::Emoji | Kind::FileDeleted | Kind::Workspace => cleared().require()?,
         }
         let changes = event.changes()?;
-        // The event names no channel: a file that is not known may be one of a private channel, whose id is not written.
-        // Where a message of a public channel shares it later, its object says that it is deleted, or its download does.
+        // A file without a row may be one of a private channel, whose id is not written, or of a message that comes later.
         if event.kind() == Kind::FileDeleted && !self.are_there(&changes).await? {
-            counter!(EVENTS_DROPPED, "reason" => UNKNOWN_FILE).increment(1);
-            return Ok(Step::Pass);
+            return Ok(Step::Wait(Awaited::FileRow));
         }
         self.audiences.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
         Ok(Step::Store(Admitted { changes, follow_ups }))
     }
 
-    /// What becomes of an event of which nobody knows yet who may read its channel. Without anybody to ask, it is dropped in
-    /// the end, as the event of a private channel that it may well be.
-    fn wait_beside(&self, job: &Delivery, sights: &Sights) -> Result<Admitted, Failure> {
+    /// What becomes of an event that may be one of a private channel, as far as is known. It waits for a time, and is dropped
+    /// in the end; while Slack can be asked who may read its channel, that has no end.
+    fn wait_beside(&self, job: &Delivery, awaited: Awaited, sights: &Sights) -> Result<Admitted, Failure> {
         if !parking::is_aside(job) {
             return Ok(Admitted { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
         }
-        let wait = parking::next_look(job, self.clock.now()).or(sights.is_some().then(parking::last_look));
+        let next_look = parking::next_look(job, self.clock.now());
+        let (wait, dropped, why) = match awaited {
+            Awaited::Audience => (
+                next_look.or(sights.is_some().then(parking::last_look)),
+                "channel_unknown",
+                "it does not say who may read its channel, and nothing else has yet",
+            ),
+            Awaited::FileRow => {
+                (next_look, "unknown_file", "no message of a public channel shares the file yet")
+            }
+        };
         let Some(after) = wait else {
-            counter!(EVENTS_DROPPED, "reason" => "channel_unknown").increment(1);
+            counter!(EVENTS_DROPPED, "reason" => dropped).increment(1);
             return Ok(Admitted::default());
         };
-        Err(Failure::Postponed(
-            "it does not say who may read its channel, and nothing else has yet".into(),
-            after,
-        ))
+        Err(Failure::Postponed(why.into(), after))
     }
 
     /// Whether each of these changes is of an item that there is.
