@@ -142,8 +142,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     },
     Channel {
         id: "C0PARTNERS",
-        before: None,
-        turns: &[(0, Created("partners")), (2, GoesOnAs("C0ALLIANCE"))],
+        before: Some("partners"),
+        turns: &[(2, GoesOnAs("C0ALLIANCE"))],
         lines: &[
             "Here we plan with the people of the print shop.",
             "They join tomorrow, Slack moves the channel for that.",

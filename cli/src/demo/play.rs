@@ -106,6 +106,10 @@ impl Slack {
         if status != expected {
             bail!("ingest answered {status} where {expected} was due");
         }
+        // Ingest closes the connection after it refused a request.
+        if expected != StatusCode::OK {
+            *connection = connect(self.ingest).await?;
+        }
         Ok(())
     }
 }

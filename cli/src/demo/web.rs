@@ -125,8 +125,12 @@ impl Server {
         }
     }
 
-    /// A channel by any id it has during the week: private ones too, which are in no list.
+    /// A channel by the id it has in the end: private ones too, which are in no list. An id that it left leads nowhere.
     fn channel(&self, channel: &str) -> Option<Value> {
+        let mut known = CHANNELS.iter();
+        if known.any(|known| known.ids().any(|id| id == channel) && known.ids().last() != Some(channel)) {
+            return None;
+        }
         let listed = self.channels().into_iter().chain(self.after.channels.iter().cloned());
         let mut listed = listed.filter(|listed| listed["id"] == channel);
         listed.next().or_else(|| {
