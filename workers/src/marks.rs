@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::archive::{Archive, ArchiveError, ItemKey, Update};
+use shared::archive::{Archive, ArchiveError, ItemKey, Update, WriteOutcome};
 use shared::rules::public_mark::{self, MarkState};
 use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
@@ -51,11 +51,12 @@ impl Marks {
         if self.remembers(&key) {
             return Ok(());
         }
-        let row = archive.get(&key).await?;
-        if let Some(update) = public_mark::opened(team, channel, row.as_ref(), clock) {
-            archive.write(&update).await?;
-        } else if MarkState::of(row.as_ref()) != MarkState::Public {
-            return Ok(());
+        if let WriteOutcome::Rejected(row) = archive.write(&public_mark::opening(team, channel)).await? {
+            if let Some(update) = public_mark::opened(team, channel, Some(&row), clock) {
+                archive.write(&update).await?;
+            } else if MarkState::of(Some(&row)) != MarkState::Public {
+                return Ok(());
+            }
         }
         self.remember(key);
         Ok(())

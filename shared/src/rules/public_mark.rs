@@ -2,11 +2,13 @@
 //!
 //! A mark stands as soon as its row is there. A person may take it back: `forgotten` is when, a register that grows. A public
 //! event that is later than that sets it again, and says which taking back it answers: `reopened` holds that one's time and
-//! grows too. The state is a function of both, in whatever order they were written.
+//! grows too. The state is a function of both, in whatever order they were written. Every row that is written has `opened`:
+//! the first write needs to read nothing, and each one after it is rejected and so reads what is there.
 
 use crate::archive::{Guard, Item, ItemKey, Update};
 use crate::slack::ids::{ChannelId, TeamId, Ts};
 
+const OPENED: &str = "opened";
 const FORGOTTEN: &str = "forgotten";
 const REOPENED: &str = "reopened";
 
@@ -34,17 +36,25 @@ impl MarkState {
     }
 }
 
+/// What an event writes that shows its channel to be public, before anything is read. Where it is applied, the mark stands;
+/// where it is rejected, there is a row already, which [`opened`] looks at.
+#[must_use]
+pub fn opening(team: &TeamId, channel: &ChannelId) -> Update {
+    let guard = Guard::Unchanged { register: OPENED.into(), expected: None, version: "true".into() };
+    Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) }
+}
+
 /// What an event of this clock that shows its channel to be public writes, given the mark's row; `None` where the row says
 /// so already, or the event is older than what a person said.
 #[must_use]
 pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts) -> Option<Update> {
-    let key = ItemKey::public_mark(team, channel);
     match MarkState::of(row) {
-        MarkState::Unmarked => Some(Update::mark(key)),
+        MarkState::Unmarked => Some(opening(team, channel)),
         MarkState::Public => None,
         MarkState::Forgotten => {
             let forgotten = row?.text(FORGOTTEN)?;
             let guard = Guard::Greater { register: REOPENED.into(), version: forgotten.to_owned() };
+            let key = ItemKey::public_mark(team, channel);
             (clock.padded().as_str() > forgotten).then(|| Update { guard, ..Update::mark(key) })
         }
     }
@@ -54,7 +64,9 @@ pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts
 #[must_use]
 pub fn taken_back(team: &TeamId, channel: &ChannelId, at: &Ts) -> Update {
     let guard = Guard::Greater { register: FORGOTTEN.into(), version: at.padded() };
-    Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) }
+    let mut update = Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) };
+    update.set_if_absent.insert(OPENED.into(), "true".into());
+    update
 }
 
 #[cfg(test)]
@@ -85,7 +97,14 @@ mod tests {
         };
         let row = open(None, "1.000000");
         assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
+        // A row that was taken back first is not opened unread.
+        let first = after(None, &taken_back(&team, &channel, &ts("20.000000")));
+        for there in [&first, &row] {
+            let attributes = there.as_ref().map(|row| &row.attributes);
+            assert_eq!(opening(&team, &channel).apply(attributes), None);
+        }
         let row = after(row, &taken_back(&team, &channel, &ts("20.000000")));
+        assert_eq!(row, first);
         assert_eq!(MarkState::of(row.as_ref()), MarkState::Forgotten);
         for late in ["3.000000", "20.000000"] {
             assert_eq!(open(row.clone(), late), row, "{late}");
