@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn the_machine_is_at_least_as_busy_as_this_process() {
         let mut sum = 0_u64;
-        let until = Instant::now() + 3 * TICK;
-        while Instant::now() < until {
+        // A tick of processor time, which a busy machine may take a while to give.
+        while own() == Duration::ZERO {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        assert!(own() > Duration::ZERO && busy() >= own());
+        assert!(busy() >= own());
         assert!(Watch::start().line().contains("other processes took"));
     }
 }
