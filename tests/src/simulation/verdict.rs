@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use shared::archive::{Archive, Attributes, Item, ItemKey};
+use shared::archive::{Archive, Attributes, Item, ItemKey, Update};
 use shared::clock::{ManualClock, TimestampMs};
 use shared::directory;
 use shared::files::FileKey;
@@ -123,6 +123,12 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
 async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], channels: usize) {
     let archive = Arc::new(MemoryArchive::new());
     let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
+    // Slack may have shown a channel as public whose events never came, or do not say so: here nobody asks it.
+    let ids = workload::public_ids(channels);
+    let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);
+    for mark in all.archive.items().into_iter().filter(|item| is_shown(&item.key)) {
+        drop(archive.write(&Update::mark(mark.key)).await);
+    }
     let clock = ManualClock::starting_at(TimestampMs(0));
     let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(clock));
     let writer = MessageWriter::new(as_port(), queue);
@@ -164,6 +170,10 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     }
 }
 
+fn is_public_mark(key: &ItemKey) -> bool {
+    key.item_id == format!("meta#{TEAM}#public")
+}
+
 fn alone(body: &str) -> Delivery {
     // The group only matters to what has malformed ids, which is in quarantine and nowhere else.
     Delivery {
@@ -186,7 +196,7 @@ fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Att
             .iter()
             .any(|kind| ids.iter().any(|id| key.item_id == format!("{kind}#{TEAM}#{id}")));
         let of_a_kind = ["revision#", "user#", "gap#"].iter().any(|kind| key.item_id.starts_with(kind));
-        let is_mark = key.item_id == format!("meta#{TEAM}#public") && ids.contains(&key.timestamp);
+        let is_mark = is_public_mark(key) && ids.contains(&key.timestamp);
         of_a_channel || of_a_kind || is_mark || key.item_id == "meta#teams"
     };
     let rows = archive.items().into_iter().filter(|item| is_row(&item.key) && !is_listed(&item.key));

@@ -124,7 +124,9 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<Planned> {
             let again_ms = at_ms + 1 + world.below(400_000);
             planned.push(Planned { at_ms: again_ms, body: body.clone(), fate });
         }
-        if fate == Fate::Accepted && world.percent(8) && event["type"] != "app_rate_limited" {
+        // The large one is made so for its own id: another body would say something else.
+        let has_another_id = event["type"] != "app_rate_limited" && event["text"] != LARGE;
+        if fate == Fate::Accepted && world.percent(8) && has_another_id {
             let other = event::envelope(TEAM, &format!("{id}B"), &event);
             planned.push(Planned { at_ms: at_ms + world.below(200_000), body: other, fate });
         }
