@@ -127,7 +127,8 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     let ids = workload::public_ids(channels);
     let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);
     for mark in all.archive.items().into_iter().filter(|item| is_shown(&item.key)) {
-        drop(archive.write(&Update::mark(mark.key)).await);
+        let copy = Update { set_if_absent: mark.attributes, ..Update::new(mark.key) };
+        drop(archive.write(&copy).await);
     }
     let clock = ManualClock::starting_at(TimestampMs(0));
     let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(clock));
