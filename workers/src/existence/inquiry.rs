@@ -108,7 +108,8 @@ impl Check {
             Ok(turn) => turn,
             Err(later) => return later,
         };
-        if self.0.floods.is_flooded(entity) {
+        // What a person has tried again is asked about alone: one job at a time, and with an answer.
+        if self.0.floods.is_flooded(entity) && !demand.replayed {
             return self.in_a_flood(entity, demand).await;
         }
         let answer = ask::ask(&self.0.api, entity).await;
