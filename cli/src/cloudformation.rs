@@ -3,11 +3,9 @@
 use std::io::Write;
 
 #[cfg(feature = "aws")]
-use shared::aws::template;
-#[cfg(feature = "aws")]
-use shared::config::aws::AwsArgs;
+use process::config::aws::AwsArgs;
 #[cfg(not(feature = "aws"))]
-use shared::config::{ConfigError, backend::BackendKind};
+use process::config::{ConfigError, backend::BackendKind};
 
 /// `annalist cloudformation`.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,7 +24,7 @@ pub(crate) fn print(_: &CloudformationArgs, _: &mut dyn Write) -> anyhow::Result
 /// Prints the template; nothing is asked of AWS.
 #[cfg(feature = "aws")]
 pub(crate) fn print(args: &CloudformationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    out.write_all(template::text(&args.aws.names()?).as_bytes())?;
+    out.write_all(aws_template::text(&args.aws.names()?).as_bytes())?;
     Ok(())
 }
 

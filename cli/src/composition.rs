@@ -5,20 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ingest::Ingest;
-use shared::clock::SharedClock;
-use shared::config::backend::Backend;
-use shared::config::existence::ExistenceArgs;
-use shared::config::instance;
-use shared::queue::run::RunId;
-use shared::slack::signature::SigningSecrets;
-use shared::slack::web::WebApi;
+use ports::clock::SharedClock;
+use ports::queue::run::RunId;
+use process::config::backend::Backend;
+use process::config::existence::ExistenceArgs;
+use process::config::instance;
+use slack::signature::SigningSecrets;
+use slack_api::WebApi;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::claims::Claimant;
 use workers::directory::{DirectorySync, Joiner};
 use workers::runtime::{self, Ports, Settings};
-use workers::{Equipment, file_downloader, process};
+use workers::{Equipment, file_downloader, standalone};
 
 /// What is asked of Slack.
 pub(crate) struct SlackSide {
@@ -65,7 +65,7 @@ impl Composition {
         let (working, no_more_jobs) = watch::channel(false);
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let (joiner, asked) = if slack.join { Some(Joiner::new()) } else { None }.unzip();
-        let check = process::check(backend, Arc::clone(&slack.api), slack.existence);
+        let check = standalone::check(backend, Arc::clone(&slack.api), slack.existence);
         let mut workers = JoinSet::new();
         let equipment = Equipment {
             ports: ports.clone(),

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::Archive;
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::job::encode_event;
+use ports::queue::{Delivery, GroupId, MessageId, Receipt};
+use process::config::backend::{Backend, BackendArgs};
+use rules::file::row::Share;
+use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
-use shared::archive::Archive;
-use shared::clock::{ManualClock, TimestampMs};
-use shared::config::backend::{Backend, BackendArgs};
-use shared::queue::job::encode_event;
-use shared::queue::{Delivery, GroupId, MessageId, Receipt};
-use shared::rules::file::row::Share;
-use shared::rules::file::{FileJob, FileObject};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
-use shared::slack::web::{ApiUrl, Tokens, WebApi};
+use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::channel_indexer::ChannelIndexer;
 use workers::claims::Claimant;
 use workers::file_downloader::{FileDownloader, Settings};

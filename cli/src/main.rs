@@ -26,9 +26,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use shared::clock::SystemClock;
-use shared::config::backend::{Backend, BackendArgs, BackendError};
-use shared::config::{self, ConfigError};
+use ports::clock::SystemClock;
+use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
 use operate::backup::BackupArgs;

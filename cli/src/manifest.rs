@@ -144,11 +144,11 @@ fn is_this_machine(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::QueueName;
-    use shared::queue::route::{Route, route};
-    use shared::rules::channel::ChannelEvent;
-    use shared::rules::{Event, Kind, gap};
-    use shared::slack::envelope::Envelope;
+    use ports::queue::QueueName;
+    use ports::queue::route::{Route, route};
+    use rules::channel::ChannelEvent;
+    use rules::{Event, Kind, gap};
+    use slack::envelope::Envelope;
 
     use super::*;
 

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 #[cfg(feature = "aws")]
-use shared::aws::Aws;
+use aws::Aws;
 #[cfg(feature = "aws")]
-use shared::aws::provision::{Change, Parts, Step, provision};
+use aws::provision::{Change, Parts, Step, provision};
 #[cfg(feature = "aws")]
-use shared::config::aws::AwsArgs;
+use process::config::aws::AwsArgs;
 #[cfg(not(feature = "aws"))]
-use shared::config::{ConfigError, backend::BackendKind};
+use process::config::{ConfigError, backend::BackendKind};
 
 /// `annalist provision`.
 #[derive(Debug, Clone, clap::Args)]

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::bail;
-use shared::clock::{SharedClock, SystemClock};
-use shared::config::backend::{Backend, BackendArgs};
-use shared::config::existence::ExistenceArgs;
-use shared::config::slack::{JoinArgs, SlackArgs};
-use shared::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
-use shared::slack::signature::SigningSecrets;
-use shared::telemetry::{self, listener};
+use ports::clock::{SharedClock, SystemClock};
+use process::config::backend::{Backend, BackendArgs};
+use process::config::existence::ExistenceArgs;
+use process::config::slack::{JoinArgs, SlackArgs};
+use process::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
+use process::telemetry::{self, listener};
+use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -63,7 +63,7 @@ async fn serve(
     slack: SlackSide,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let shutdown = shared::shutdown::on_signal()?;
+    let shutdown = process::shutdown::on_signal()?;
     let clock: SharedClock = SystemClock::shared();
     // Before the data folder is made: what fails here leaves nothing behind.
     let listener = listen(args.listen.listen).await?;
@@ -107,7 +107,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
-    let handle = telemetry::metrics::install()?;
+    let handle = telemetry::recorder::install()?;
     tokio::spawn(listener::serve_metrics(listener, handle, turned(shutdown)));
     tracing::info!(%address, "metrics listening");
     Ok(())

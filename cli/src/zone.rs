@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use shared::slack::ids::Ts;
+use slack::ids::Ts;
 
 use crate::plain;
 

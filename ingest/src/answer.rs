@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use shared::slack::signature::{REFUSED_LINE, Refused};
+use slack::signature::{REFUSED_LINE, Refused};
 
 /// Tells Slack not to deliver this event again.
 /// <https://docs.slack.dev/apis/events-api/#errors>

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use metrics::{Gauge, gauge};
-use shared::telemetry::metrics::INGEST_CONNECTIONS;
+use ports::metrics::INGEST_CONNECTIONS;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 

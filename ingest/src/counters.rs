@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
-use shared::slack::signature::Refused;
-use shared::telemetry::metrics::{
-    EVENTS_DROPPED, INGEST_REFUSED, INGEST_REQUESTS, INGEST_RETRIES, INGEST_SECONDS,
-};
+use ports::metrics::{EVENTS_DROPPED, INGEST_REFUSED, INGEST_REQUESTS, INGEST_RETRIES, INGEST_SECONDS};
+use slack::signature::Refused;
 
 use crate::answer::Outcome;
 

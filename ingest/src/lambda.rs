@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use axum::Router;
 use hyper::Uri;
 use lambda_http::{Error, Request};
-use shared::clock::{SharedClock, TimestampMs};
-use shared::telemetry::emf::Emf;
+use ports::clock::{SharedClock, TimestampMs};
+use process::telemetry::emf::Emf;
 use tower::{ServiceExt, service_fn};
 
 use crate::READY_PATH;

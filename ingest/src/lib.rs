@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
-use shared::clock::SharedClock;
-use shared::queue::Queue;
-use shared::queue::run::RunId;
-use shared::slack::signature::SigningSecrets;
-use shared::telemetry::seldom;
+use ports::clock::SharedClock;
+use ports::queue::Queue;
+use ports::queue::run::RunId;
+use process::telemetry::seldom;
+use slack::signature::SigningSecrets;
 
 pub use limits::Limits;
 pub use server::serve;
-pub use shared::slack::EVENTS_PATH;
+pub use slack::EVENTS_PATH;
 
 /// Where a load balancer asks whether an event could be taken now.
 const READY_PATH: &str = "/readyz";

@@ -7,11 +7,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::queue::Queue;
-use shared::queue::route::{Route, refused, route};
-use shared::slack::envelope::Envelope;
-use shared::slack::event::EventHeader;
-use shared::slack::ids::{TeamId, Ts};
+use ports::queue::Queue;
+use ports::queue::route::{Route, refused, route};
+use slack::envelope::Envelope;
+use slack::event::EventHeader;
+use slack::ids::{TeamId, Ts};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use embedded::DATABASE_FILE;
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use shared::embedded::DATABASE_FILE;
 use tempfile::TempDir;
 use tests::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;

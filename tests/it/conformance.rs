@@ -4,10 +4,10 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::claims::Claims;
-use shared::clock::{ManualClock, SharedClock, TimestampMs};
-use shared::embedded::Database;
-use shared::queue::{MAX_MESSAGE_BYTES, Queue};
+use embedded::Database;
+use ports::claims::Claims;
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::queue::{MAX_MESSAGE_BYTES, Queue};
 use tests::conformance::Pace;
 use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use tests::conformance::claims::{self, ClaimsFixture};

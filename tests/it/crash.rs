@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::clock::SystemClock;
-use shared::embedded::Database;
-use shared::queue::job::Job;
-use shared::queue::{Queue, QueueName, ReceiveRequest};
-use shared::slack::envelope::Envelope;
+use embedded::Database;
+use ports::clock::SystemClock;
+use ports::queue::job::Job;
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use slack::envelope::Envelope;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::wait_until_idle;
 use tests::harness::load::Load;

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shared::clock::TimestampMs;
-use shared::queue::route::{Route, route};
-use shared::queue::{Delivery, MessageId, Outgoing, Receipt};
-use shared::slack::envelope::Envelope;
-use shared::slack::event::EventHeader;
+use ports::clock::TimestampMs;
+use ports::queue::route::{Route, route};
+use ports::queue::{Delivery, MessageId, Outgoing, Receipt};
+use slack::envelope::Envelope;
+use slack::event::EventHeader;
 
 /// When the first request comes.
 const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);

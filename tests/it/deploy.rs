@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use shared::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
+use ::process::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
 use tests::harness::binaries::binaries;
 use tests::harness::command::annalist;
 use tests::harness::process;

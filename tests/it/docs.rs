@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use shared::aws::permissions;
-use shared::queue::topology;
-use shared::telemetry::emf::SUMMARY;
-use shared::telemetry::metrics::{self, METRICS};
+use aws_template::permissions;
+use aws_template::summary::SUMMARY;
+use ports::metrics::{self, METRICS};
+use ports::queue::topology;
 
 fn assert_shows(file: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 use tests::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use rules::{message, project, public_mark};
 use serde_json::{Value, json};
-use shared::archive::{Archive, ItemKey, Query, key, query_all};
-use shared::clock::{ManualClock, TimestampMs};
-use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
-use shared::rules::{message, project, public_mark};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
 use tests::memory::queue::MemoryQueue;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::collection::vec;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, contextualize_config};
-use shared::clock::{ManualClock, SharedClock, TimestampMs};
-use shared::embedded::Database;
-use shared::queue::{
+use embedded::Database;
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::queue::{
     DEDUPLICATION_WINDOW, DedupId, Delivery, GroupId, Outgoing, Queue, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, contextualize_config};
 use tests::memory::queue::MemoryQueue;
 use tokio::runtime::{Builder, Runtime};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::clock::SystemClock;
-use shared::embedded::{Database, OpenError, VERSION};
+use embedded::{Database, OpenError, VERSION};
+use ports::clock::SystemClock;
 use tests::harness::command::annalist_at;
 use tests::harness::process;
 

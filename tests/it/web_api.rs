@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::slack::ids::TeamId;
-use shared::slack::web::tokens::TokenTable;
-use shared::slack::web::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
+use slack::ids::TeamId;
+use slack_api::tokens::TokenTable;
+use slack_api::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
 use tests::fake_slack::{FakeSlack, Workspace, one_token, refusal, tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

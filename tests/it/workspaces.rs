@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ports::archive::Archive;
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::Queue;
+use reader::directory;
 use serde_json::json;
-use shared::archive::Archive;
-use shared::clock::{ManualClock, TimestampMs};
-use shared::directory;
-use shared::queue::Queue;
-use shared::slack::ids::TeamId;
+use slack::ids::TeamId;
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
 use tests::memory::queue::MemoryQueue;

@@ -108,7 +108,7 @@ const HOURS: f64 = 730.0;
 const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
 /// Alarms and metrics by default.
 pub const ALARMS: f64 = 3.0;
-/// As [`shared::telemetry::emf::SUMMARY`] has.
+/// As [`aws_template::summary::SUMMARY`] has.
 pub const METRICS: f64 = 5.0;
 
 /// A line of the bill: list price, and what of it every account has for nothing.
@@ -212,7 +212,7 @@ pub fn markdown_table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::telemetry::emf::SUMMARY;
+    use aws_template::summary::SUMMARY;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use shared::slack::ids::TeamId;
-use shared::slack::web::{ApiUrl, Token, Tokens, WebApi};
+use slack::ids::TeamId;
+use slack_api::{ApiUrl, Token, Tokens, WebApi};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 

@@ -3,7 +3,7 @@
 //! A worker says what each job claims as far as it can foresee what it will store. Only that is asked about: what will be
 //! dropped costs no questions.
 
-use shared::config::existence::ExistenceMode;
+use process::config::existence::ExistenceMode;
 
 use crate::existence::{Check, Subject, Verdict};
 use crate::failure::Failure;

@@ -1,12 +1,12 @@
 //! The event in a job, as every worker that takes events reads it.
 
+use ports::queue::Delivery;
+use ports::queue::job::Job;
+use ports::queue::route::INVALID_GROUP;
+use ports::queue::run::RunId;
+use rules::Event;
 use serde_json::value::RawValue;
-use shared::queue::Delivery;
-use shared::queue::job::Job;
-use shared::queue::route::INVALID_GROUP;
-use shared::queue::run::RunId;
-use shared::rules::Event;
-use shared::slack::envelope::Envelope;
+use slack::envelope::Envelope;
 
 use crate::failure::Failure;
 

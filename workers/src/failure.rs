@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shared::archive::ArchiveError;
-use shared::queue::QueueError;
-use shared::queue::job::JobError;
-use shared::rules::Malformed;
+use ports::archive::ArchiveError;
+use ports::queue::QueueError;
+use ports::queue::job::JobError;
+use rules::Malformed;
 
 use crate::runtime::{Outcome, Retry};
 

@@ -15,18 +15,18 @@ pub mod file_downloader;
 pub mod lambda;
 mod marks;
 pub mod message_writer;
-pub mod process;
 pub mod quarantine;
 mod runs;
 pub mod runtime;
+pub mod standalone;
 
 use std::sync::Arc;
 
 use claims::Claimant;
 use directory::Joiner;
+use ports::files::Files;
 use runtime::{Ports, Worker};
-use shared::files::Files;
-use shared::slack::web::WebApi;
+use slack_api::WebApi;
 
 /// What the fleet is made of.
 pub struct Equipment {

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::archive::{Archive, ArchiveError, ItemKey, Update, WriteOutcome};
-use shared::rules::public_mark::{self, MarkState};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use ports::archive::{Archive, ArchiveError, ItemKey, Update, WriteOutcome};
+use rules::public_mark::{self, MarkState};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
 /// Marks remembered. Beyond it everything is forgotten and asked for again.

@@ -1,14 +1,14 @@
 //! Notes which runs of ingest took the events of a batch, so that the archive knows when somebody was there to take them.
-//! See `shared::rules::gap::run`.
+//! See `rules::gap::run`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use shared::archive::{self, Archive, ArchiveError, Update};
-use shared::queue::run::RunId;
-use shared::rules::gap::run::Seen;
-use shared::rules::{Event, version};
-use shared::slack::ids::{TeamId, Ts};
+use ports::archive::{self, Archive, ArchiveError, Update};
+use ports::queue::run::RunId;
+use rules::gap::run::Seen;
+use rules::{Event, version};
+use slack::ids::{TeamId, Ts};
 
 /// A run of ingest, seen from one workspace.
 type Key = (TeamId, RunId);
@@ -113,7 +113,7 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use shared::slack::envelope::Envelope;
+    use slack::envelope::Envelope;
 
     use super::*;
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use ::slack::ids::{FileId, TeamId, Ts};
+use ports::archive::{Archive, ArchiveError, Item, Query, key};
+use ports::files::{FileKey, Files};
+use reader::directory;
+use rules::file::row;
+use rules::{message, project};
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, Query, key};
-use shared::directory;
-use shared::files::{FileKey, Files};
-use shared::rules::file::row;
-use shared::rules::{message, project};
-use shared::slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
 
 use super::cast::SHARES;
@@ -54,7 +54,7 @@ pub(super) async fn count(archive: &dyn Archive, files: &dyn Files, team: &TeamI
     let mut tally = Tally {
         quarantined: quarantine::count(archive).await?,
         people: all(archive, key::users(team)).await?.len(),
-        gaps: shared::gaps::read(archive, team).await?.len(),
+        gaps: reader::gaps::read(archive, team).await?.len(),
         images: images(archive, key::users(team)).await? + images(archive, key::emoji(team)).await?,
         ..Tally::default()
     };
@@ -134,5 +134,5 @@ fn list(value: &Value) -> &[Value] {
 }
 
 async fn all(archive: &dyn Archive, partition: String) -> Result<Vec<Item>, ArchiveError> {
-    shared::archive::query_all(archive, Query::partition(partition)).await
+    ports::archive::query_all(archive, Query::partition(partition)).await
 }

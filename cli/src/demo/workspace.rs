@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ports::clock::TimestampMs;
 use serde_json::Value;
-use shared::clock::TimestampMs;
 
 use super::cast::{Channel, EMOJI, EMOJI_ALIAS, PEOPLE, SHARES, Turn};
 use super::lines::{CHANNELS, REPLIES};

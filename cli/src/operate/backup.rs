@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use embedded::backup::manifest::FORMAT;
+use embedded::backup::{Entry, Inventory, Manifest, snapshot, sync_folder};
+use embedded::{DATABASE_FILE, FILES_FOLDER, VERSION};
 use jiff::Timestamp;
+use ports::clock::Clock;
+use process::config::ConfigError;
+use process::config::backend::{BackendArgs, BackendKind};
 use sha2::{Digest, Sha256};
-use shared::clock::Clock;
-use shared::config::ConfigError;
-use shared::config::backend::{BackendArgs, BackendKind};
-use shared::embedded::backup::manifest::FORMAT;
-use shared::embedded::backup::{Entry, Inventory, Manifest, snapshot, sync_folder};
-use shared::embedded::{DATABASE_FILE, FILES_FOLDER, VERSION};
-use shared::slack::signature::to_hex;
+use slack::signature::to_hex;
 
 use crate::operate::packing::{FILES, MANIFEST, header};
 use crate::plain;

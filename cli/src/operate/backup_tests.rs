@@ -1,15 +1,15 @@
 //! A backup and what comes of it, together: `restore` reads what `backup` wrote.
 
 use bytes::Bytes;
+use ports::archive::ItemKey;
+use ports::clock::{ManualClock, SystemClock, TimestampMs};
+use ports::files::FileKey;
+use process::config::backend::Backend;
+use rules::file::row;
+use rules::file::row::{Held, Share};
+use rules::project;
 use serde_json::json;
-use shared::archive::ItemKey;
-use shared::clock::{ManualClock, SystemClock, TimestampMs};
-use shared::config::backend::Backend;
-use shared::files::FileKey;
-use shared::rules::file::row;
-use shared::rules::file::row::{Held, Share};
-use shared::rules::project;
-use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::*;
 use crate::fixture::Fixture;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use shared::telemetry::{alerts, dashboard};
+use process::telemetry::{alerts, dashboard};
 
 /// A file's name, and what makes its content.
 type Generated = (&'static str, fn() -> String);

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use anyhow::bail;
 use clap::Subcommand;
-use shared::archive::{Archive, Item, ItemKey, Query, key, query_all};
-use shared::clock::Clock;
-use shared::config::backend::Backend;
-use shared::config::backend::BackendArgs;
-use shared::queue::{Outgoing, Queue};
-use shared::rules::file::{State, Verdict, job, row};
-use shared::slack::ids::{FileId, TeamId};
+use ports::archive::{Archive, Item, ItemKey, Query, key, query_all};
+use ports::clock::Clock;
+use ports::queue::{Outgoing, Queue};
+use process::config::backend::Backend;
+use process::config::backend::BackendArgs;
+use rules::file::{State, Verdict, job, row};
+use slack::ids::{FileId, TeamId};
 
 use crate::plain;
 use crate::read::FileArgs;
@@ -192,8 +192,8 @@ async fn send(queue: &dyn Queue, jobs: Vec<Outgoing>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use ports::queue::QueueName;
     use serde_json::json;
-    use shared::queue::QueueName;
 
     use super::*;
     use crate::fixture::Fixture;

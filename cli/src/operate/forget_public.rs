@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use shared::archive::{self, Archive, ArchiveError, ItemKey, Query, key};
-use shared::clock::Clock;
-use shared::joined::Place;
-use shared::rules::public_mark::{self, MarkState};
-use shared::slack::ids::Ts;
+use ports::archive::{self, Archive, ArchiveError, ItemKey, Query, key};
+use ports::clock::Clock;
+use reader::joined::Place;
+use rules::public_mark::{self, MarkState};
+use slack::ids::Ts;
 
 use crate::read::{ChannelArgs, find_place};
 

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveError};
+use ports::clock::{Clock, SystemClock};
 use serde::Serialize;
-use shared::archive::{Archive, ArchiveError};
-use shared::clock::{Clock, SystemClock};
 use workers::existence::{Waiting, waiting};
 
 use crate::plain;

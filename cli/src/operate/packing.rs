@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use anyhow::{Context, bail, ensure};
-use shared::embedded::DATABASE_FILE;
-use shared::embedded::backup::manifest::{FORMAT, SCHEMA};
-use shared::embedded::backup::{Entry, Manifest};
-use shared::files::FileKey;
+use embedded::DATABASE_FILE;
+use embedded::backup::manifest::{FORMAT, SCHEMA};
+use embedded::backup::{Entry, Manifest};
+use ports::files::FileKey;
 use tar::{EntryType, Header};
 
 /// The list of what is in it.

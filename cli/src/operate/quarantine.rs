@@ -5,12 +5,12 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Subcommand};
 use jiff::Timestamp;
+use ports::archive::Archive;
+use ports::clock::{Clock, TimestampMs};
+use process::config::backend::Backend;
+use process::config::backend::BackendArgs;
 use serde::Serialize;
 use serde_json::Value;
-use shared::archive::Archive;
-use shared::clock::{Clock, TimestampMs};
-use shared::config::backend::Backend;
-use shared::config::backend::BackendArgs;
 use workers::quarantine::{self, Loss, QuarantineError, Quarantined, redaction};
 
 use crate::plain;
@@ -259,11 +259,9 @@ fn rfc3339(time: TimestampMs) -> String {
 mod tests {
     use std::time::Duration;
 
-    use shared::archive::{ItemKey, Update};
-    use shared::queue::job::encode_event;
-    use shared::queue::{
-        DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest,
-    };
+    use ports::archive::{ItemKey, Update};
+    use ports::queue::job::encode_event;
+    use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest};
 
     use super::*;
     use crate::fixture::Fixture;
@@ -503,7 +501,7 @@ mod tests {
         }
         let drop = QuarantineCommand::Drop { id, backend };
         assert!(printed(&fixture, &drop).await.unwrap().ends_with("shows that C1 lacks it\n"));
-        let gaps = shared::gaps::read_all(fixture.archive()).await.unwrap();
+        let gaps = reader::gaps::read_all(fixture.archive()).await.unwrap();
         let [(team, gap)] = gaps.as_slice() else { panic!("{gaps:?}") };
         assert_eq!((team.as_str(), gap.reason.as_str()), ("T1", "dropped"));
         assert_eq!((gap.from.as_str(), gap.to.as_ref()), ("1700000000.000100", Some(&gap.from)));

@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
+use embedded::DATABASE_FILE;
+use embedded::backup::{Adopted, Entry, Landing, Manifest, adopt};
+use ports::files::FileKey;
+use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
-use shared::config::backend::BackendArgs;
-use shared::embedded::DATABASE_FILE;
-use shared::embedded::backup::{Adopted, Entry, Landing, Manifest, adopt};
-use shared::files::FileKey;
-use shared::slack::signature::to_hex;
+use slack::signature::to_hex;
 
 use crate::operate::backup::{counted, folder};
 use crate::operate::packing::Packed;

@@ -3,14 +3,14 @@
 use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
+use ports::archive::{Archive, Item, ItemKey, Query, key};
+use ports::queue::topology::{QUEUES, QueueSpec};
+use ports::queue::{Queue, QueueRef};
+use process::config::backend::Backend;
+use process::config::backend::BackendArgs;
 use serde::Serialize;
 use serde_json::Value;
-use shared::archive::{Archive, Item, ItemKey, Query, key};
-use shared::config::backend::Backend;
-use shared::config::backend::BackendArgs;
-use shared::queue::topology::{QUEUES, QueueSpec};
-use shared::queue::{Queue, QueueRef};
-use shared::slack::ids::{TeamId, Ts};
+use slack::ids::{TeamId, Ts};
 use workers::quarantine;
 
 use super::held::{self, Held};
@@ -80,7 +80,7 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
 
 /// When the directory of each workspace was last brought in.
 async fn directory(archive: &dyn Archive, out: &mut dyn Write) -> anyhow::Result<()> {
-    let teams = shared::archive::query_all(archive, Query::partition(key::TEAMS)).await?;
+    let teams = ports::archive::query_all(archive, Query::partition(key::TEAMS)).await?;
     let teams: Vec<TeamId> = teams.iter().filter_map(|team| team.key.timestamp.parse().ok()).collect();
     let mut never = teams.is_empty();
     writeln!(out)?;
@@ -134,7 +134,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
     Ok(Status {
         queues,
         quarantined: quarantine::count(archive).await?,
-        gaps: u64::try_from(shared::gaps::read_all(archive).await?.len()).unwrap_or(u64::MAX),
+        gaps: u64::try_from(reader::gaps::read_all(archive).await?.len()).unwrap_or(u64::MAX),
         idle,
         existence_check: held::read(archive).await?,
     })
@@ -225,8 +225,8 @@ pub(crate) fn age(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
     use serde_json::json;
-    use shared::queue::{DedupId, GroupId, Outgoing, QueueName};
 
     use super::*;
     use crate::fixture::Fixture;

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::bail;
-use shared::config::backend::Backend;
-use shared::config::backend::BackendArgs;
-use shared::config::slack::{JoinArgs, SlackArgs};
-use shared::slack::web::WebApi;
+use process::config::backend::Backend;
+use process::config::backend::BackendArgs;
+use process::config::slack::{JoinArgs, SlackArgs};
+use slack_api::WebApi;
 use tokio::sync::mpsc;
 use workers::directory::joins::{self, Patience};
 use workers::directory::{DirectorySync, Joiner, Report};
@@ -133,9 +133,9 @@ async fn join(api: &WebApi, reports: &[Report], out: &mut dyn Write) -> anyhow::
 mod tests {
     use std::collections::BTreeSet;
 
-    use shared::config::slack::{JoinArgs, SlackArgs};
-    use shared::slack::ids::TeamId;
-    use shared::slack::web::{ApiUrl, Tokens};
+    use process::config::slack::{JoinArgs, SlackArgs};
+    use slack::ids::TeamId;
+    use slack_api::{ApiUrl, Tokens};
     use workers::directory::SyncError;
     use workers::directory::report::Tally;
 

@@ -1,10 +1,10 @@
 //! Which channel somebody means: by its id, or by its name in the ChannelIndex.
 
-use shared::archive::{Archive, ArchiveError, Query, key, query_all};
-use shared::directory;
-use shared::joined::{JoinedChannel, Place, places};
-use shared::rules::channel::fold::DELETED_PREFIX;
-use shared::slack::ids::{ChannelId, TeamId};
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use reader::directory;
+use reader::joined::{JoinedChannel, Place, places};
+use rules::channel::fold::DELETED_PREFIX;
+use slack::ids::{ChannelId, TeamId};
 
 use super::ReadError;
 use crate::plain;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use reader::directory::{self, Channels};
+use reader::joined::{JoinedChannel, Place};
+use rules::channel::fold::DELETED_PREFIX;
+use rules::project;
 use serde_json::{Value, json};
-use shared::archive::{Archive, ArchiveError, Query, key, query_all};
-use shared::directory::{self, Channels};
-use shared::joined::{JoinedChannel, Place};
-use shared::rules::channel::fold::DELETED_PREFIX;
-use shared::rules::project;
-use shared::slack::ids::{ChannelId, TeamId};
+use slack::ids::{ChannelId, TeamId};
 
 use super::names::Names;
 use super::rows::Rows;

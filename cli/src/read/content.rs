@@ -44,7 +44,7 @@ pub(super) struct MessageAuthor {
     pub(super) bot: Option<String>,
 }
 
-/// Reads a row as [`shared::rules::project::message`] gives it.
+/// Reads a row as [`rules::project::message`] gives it.
 pub(super) fn read(message: &Value) -> MessageText {
     let raw =
         text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use ports::archive::{Archive, Item, Query, key};
+use rules::file::row::{self, Share};
+use rules::project;
 use serde_json::Value;
-use shared::archive::{Archive, Item, Query, key};
-use shared::rules::file::row::{self, Share};
-use shared::rules::project;
 
 use super::rows::Rows;
 use super::{ReadArgs, ReadError, channel};

@@ -81,7 +81,7 @@ fn link(address: &str, label: Option<&str>, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use shared::slack::ids::TeamId;
+    use slack::ids::TeamId;
 
     use super::*;
     use crate::fixture::Fixture;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
+use ports::archive::Archive;
+use reader::directory::{self, Channels};
+use reader::gaps;
+use rules::gap::Reason;
+use rules::gap::projection::{Gap, State};
+use rules::version::zero;
 use serde_json::json;
-use shared::archive::Archive;
-use shared::directory::{self, Channels};
-use shared::gaps;
-use shared::rules::gap::Reason;
-use shared::rules::gap::projection::{Gap, State};
-use shared::rules::version::zero;
-use shared::slack::ids::{TeamId, Ts};
+use slack::ids::{TeamId, Ts};
 
 use super::{ReadArgs, ReadError, channel};
 use crate::plain;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use shared::archive::{Archive, Query};
-use shared::rules::project;
+use ports::archive::{Archive, Query};
+use rules::project;
 
 use super::printer::Printer;
 use super::range::TimeRange;

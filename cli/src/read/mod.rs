@@ -34,9 +34,9 @@ mod users;
 use std::io;
 use std::num::NonZeroUsize;
 
-use shared::archive::ArchiveError;
-use shared::config::backend::{BackendArgs, BackendError};
-use shared::slack::ids::{TeamId, Ts};
+use ports::archive::ArchiveError;
+use process::config::backend::{BackendArgs, BackendError};
+use slack::ids::{TeamId, Ts};
 
 use crate::zone::ZoneArgs;
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use shared::archive::{Archive, ArchiveError, ItemKey};
-use shared::directory::{self, Channels};
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use ports::archive::{Archive, ArchiveError, ItemKey};
+use reader::directory::{self, Channels};
+use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::content::MessageText;
 use super::{flat, mrkdwn, spans};

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use ports::archive::Archive;
+use process::config::backend::BackendArgs;
+use reader::joined::JoinedChannel;
+use rules::project;
 use serde_json::Value;
-use shared::archive::Archive;
-use shared::config::backend::BackendArgs;
-use shared::joined::JoinedChannel;
-use shared::rules::project;
 
 use super::content::{self, MessageText};
 use super::names::Names;

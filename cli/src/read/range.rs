@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use shared::slack::ids::Ts;
+use slack::ids::Ts;
 
 use super::target;
 

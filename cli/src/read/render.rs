@@ -174,7 +174,7 @@ fn reactions(message: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use shared::slack::ids::TeamId;
+    use slack::ids::TeamId;
 
     use super::*;
     use crate::fixture::{Fixture, message_args};

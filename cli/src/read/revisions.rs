@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use ports::archive::{Archive, Item};
+use rules::message::{self, Versions};
+use rules::project;
 use serde_json::Value;
-use shared::archive::{Archive, Item};
-use shared::rules::message::{self, Versions};
-use shared::rules::project;
-use shared::slack::ids::Ts;
+use slack::ids::Ts;
 
 use super::printer::Printer;
 use super::{MessageArgs, ReadError, channel, render};

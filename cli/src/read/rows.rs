@@ -1,10 +1,10 @@
 //! Pages of rows as readers see them, oldest first.
 
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
+use reader::joined::JoinedChannel;
+use rules::project;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
-use shared::joined::JoinedChannel;
-use shared::rules::project;
-use shared::slack::ids::Ts;
+use slack::ids::Ts;
 
 use super::range::TimeRange;
 

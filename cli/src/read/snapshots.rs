@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use ports::archive::{Archive, ArchiveError, Query, key};
+use reader::joined::Place;
+use rules::project;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Query, key};
-use shared::joined::Place;
-use shared::rules::project;
 
 use super::channel::{find, named};
 use super::names::Names;

@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
-use shared::slack::ids::{ChannelId, Ts};
+use slack::ids::{ChannelId, Ts};
 
 use super::ReadArgs;
 

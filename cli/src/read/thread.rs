@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use shared::archive::key::thread_parent;
-use shared::archive::{Archive, Item, Query};
-use shared::joined::{JoinedChannel, Place};
-use shared::rules::project;
-use shared::slack::ids::Ts;
+use ports::archive::key::thread_parent;
+use ports::archive::{Archive, Item, Query};
+use reader::joined::{JoinedChannel, Place};
+use rules::project;
+use slack::ids::Ts;
 
 use super::printer::Printer;
 use super::render::Layout;

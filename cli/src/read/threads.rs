@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use ports::archive::ArchiveError;
+use reader::joined::JoinedChannel;
 use serde_json::Value;
-use shared::archive::ArchiveError;
-use shared::joined::JoinedChannel;
-use shared::slack::ids::Ts;
+use slack::ids::Ts;
 
 use super::ReadError;
 use super::printer::Printer;

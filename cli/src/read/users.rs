@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use rules::{profile, project};
 use serde_json::Value;
-use shared::archive::{Archive, ItemKey, Query, key, query_all};
-use shared::rules::{profile, project};
-use shared::slack::ids::{TeamId, UserId};
+use slack::ids::{TeamId, UserId};
 
 use super::rows::Rows;
 use super::{ReadArgs, ReadError, UsersArgs, channel};

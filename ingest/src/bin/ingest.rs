@@ -7,12 +7,12 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use ingest::{Ingest, Limits, router, serve};
-use shared::clock::{SharedClock, SystemClock};
-use shared::config::backend::{Backend, BackendArgs, BackendError};
-use shared::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
-use shared::queue::run::RunId;
-use shared::slack::signature::SigningSecrets;
-use shared::telemetry::{self, listener};
+use ports::clock::{SharedClock, SystemClock};
+use ports::queue::run::RunId;
+use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use process::telemetry::{self, listener};
+use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -71,13 +71,13 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
 }
 
 async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
-    let shutdown = shared::shutdown::on_signal().context("cannot listen to signals")?;
+    let shutdown = process::shutdown::on_signal().context("cannot listen to signals")?;
     // Both addresses first: what is in use already shows before anything is written.
     let events = bind(command.listen.listen).await?;
     let metrics = listener::bind(command.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
     let address = events.local_addr()?;
     if let Some(metrics) = metrics {
-        let handle = telemetry::metrics::install()?;
+        let handle = telemetry::recorder::install()?;
         tracing::info!(address = %metrics.local_addr()?, "metrics listening");
         tokio::spawn(listener::serve_metrics(metrics, handle, ends(shutdown.clone())));
     }

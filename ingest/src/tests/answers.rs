@@ -3,8 +3,8 @@
 use axum::body::Body;
 use hyper::{Method, Request};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use shared::queue::QueueName;
-use shared::queue::job::{Job, encode_event};
+use ports::queue::QueueName;
+use ports::queue::job::{Job, encode_event};
 
 use super::*;
 

@@ -6,7 +6,7 @@ use futures_util::stream;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper::header::HeaderValue;
-use shared::queue::job::MAX_EVENT_BYTES;
+use ports::queue::job::MAX_EVENT_BYTES;
 
 use super::*;
 

@@ -14,10 +14,10 @@ use axum::body::{Body, to_bytes};
 use axum::response::Response;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, StatusCode};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::run::RunId;
 use secrecy::SecretString;
-use shared::clock::{ManualClock, TimestampMs};
-use shared::queue::run::RunId;
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 use tower::ServiceExt;
 
 use self::queue::{Behaviour, TestQueue};

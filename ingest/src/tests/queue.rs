@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::queue::{
+use ports::queue::{
     BatchResult, Delivery, Depth, MAX_MESSAGE_BYTES, Outgoing, Queue, QueueError, QueueRef, Receipt,
     ReceiveRequest,
 };

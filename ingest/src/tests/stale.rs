@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::queue::QueueName;
-use shared::queue::job::Job;
+use ports::queue::QueueName;
+use ports::queue::job::Job;
 use tokio::time::{Instant, sleep};
 
 use super::*;

@@ -43,10 +43,17 @@ pub(crate) fn workspace() -> PathBuf {
 pub(crate) fn members() -> Vec<String> {
     let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
     let list = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
-    list.split(',')
-        .map(|member| member.trim().trim_matches('"').to_owned())
-        .filter(|m| !m.is_empty())
+    let listed = list.split(',').map(|member| member.trim().trim_matches('"')).filter(|m| !m.is_empty());
+    listed
+        .flat_map(|member| member.strip_suffix("/*").map_or_else(|| vec![member.to_owned()], within))
         .collect()
+}
+
+/// The packages within a folder.
+fn within(folder: &str) -> Vec<String> {
+    let packages = std::fs::read_dir(workspace().join(folder)).unwrap();
+    let names = packages.map(|package| package.unwrap().file_name().into_string().unwrap());
+    names.map(|name| format!("{folder}/{name}")).collect()
 }
 
 /// All Rust files of all packages.
@@ -205,7 +212,7 @@ mod tests { sleep }
 #[test]
 fn an_identifier_is_found_as_a_whole() {
     assert_eq!(find("let archives = re_archive;", "archive"), None);
-    assert_eq!(find("use shared::archive;", "archive"), Some((1, "use shared::archive;")));
+    assert_eq!(find("use ports::archive;", "archive"), Some((1, "use ports::archive;")));
     assert_eq!(find("use aws_sdk_sqs;", "aws_*"), Some((1, "use aws_sdk_sqs;")));
     assert_eq!(find("use laws_of;", "aws_*"), None);
     assert_eq!(find("\nout.write_all(b);", ".write("), None);

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use aws::provision::{Change, Parts, TAG, provision};
+use ports::queue::topology::{QUEUES, TABLES, TableRole};
 use serde_json::{Map, Value, json};
-use shared::aws::provision::{Change, Parts, TAG, provision};
-use shared::queue::topology::{QUEUES, TABLES, TableRole};
 use tests::harness::command::annalist_with;
 use tests::harness::python;
 use tests::harness::stack::{Stack, fresh_names};

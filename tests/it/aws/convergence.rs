@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use shared::archive::{Archive, Item, ItemKey};
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
-use shared::queue::topology::TableRole;
+use aws::Aws;
+use aws::provision::{Parts, provision};
+use ports::archive::{Archive, Item, ItemKey};
+use ports::queue::topology::TableRole;
 use tests::harness::stack::Stack;
 
 use crate::convergence::{Store, channels, messages};

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use ports::archive::ItemKey;
+use ports::files::FileKey;
+use rules::file::row::Share;
+use rules::file::{FileJob, FileObject};
+use rules::project;
 use serde_json::json;
-use shared::archive::ItemKey;
-use shared::files::FileKey;
-use shared::rules::file::row::Share;
-use shared::rules::file::{FileJob, FileObject};
-use shared::rules::project;
-use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use tests::corpus::TEAM;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;

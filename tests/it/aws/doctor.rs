@@ -1,6 +1,6 @@
 //! `annalist doctor` on AWS: what is not there is one line each, and nothing is made.
 
-use shared::clock::{Clock, SystemClock};
+use ports::clock::{Clock, SystemClock};
 use tests::fake_slack::{FakeSlack, Workspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{Outcome, annalist_with};

@@ -1,12 +1,12 @@
 //! The cache of the existence check on DynamoDB: the port's contract, and the row of seed 001.
 
+use aws::Aws;
+use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
-use shared::clock::{Clock, SystemClock};
-use shared::existence::{CacheKey, Verified};
-use shared::queue::topology::TableRole;
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use ports::clock::{Clock, SystemClock};
+use ports::existence::{CacheKey, Verified};
+use ports::queue::topology::TableRole;
+use slack::ids::{ChannelId, TeamId, UserId};
 use tests::conformance::existence::{ExistenceFixture, suite};
 use tests::harness::stack::Stack;
 

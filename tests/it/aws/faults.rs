@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use aws::Aws;
 use bytes::Bytes;
+use ports::archive::{Guard, ItemKey, Query, Update, WriteOutcome};
+use ports::files::{FileKey, FilesError};
+use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, ReceiveRequest};
 use serde_json::json;
-use shared::archive::{Guard, ItemKey, Query, Update, WriteOutcome};
-use shared::aws::Aws;
-use shared::files::{FileKey, FilesError};
-use shared::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, ReceiveRequest};
-use shared::slack::ids::TeamId;
+use slack::ids::TeamId;
 use tests::faults::proxy::{FAULTS, Fault, Proxy};
 use tests::harness::client::RetryDelays;
 use tests::harness::load::Load;

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use aws::Aws;
+use aws::provision::{Parts, provision};
 use bytes::Bytes;
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
-use shared::files::{FileKey, FilesError, Published, Writer};
-use shared::slack::ids::TeamId;
+use ports::files::{FileKey, FilesError, Published, Writer};
+use slack::ids::TeamId;
 use tests::conformance::files::{self, FilesFixture};
 use tests::harness::stack::{Emulator, Stack, fresh_names};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -108,9 +108,9 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     assert!(ingest.process.sigterm(END_DEADLINE).await.success());
 }
 
-async fn read(store: &dyn shared::files::Files, key: &str) -> Vec<u8> {
-    use shared::files::FileKey;
-    use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+async fn read(store: &dyn ports::files::Files, key: &str) -> Vec<u8> {
+    use ports::files::FileKey;
+    use slack::ids::{ChannelId, FileId, TeamId, Ts};
     let parts: Vec<&str> = key.split('/').collect();
     let [_, team, channel, ts, file] = parts[..] else { panic!("{key} is no file of a message") };
     let key = FileKey::shared(

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aws::Aws;
+use aws::provision::{Change, Parts, Step, TAG, provision};
+use aws_template::names::Names;
+use ports::queue::topology::{QUEUES, TABLES};
+use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
-use shared::aws::provision::{Change, Parts, Step, TAG, provision};
-use shared::aws::{Aws, Names};
-use shared::queue::topology::{QUEUES, TABLES};
-use shared::queue::{QueueName, QueueRef};
 use tests::faults::proxy::{Passed, Proxy};
 use tests::harness::command::annalist_with;
 use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names};

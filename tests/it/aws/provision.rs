@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use aws::Aws;
+use aws::provision::{Change, Parts, ProvisionError, Step, TAG, provision};
 use aws_config::Region;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
@@ -18,11 +20,10 @@ use aws_sdk_s3::types::{
     LifecycleExpiration, LifecycleRule, LifecycleRuleFilter, ServerSideEncryption, Tag, Tagging,
 };
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use aws_template::names::Names;
+use ports::queue::topology::{QUEUES, TABLES, TableRole};
+use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
-use shared::aws::provision::{Change, Parts, ProvisionError, Step, TAG, provision};
-use shared::aws::{Aws, Names};
-use shared::queue::topology::{QUEUES, TABLES, TableRole};
-use shared::queue::{QueueName, QueueRef};
 use tests::harness::stack::{REGION, Stack, fresh_names};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};

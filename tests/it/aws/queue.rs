@@ -6,9 +6,9 @@ mod coalescing;
 mod conformance;
 mod faults;
 
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
-use shared::queue::QueueName;
+use aws::Aws;
+use aws::provision::{Parts, provision};
+use ports::queue::QueueName;
 use tests::harness::stack::Stack;
 
 /// An account of which these queues are there, each with its dead-letter queue.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::join;
+use ports::archive::{Archive, Item, ItemKey, Update};
 use proptest::prelude::*;
+use reader::directory;
+use rules::channel::ChannelEvent;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use shared::archive::{Archive, Item, ItemKey, Update};
-use shared::directory;
-use shared::rules::channel::ChannelEvent;
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::faults::{CrashPoint, CrashingArchive};
 use tests::memory::archive::MemoryArchive;

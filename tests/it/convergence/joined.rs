@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ports::archive::key::thread_parent;
+use ports::archive::{Archive, Item, Query};
 use proptest::prelude::*;
+use reader::joined::{JoinedChannel, Place};
+use rules::{message, project};
 use serde_json::{Value, json};
-use shared::archive::key::thread_parent;
-use shared::archive::{Archive, Item, Query};
-use shared::joined::{JoinedChannel, Place};
-use shared::rules::{message, project};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;

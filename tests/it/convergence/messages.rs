@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use ports::archive::{Archive, Item};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use shared::archive::{Archive, Item};
 use tests::corpus::{TEAM, event};
 use tests::faults::{CrashPoint, CrashingArchive};
 use tests::memory::archive::MemoryArchive;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::Queue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
-use shared::clock::{ManualClock, TimestampMs};
-use shared::queue::Queue;
 use tests::memory::archive::MemoryArchive;
 use tests::memory::queue::MemoryQueue;
 

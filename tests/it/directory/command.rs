@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::json;
-use shared::clock::{ManualClock, SharedClock, TimestampMs};
 use tests::corpus::event;
 use tests::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
@@ -25,7 +25,7 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
-    shared::embedded::Database::open(&data, clock).unwrap().close().await;
+    embedded::Database::open(&data, clock).unwrap().close().await;
     let (data_text, url) = (data.to_str().unwrap(), slack.url());
     let sync = ["sync", "--data", data_text];
 

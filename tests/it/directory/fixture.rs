@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
-use shared::archive::{
+use ports::archive::{
     Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome, key, query_all,
 };
-use shared::clock::{ManualClock, SharedClock, TimestampMs};
-use shared::directory as index;
-use shared::queue::{Queue, QueueName};
-use shared::rules::project;
-use shared::slack::ids::{ChannelId, TeamId};
-use shared::slack::web::Tokens;
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::queue::{Queue, QueueName};
+use reader::directory as index;
+use rules::project;
+use serde_json::Value;
+use slack::ids::{ChannelId, TeamId};
+use slack_api::Tokens;
 use tests::corpus::event;
 use tests::fake_slack::{FakeSlack, START_S, Workspace, one_token};
 use tests::memory::archive::MemoryArchive;

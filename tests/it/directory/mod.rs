@@ -4,10 +4,10 @@ mod command;
 mod fixture;
 mod joining;
 
+use ports::archive::{Archive, ItemKey, key};
+use reader::directory;
 use serde_json::{Value, json};
-use shared::archive::{Archive, ItemKey, key};
-use shared::directory;
-use shared::slack::web::{ApiError, Method};
+use slack_api::{ApiError, Method};
 use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ports::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
-use shared::clock::{Clock, SystemClock};
 use tempfile::TempDir;
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::{FakeSlack, Workspace, person};

@@ -2,10 +2,10 @@
 
 mod fixture;
 
+use embedded::DATABASE_FILE;
+use ports::clock::{Clock, SystemClock};
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use shared::clock::{Clock, SystemClock};
-use shared::embedded::DATABASE_FILE;
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::{FakeSlack, Workspace, refusal};
 use tests::harness::binaries::binaries;

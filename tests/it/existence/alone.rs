@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::clock::Clock;
-use shared::queue::Delivery;
+use ports::clock::Clock;
+use ports::queue::Delivery;
 use tests::fake_slack::{person, refusal};
 use workers::existence::waiting;
 use workers::runtime::{Outcome, Worker};

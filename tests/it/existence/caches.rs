@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use ports::archive::Archive;
+use ports::clock::Clock;
+use ports::existence::{CacheKey, Existence, Verified};
+use ports::queue::Queue;
 use serde_json::Value;
-use shared::archive::Archive;
-use shared::clock::Clock;
-use shared::existence::{CacheKey, Existence, Verified};
-use shared::queue::Queue;
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::{ChannelId, TeamId, UserId};
 use tests::corpus::TEAM;
 use tests::fake_slack::{channel, person};
 use workers::directory::DirectorySync;
@@ -78,7 +78,7 @@ async fn another_process_takes_the_triple_from_the_cache_as_seed_001_has_it() {
 async fn an_expired_row_does_not_count_although_it_is_still_there() {
     let fixture = Fixture::new().await;
     // Nobody Slack knows, confirmed five minutes ago; and the same a second later.
-    let at = |age_s: i64| Verified::at(shared::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
+    let at = |age_s: i64| Verified::at(ports::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
     fixture.table.remember(&[(triple("U0GONE", CHANNEL), at(300))]).await.unwrap();
     let outcomes = fixture.write(&[message(CHANNEL, "U0GONE", TS)]).await;
     assert!(matches!(&outcomes[0], Outcome::Quarantine(why) if why.contains("U0GONE")), "{outcomes:?}");

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use ports::archive::{Archive, Item};
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::existence::Existence;
+use ports::queue::{Delivery, Queue};
+use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
-use shared::archive::{Archive, Item};
-use shared::clock::{ManualClock, SharedClock, TimestampMs};
-use shared::config::existence::ExistenceMode;
-use shared::existence::Existence;
-use shared::queue::{Delivery, Queue};
-use shared::slack::web::{Tokens, WebApi};
+use slack_api::{Tokens, WebApi};
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token, person};
 use tests::memory::archive::MemoryArchive;

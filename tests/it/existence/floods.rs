@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use ports::queue::Delivery;
 use serde_json::Value;
-use shared::queue::Delivery;
 use tests::corpus::event;
 use workers::runtime::{Outcome, Worker};
 

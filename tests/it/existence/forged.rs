@@ -3,10 +3,10 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
+use ports::clock::TimestampMs;
+use ports::queue::Delivery;
 use serde_json::{Value, json};
-use shared::clock::TimestampMs;
-use shared::queue::Delivery;
-use shared::slack::web::{Token, Tokens};
+use slack_api::{Token, Tokens};
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::{self, START_S, Workspace, tokens};
 use workers::runtime::{Outcome, Worker};

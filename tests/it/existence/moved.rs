@@ -3,10 +3,10 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
+use ports::archive::{Archive, Item, ItemKey};
+use rules::public_mark::{self, MarkState};
 use serde_json::{Value, json};
-use shared::archive::{Archive, Item, ItemKey};
-use shared::rules::public_mark::{self, MarkState};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::channel;
 use workers::runtime::{Outcome, Worker};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::config::existence::ExistenceMode;
-use shared::slack::web::Tokens;
+use process::config::existence::ExistenceMode;
+use slack_api::Tokens;
 use tests::fake_slack::one_token;
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_with, run};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ports::archive::Item;
+use ports::clock::Clock;
 use serde_json::json;
-use shared::archive::Item;
-use shared::clock::Clock;
 use tests::corpus::event;
 use tests::fake_slack::{FakeSlack, refusal};
 use wiremock::ResponseTemplate;

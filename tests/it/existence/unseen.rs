@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use serde_json::Value;
-use shared::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::channel;
 use workers::runtime::{Outcome, Worker};

@@ -1,7 +1,7 @@
 //! What comes, and whether it is what was asked for.
 
 use serde_json::json;
-use shared::slack::web::{Token, Tokens};
+use slack_api::{Token, Tokens};
 use wiremock::ResponseTemplate;
 
 use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, slack};

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use embedded::{DATABASE_FILE, Database};
 use futures_util::future::join_all;
+use ports::archive::{Archive, ItemKey};
+use ports::claims::{About, Claims, EventKey, Take};
+use ports::clock::SystemClock;
+use ports::queue::Delivery;
+use rules::file::job;
 use serde_json::json;
-use shared::archive::{Archive, ItemKey};
-use shared::claims::{About, Claims, EventKey, Take};
-use shared::clock::SystemClock;
-use shared::embedded::{DATABASE_FILE, Database};
-use shared::queue::Delivery;
-use shared::rules::file::job;
-use shared::slack::ids::{FileId, Ts};
+use slack::ids::{FileId, Ts};
 use tests::faults::{Fault, FaultyClaims, Method, Plan};
 use tests::harness::command::wait_until_idle;
 use wiremock::matchers::{method, path};
@@ -248,7 +248,7 @@ async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
     killed.sigkill().await;
     wait_until_idle(data.path(), DEADLINE).await;
     let row = database.archive().get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap();
-    assert_eq!(shared::rules::project::file(&row.unwrap()).unwrap()["state"], "held");
+    assert_eq!(rules::project::file(&row.unwrap()).unwrap()["state"], "held");
     assert_eq!(downloads(&slack).await.len(), 2);
 
     let connection = rusqlite::Connection::open(data.path().join(DATABASE_FILE)).unwrap();

@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::Archive;
+use ports::claims::Claims;
+use ports::files::Files;
+use ports::queue::Delivery;
+use ports::queue::job::{Job, Origin};
 use serde_json::json;
-use shared::archive::Archive;
-use shared::claims::Claims;
-use shared::files::Files;
-use shared::queue::Delivery;
-use shared::queue::job::{Job, Origin};
-use shared::slack::web::{Token, Tokens};
+use slack_api::{Token, Tokens};
 use tests::faults::{
     CrashPoint, CrashingArchive, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan,
 };

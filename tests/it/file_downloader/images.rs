@@ -1,13 +1,13 @@
 //! Avatars and emoji.
 
+use ports::archive::{Archive, ItemKey};
+use ports::queue::Delivery;
+use rules::file::image;
+use rules::{Change, Event, project};
 use serde_json::{Value, json};
-use shared::archive::{Archive, ItemKey};
-use shared::queue::Delivery;
-use shared::rules::file::image;
-use shared::rules::{Change, Event, project};
-use shared::slack::envelope::Envelope;
-use shared::slack::ids::UserId;
-use shared::slack::web::Tokens;
+use slack::envelope::Envelope;
+use slack::ids::UserId;
+use slack_api::Tokens;
 use tests::corpus::{TEAM, event};
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use embedded::Database;
+use ports::archive::ItemKey;
+use ports::clock::SystemClock;
+use ports::files::FileKey;
+use rules::file::row::Share;
+use rules::file::{FileJob, FileObject};
+use rules::project;
 use serde_json::json;
-use shared::archive::ItemKey;
-use shared::clock::SystemClock;
-use shared::embedded::Database;
-use shared::files::FileKey;
-use shared::rules::file::row::Share;
-use shared::rules::file::{FileJob, FileObject};
-use shared::rules::project;
-use shared::slack::ids::{ChannelId, FileId, Ts};
+use slack::ids::{ChannelId, FileId, Ts};
 use tests::harness::binaries::binaries;
 use tests::harness::command::wait_until_idle;
 use tests::harness::process::{self, Process};

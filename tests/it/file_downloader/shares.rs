@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::{Archive, ItemKey, Update};
+use ports::queue::job::encode_file;
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use rules::file::job;
 use serde_json::{Value, json};
-use shared::archive::{Archive, ItemKey, Update};
-use shared::queue::job::encode_file;
-use shared::queue::{Queue, QueueName, ReceiveRequest};
-use shared::rules::file::job;
-use shared::slack::ids::FileId;
-use shared::slack::web::{Token, Tokens};
+use slack::ids::FileId;
+use slack_api::{Token, Tokens};
 use tests::corpus::{TEAM, event};
 use tests::memory::queue::MemoryQueue;
 use wiremock::ResponseTemplate;
@@ -145,7 +145,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     bytes(&slack, "F01", b"hello").await;
     fixture.fetch(&fixture.file("F01", json!({}))).await;
     bytes(&slack, "F02", b"hello").await;
-    let clock = shared::clock::ManualClock::starting_at(shared::clock::TimestampMs(1_700_000_010_000));
+    let clock = ports::clock::ManualClock::starting_at(ports::clock::TimestampMs(1_700_000_010_000));
     let queue = Arc::new(MemoryQueue::new(clock.clone()));
     let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
     let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
@@ -180,7 +180,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     clock.advance(Duration::from_secs(600));
     let unknown = deleted(json!("F03"));
     let late =
-        shared::queue::Delivery { group: waiting[0].group.clone(), sent_at: waiting[0].sent_at, ..unknown };
+        ports::queue::Delivery { group: waiting[0].group.clone(), sent_at: waiting[0].sent_at, ..unknown };
     assert_eq!(writer.handle(&[late]).await, [Outcome::Done]);
     assert_eq!(fixture.row("F03").await, Value::Null);
 }
@@ -209,12 +209,12 @@ async fn what_is_no_file_job_is_put_aside() {
         encode_file("{\"team\":\"T1\"}"),
         encode_file("[]"),
         encode_file("{\"team\":\"T1\",\"channel\":\"../C\",\"ts\":\"1.000000\",\"object\":{\"id\":\"F1\"}}"),
-        shared::queue::job::encode_image("{\"team\":\"T1\",\"user\":\"U1\"}"),
-        shared::queue::job::encode_image("{\"team\":\"T1\",\"url\":\"https://x/\"}"),
+        ports::queue::job::encode_image("{\"team\":\"T1\",\"user\":\"U1\"}"),
+        ports::queue::job::encode_image("{\"team\":\"T1\",\"url\":\"https://x/\"}"),
     ] {
-        let outcome = fixture.handle(&shared::queue::Delivery { body: body.clone(), ..good.clone() }).await;
+        let outcome = fixture.handle(&ports::queue::Delivery { body: body.clone(), ..good.clone() }).await;
         assert!(matches!(outcome, Outcome::Quarantine(_)), "{body}: {outcome:?}");
     }
-    let newer = shared::queue::Delivery { body: "{\"v\":2}".into(), ..good };
+    let newer = ports::queue::Delivery { body: "{\"v\":2}".into(), ..good };
     assert!(matches!(fixture.handle(&newer).await, Outcome::Retry(_)), "a newer worker will know");
 }

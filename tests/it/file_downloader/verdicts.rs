@@ -8,7 +8,7 @@ use wiremock::{Mock, ResponseTemplate};
 use workers::runtime::Outcome;
 
 use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, info, settings, slack};
-use shared::slack::web::{Token, Tokens};
+use slack_api::{Token, Tokens};
 
 #[tokio::test]
 async fn what_the_message_says_is_enough_where_it_settles_a_file() {

@@ -1,8 +1,8 @@
 //! What one message takes on Lambda if it comes alone: no more than docs/deploy-aws.md reckons with.
 
+use ports::queue::QueueName;
+use ports::queue::topology::TableRole;
 use serde_json::Value;
-use shared::queue::QueueName;
-use shared::queue::topology::TableRole;
 use tests::bill::OneMessage;
 use tests::corpus::{TEAM, event};
 use tests::fake_slack::{self, FakeSlack, Workspace};

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::Instant;
 
-use shared::queue::{Queue, QueueName, ReceiveRequest};
-use shared::slack::verification::without_token;
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use slack::verification::without_token;
 use tests::corpus::{TEAM, channel_id, event};
 use tests::harness::binaries::binaries;
 use tests::harness::lambda::Function;

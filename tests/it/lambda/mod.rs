@@ -7,9 +7,9 @@ mod workers;
 
 use std::time::Duration;
 
+use ports::clock::{Clock, SystemClock};
 use serde_json::Value;
-use shared::clock::{Clock, SystemClock};
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 use tests::harness::client::PATH;
 use tests::harness::lambda::Function;
 use tests::harness::lambda::payloads::{Request, Response};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
-use shared::queue::{QueueName, QueueRef};
 use tests::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
 use tests::fake_files;
 use tests::fake_slack::{self, FakeSlack, Workspace};
@@ -145,7 +145,7 @@ async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
     let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
     let url = sqs.get_queue_url().queue_name(&name).send().await.unwrap().queue_url.unwrap();
     let message = event::posted(&channel_id(1), &event::message("1700000000.000001", "U0001", "dead"));
-    let body = shared::queue::job::encode_event(&event::envelope(TEAM, "Ev1", &message));
+    let body = ports::queue::job::encode_event(&event::envelope(TEAM, "Ev1", &message));
     sqs.send_message()
         .queue_url(url)
         .message_body(body)

@@ -1,7 +1,7 @@
 //! What is kept of each version of a message: what it said, its files, its reactions, its thread.
 
+use ports::queue::QueueName;
 use serde_json::json;
-use shared::queue::QueueName;
 use tests::corpus::{TEAM, event};
 use workers::runtime::{Outcome, Worker};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use shared::claims::{About, Claims, ClaimsError, EventKey, Take};
-use shared::clock::SharedClock;
+use ports::claims::{About, Claims, ClaimsError, EventKey, Take};
+use ports::clock::SharedClock;
 use tests::faults::{Fault, FaultyClaims, Method, Plan};
 use tests::memory::claims::MemoryClaims;
 use tokio::time::{Instant, sleep};
@@ -262,8 +262,8 @@ async fn a_completion_that_is_not_heard_is_remembered_here_and_said_to_whoever_n
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_clock_is_ahead_does_not_keep_others_for_longer_than_a_lease() {
     struct Ahead(SharedClock);
-    impl shared::clock::Clock for Ahead {
-        fn now(&self) -> shared::clock::TimestampMs {
+    impl ports::clock::Clock for Ahead {
+        fn now(&self) -> ports::clock::TimestampMs {
             self.0.now().plus(HOUR)
         }
     }

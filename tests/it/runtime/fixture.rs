@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::archive::Archive;
-use shared::clock::{Clock, SharedClock, TimestampMs};
-use shared::queue::job::encode_event;
-use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
+use ports::archive::Archive;
+use ports::clock::{Clock, SharedClock, TimestampMs};
+use ports::queue::job::encode_event;
+use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
 use tests::faults::{FaultyArchive, FaultyQueue, Plan};
 use tests::memory::archive::MemoryArchive;
 use tests::memory::queue::MemoryQueue;

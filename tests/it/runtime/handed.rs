@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
-use shared::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use tokio::time::{Instant, sleep};
 use workers::lambda::work_off;
 use workers::runtime::{Outcome, Ports, Settings, Worker};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::queue::{
+use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
 };
 use tokio::sync::watch;

@@ -8,7 +8,7 @@ mod permits;
 
 use std::time::Duration;
 
-use shared::queue::{QueueName, QueueRef, ReceiveRequest};
+use ports::queue::{QueueName, QueueRef, ReceiveRequest};
 use tests::faults::{Fault, Method, Plan};
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;

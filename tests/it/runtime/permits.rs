@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::queue::{Delivery, QueueName};
+use ports::queue::{Delivery, QueueName};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use workers::runtime::{self, Outcome, Ports, Worker};

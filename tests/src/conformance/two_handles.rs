@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
-use shared::claims::{Answer, Claim, Claims, ClaimsError, Take};
-use shared::files::{FileKey, Files, FilesError, Reader, Writer};
-use shared::queue::{
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::claims::{Answer, Claim, Claims, ClaimsError, Take};
+use ports::files::{FileKey, Files, FilesError, Reader, Writer};
+use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 

@@ -231,9 +231,9 @@ fn client_msg_id(ts: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::QueueName;
-    use shared::queue::route::{Route, route};
-    use shared::slack::envelope::Envelope;
+    use ports::queue::QueueName;
+    use ports::queue::route::{Route, route};
+    use slack::envelope::Envelope;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use shared::claims::{Answer, Claim, Claims, ClaimsError, Take};
+use ports::claims::{Answer, Claim, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
 use super::plan::{self, Course, Method, Plan, Progress};

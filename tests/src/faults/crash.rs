@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
-use shared::queue::{
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
@@ -153,9 +153,9 @@ impl Queue for CrashingQueue {
 
 #[cfg(test)]
 mod tests {
-    use shared::archive::Update;
-    use shared::clock::{ManualClock, TimestampMs};
-    use shared::queue::QueueName;
+    use ports::archive::Update;
+    use ports::clock::{ManualClock, TimestampMs};
+    use ports::queue::QueueName;
 
     use super::*;
     use crate::memory::archive::MemoryArchive;

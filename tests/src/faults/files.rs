@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 
 use super::crash::CrashPoint;
 use super::plan::{self, Course, Method, Plan, Progress};
@@ -115,7 +115,7 @@ impl Reader for FaultyReader {
 
 #[cfg(test)]
 mod tests {
-    use shared::slack::ids::TeamId;
+    use slack::ids::TeamId;
 
     use super::*;
     use crate::faults::Fault;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::queue::{
+use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
@@ -121,8 +121,8 @@ impl Queue for FaultyQueue {
 
 #[cfg(test)]
 mod tests {
-    use shared::clock::{ManualClock, TimestampMs};
-    use shared::queue::{DedupId, GroupId, QueueName};
+    use ports::clock::{ManualClock, TimestampMs};
+    use ports::queue::{DedupId, GroupId, QueueName};
 
     use super::*;
     use crate::memory::queue::MemoryQueue;

@@ -1,9 +1,9 @@
 //! A signed body: what `ingest` makes of it.
 
-use shared::queue::job::Job;
-use shared::queue::route::{Route, route};
-use shared::slack::envelope::Envelope;
-use shared::slack::verification::without_token;
+use ports::queue::job::Job;
+use ports::queue::route::{Route, route};
+use slack::envelope::Envelope;
+use slack::verification::without_token;
 
 /// Where events go whose ids are no ids.
 const INVALID_GROUP: &str = "invalid";

@@ -1,14 +1,14 @@
 //! The inner event: what the workers make of it.
 
+use ports::archive::{Attributes, ItemKey, Update, key};
+use ports::queue::job::Job;
+use rules::channel::ChannelEvent;
+use rules::file::{self, FileJob};
+use rules::message::{self, ToldMessage};
+use rules::{Change, Event, Kind, gap};
 use serde_json::value::RawValue;
-use shared::archive::{Attributes, ItemKey, Update, key};
-use shared::queue::job::Job;
-use shared::rules::channel::ChannelEvent;
-use shared::rules::file::{self, FileJob};
-use shared::rules::message::{self, ToldMessage};
-use shared::rules::{Change, Event, Kind, gap};
-use shared::slack::envelope::Envelope;
-use shared::slack::ids::UserId;
+use slack::envelope::Envelope;
+use slack::ids::UserId;
 
 /// Slack's verification token, which stands in every envelope and must end in no row.
 const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
@@ -88,8 +88,8 @@ fn written(update: &Update) -> Vec<String> {
     authors.chain(registers.map(|(_, user)| user)).map(str::to_owned).collect()
 }
 
-fn event_team() -> shared::slack::ids::TeamId {
-    shared::slack::ids::TeamId::parse("T024BE7LD").expect("a team's id")
+fn event_team() -> slack::ids::TeamId {
+    slack::ids::TeamId::parse("T024BE7LD").expect("a team's id")
 }
 
 /// What is written names no channel and no person's row but those of its event, which are what is checked to exist.

@@ -1,7 +1,7 @@
 //! Ids and timestamps: what becomes part of keys and paths.
 
-use shared::files::FileKey;
-use shared::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use ports::files::FileKey;
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// A text is an id exactly where it has Slack's shape; ids become paths of their own and nothing else; timestamps are in
 /// the order of their numbers.

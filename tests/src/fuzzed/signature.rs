@@ -1,7 +1,7 @@
 //! The two headers that say who sent a request.
 
 use secrecy::SecretString;
-use shared::slack::signature::{SigningSecrets, WINDOW_S};
+use slack::signature::{SigningSecrets, WINDOW_S};
 
 const NOW_S: i64 = 1_700_000_000;
 

@@ -10,9 +10,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use ports::clock::{SharedClock, SystemClock};
 use secrecy::SecretString;
-use shared::clock::{SharedClock, SystemClock};
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -234,7 +234,7 @@ mod tests {
     use axum::Router;
     use axum::extract::State;
     use axum::routing::post;
-    use shared::clock::Clock;
+    use ports::clock::Clock;
 
     use super::*;
 

@@ -73,7 +73,7 @@ pub async fn send(installation: &Installation, bodies: Vec<String>, connections:
 pub async fn write(installation: &Installation) -> Requests {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let writer = process::message_writer(&installation.through(&proxy.endpoint)).await;
-    installation.emptied(&[shared::queue::QueueName::Events], DRAIN_DEADLINE).await;
+    installation.emptied(&[ports::queue::QueueName::Events], DRAIN_DEADLINE).await;
     counted(&proxy, &writer).await
 }
 

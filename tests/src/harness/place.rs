@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
-use shared::queue::topology::QUEUES;
-use shared::queue::{QueueName, QueueRef};
+use aws::Aws;
+use aws::provision::{Parts, provision};
+use ports::queue::topology::QUEUES;
+use ports::queue::{QueueName, QueueRef};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 

@@ -19,7 +19,7 @@ use super::process::Process;
 pub async fn aws_requests(process: &Process) -> BTreeMap<String, u64> {
     let text = metrics(process.metrics_address().await).await;
     let mut counts = BTreeMap::new();
-    for line in text.lines().filter(|line| line.starts_with(shared::telemetry::metrics::AWS_REQUESTS)) {
+    for line in text.lines().filter(|line| line.starts_with(ports::metrics::AWS_REQUESTS)) {
         let (labels, count) = line.rsplit_once(' ').expect("a sample has a value");
         let operation = labels.split("operation=\"").nth(1).and_then(|rest| rest.split('"').next());
         let operation = operation.expect("the operation is a label").to_owned();

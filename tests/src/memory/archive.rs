@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use serde_json::Value;
-use shared::archive::{
+use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
     WriteOutcome,
 };
+use serde_json::Value;
 
 /// An archive that lives as long as the process.
 #[derive(Debug, Default)]

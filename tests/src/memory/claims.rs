@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use shared::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Take};
-use shared::clock::{SharedClock, TimestampMs};
+use ports::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Take};
+use ports::clock::{SharedClock, TimestampMs};
 
 /// Claims that live as long as the process.
 pub struct MemoryClaims {

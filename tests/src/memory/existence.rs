@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use shared::existence::{CacheKey, Existence, ExistenceError, Verified};
+use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 
 /// A cache that lives as long as the process.
 #[derive(Debug, Default)]

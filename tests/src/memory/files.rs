@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use shared::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 
 /// A file is read in pieces of this size.
 const CHUNK_BYTES: usize = 1024;

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::clock::{SharedClock, TimestampMs};
-use shared::queue::{
+use ports::clock::{SharedClock, TimestampMs};
+use ports::queue::{
     BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
     Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
 };

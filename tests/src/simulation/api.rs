@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
-use shared::slack::web::transport::{Answer, Body, HeaderMap, Question, StatusCode, Transport};
+use slack_api::transport::{Answer, Body, HeaderMap, Question, StatusCode, Transport};
 
 use super::course::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};

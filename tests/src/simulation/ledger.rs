@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::archive::ItemKey;
-use shared::clock::{Clock, TimestampMs};
-use shared::queue::job::{Job, Origin};
-use shared::queue::route::{Route, route};
-use shared::queue::{
+use ports::archive::ItemKey;
+use ports::clock::{Clock, TimestampMs};
+use ports::queue::job::{Job, Origin};
+use ports::queue::route::{Route, route};
+use ports::queue::{
     BatchResult, DedupId, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName,
     QueueRef, Receipt, ReceiveRequest,
 };
-use shared::slack::envelope::Envelope;
+use slack::envelope::Envelope;
 
 use super::world::{Invariant, JumpyClock, Kind, World, lock};
 use crate::memory::archive::MemoryArchive;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::config::existence::ExistenceMode;
-use shared::queue::{
+use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
+use process::config::existence::ExistenceMode;
 use workers::runtime::{Outcome, Worker};
 
 use super::world::lock;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::archive::Archive;
-use shared::slack::ids::TeamId;
+use ports::archive::Archive;
+use slack::ids::TeamId;
 use tokio::time::{Instant, sleep};
 use workers::directory::DirectorySync;
 use workers::quarantine::{self, Quarantined};

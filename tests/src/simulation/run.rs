@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::archive::ItemKey;
-use shared::slack::ids::{ChannelId, TeamId};
+use ports::archive::ItemKey;
+use slack::ids::{ChannelId, TeamId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;

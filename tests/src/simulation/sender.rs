@@ -10,8 +10,8 @@ use hyper::{HeaderMap, Request};
 use hyper_util::service::TowerToHyperService;
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::slack::EVENTS_PATH;
-use shared::slack::signature::{SigningSecrets, WINDOW_S};
+use slack::EVENTS_PATH;
+use slack::signature::{SigningSecrets, WINDOW_S};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 

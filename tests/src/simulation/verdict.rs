@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ports::archive::{Archive, Attributes, Item, ItemKey, Update};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::files::FileKey;
+use ports::queue::job::Job;
+use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
+use reader::directory;
+use rules::file::row;
+use rules::file::{State, Verdict};
 use serde_json::Value;
-use shared::archive::{Archive, Attributes, Item, ItemKey, Update};
-use shared::clock::{ManualClock, TimestampMs};
-use shared::directory;
-use shared::files::FileKey;
-use shared::queue::job::Job;
-use shared::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
-use shared::rules::file::row;
-use shared::rules::file::{State, Verdict};
-use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::quarantine;

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use shared::queue::{Delivery, QueueName};
+use ports::queue::{Delivery, QueueName};
 use workers::runtime::{Outcome, Worker};
 
 use super::ledger::Ledger;

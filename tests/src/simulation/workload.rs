@@ -1,8 +1,8 @@
 //! What the simulated Slack sends: everything that happens in a small workspace, and what should never get in.
 
+use ports::queue::job::MAX_EVENT_BYTES;
 use serde_json::{Value, json};
-use shared::queue::job::MAX_EVENT_BYTES;
-use shared::slack::ids::FileId;
+use slack::ids::FileId;
 
 use super::watched::POISON;
 use super::world::{Kind, World};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::clock::{Clock, TimestampMs};
+use ports::clock::{Clock, TimestampMs};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use shared::config::existence::ExistenceArgs;
-use shared::config::slack::{self, JoinArgs, SlackArgs};
+use process::config::existence::ExistenceArgs;
+use process::config::slack::{self, JoinArgs, SlackArgs};
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::{DirectorySync, Joiner};
-use workers::process::{self, Directory, Role, WorkerArgs};
+use workers::standalone::{self, Directory, Role, WorkerArgs};
 
 /// Keeps the channels' rows, the ChannelIndex and gaps up to date
 #[derive(Parser)]
@@ -27,17 +27,17 @@ struct Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Command::parse();
-    shared::telemetry::init_log(&shared::config::log_filter());
-    process::exit_code(run(command).await)
+    process::telemetry::init_log(&process::config::log_filter());
+    standalone::exit_code(run(command).await)
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack).await?;
     command.existence.needs(web.has_tokens())?;
     let (joiner, asked) = if command.join.no_join { None } else { Some(Joiner::new()) }.unzip();
-    process::run(command.worker, |backend| {
+    standalone::run(command.worker, |backend| {
         let archive = || backend.archive();
-        let check = process::check(backend, Arc::clone(&web), command.existence);
+        let check = standalone::check(backend, Arc::clone(&web), command.existence);
         let sync = DirectorySync::new(web, archive(), backend.queue()).telling(check.known());
         Role {
             worker: Arc::new(ChannelIndexer::new(archive(), joiner).checked_by(check)),

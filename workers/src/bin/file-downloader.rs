@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use shared::clock::SystemClock;
-use shared::config::slack::{self, SlackArgs};
-use shared::config::{FileArgs, instance};
+use ports::clock::SystemClock;
+use process::config::slack::{self, SlackArgs};
+use process::config::{FileArgs, instance};
 use workers::claims::Claimant;
 use workers::file_downloader::{FileDownloader, Settings};
-use workers::process::{self, Role, WorkerArgs};
+use workers::standalone::{self, Role, WorkerArgs};
 
 /// Downloads the files that are shared in Slack, and keeps them
 #[derive(Parser)]
@@ -26,14 +26,14 @@ struct Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Command::parse();
-    shared::telemetry::init_log(&shared::config::log_filter());
-    process::exit_code(run(command).await)
+    process::telemetry::init_log(&process::config::log_filter());
+    standalone::exit_code(run(command).await)
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let web = slack::web_api(&command.slack).await?;
     let settings = Settings::from(&command.files);
-    process::run(command.worker, |ports| {
+    standalone::run(command.worker, |ports| {
         let (claims, clock) = (ports.claims(), SystemClock::shared());
         let claimant = Claimant::new(Arc::clone(&claims), clock, instance(), settings.claims.clone());
         let downloader = FileDownloader::new(ports.archive(), ports.files(), web, claimant, settings);

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use shared::config::existence::ExistenceArgs;
-use shared::config::slack::{self, SlackArgs};
+use process::config::existence::ExistenceArgs;
+use process::config::slack::{self, SlackArgs};
 use workers::message_writer::MessageWriter;
-use workers::process::{self, Role, WorkerArgs};
+use workers::standalone::{self, Role, WorkerArgs};
 
 /// Turns Slack's events on the queue into rows of the archive
 #[derive(Parser)]
@@ -24,15 +24,15 @@ struct Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let command = Command::parse();
-    shared::telemetry::init_log(&shared::config::log_filter());
-    process::exit_code(run(command).await)
+    process::telemetry::init_log(&process::config::log_filter());
+    standalone::exit_code(run(command).await)
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let api = slack::web_api(&command.slack).await?;
     command.existence.needs(api.has_tokens())?;
-    process::run(command.worker, |ports| {
-        let check = process::check(ports, api, command.existence);
+    standalone::run(command.worker, |ports| {
+        let check = standalone::check(ports, api, command.existence);
         let writer = MessageWriter::new(ports.archive(), ports.queue()).checked_by(check);
         Role { worker: Arc::new(writer), directory: None, claims: None }
     })

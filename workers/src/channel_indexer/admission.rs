@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::queue::route::Audience;
+use rules::Event;
+use rules::channel::ChannelEvent;
+use rules::public_mark::MarkState;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Query, key};
-use shared::queue::route::Audience;
-use shared::rules::Event;
-use shared::rules::channel::ChannelEvent;
-use shared::rules::public_mark::MarkState;
-use shared::slack::ids::{ChannelId, TeamId};
+use slack::ids::{ChannelId, TeamId};
 
 use crate::marks::Marks;
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, Update};
-use shared::queue::{Delivery, GroupId, QueueName};
-use shared::rules::channel::{ChannelEvent, index};
-use shared::rules::{Event, Malformed, gap};
-use shared::slack::envelope::Envelope;
-use shared::slack::ids::TeamId;
-use shared::telemetry::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
+use ports::archive::{self, Archive, ArchiveError, Update};
+use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
+use ports::queue::{Delivery, GroupId, QueueName};
+use rules::channel::{ChannelEvent, index};
+use rules::{Event, Malformed, gap};
+use slack::envelope::Envelope;
+use slack::ids::TeamId;
 
 use crate::clearance::{self, Cleared};
 use crate::directory::Joiner;

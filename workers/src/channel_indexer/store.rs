@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use shared::archive::{Archive, ArchiveError, Query, Update, WriteOutcome, key, query_all, settle};
-use shared::rules::channel::ChannelEvent;
-use shared::rules::channel::fold::{Folded, Timeline, Timelines, fold};
-use shared::rules::channel::index;
-use shared::slack::ids::{ChannelId, TeamId};
+use ports::archive::{Archive, ArchiveError, Query, Update, WriteOutcome, key, query_all, settle};
+use rules::channel::ChannelEvent;
+use rules::channel::fold::{Folded, Timeline, Timelines, fold};
+use rules::channel::index;
+use slack::ids::{ChannelId, TeamId};
 
 /// Channels read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;

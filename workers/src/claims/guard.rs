@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::claims::{Claim, ClaimsError};
+use ports::claims::{Claim, ClaimsError};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Claimant, Place, Sink};

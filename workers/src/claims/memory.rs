@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::claims::{Answer, Claim, EventKey, Standing, Status, Take};
-use shared::clock::TimestampMs;
+use ports::claims::{Answer, Claim, EventKey, Standing, Status, Take};
+use ports::clock::TimestampMs;
 
 /// Claims of one process.
 pub(super) struct Memory {
@@ -130,7 +130,7 @@ fn forget(state: &mut State, claim: &Claim) {
 
 #[cfg(test)]
 mod tests {
-    use shared::claims::{About, Owner};
+    use ports::claims::{About, Owner};
 
     use super::*;
 

@@ -14,12 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use shared::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
-use shared::clock::SharedClock;
-use shared::config::ClaimArgs;
-use shared::telemetry::metrics::{
-    CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS,
-};
+use ports::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::clock::SharedClock;
+use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
+use process::config::ClaimArgs;
 use tokio::time::Instant;
 
 pub use guard::{Guard, Lost};
@@ -70,7 +68,7 @@ pub struct Claimant {
     table: Arc<dyn Claims>,
     memory: Memory,
     clock: SharedClock,
-    /// Tells this process from every other: see [`shared::config::instance`].
+    /// Tells this process from every other: see [`process::config::instance`].
     instance: String,
     claims_made: AtomicU64,
     settings: Settings,

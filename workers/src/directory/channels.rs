@@ -1,16 +1,16 @@
 //! The public channels of a workspace. <https://docs.slack.dev/reference/methods/conversations.list>
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
+use reader::directory::{self, Channels};
+use rules::channel::fold::State;
+use rules::channel::{ChannelEvent, is_news};
+use rules::public_mark;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
-use shared::directory::{self, Channels};
-use shared::rules::channel::fold::State;
-use shared::rules::channel::{ChannelEvent, is_news};
-use shared::rules::public_mark;
-use shared::slack::envelope;
-use shared::slack::ids::{TeamId, Ts};
-use shared::slack::web::Method;
+use slack::envelope;
+use slack::ids::{TeamId, Ts};
+use slack_api::Method;
 
 use super::listing::{Listing, Page};
 use super::sync::write;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ports::archive::{Item, Query, Update, key, query_all};
+use rules::directory::emoji_update;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::archive::{Item, Query, Update, key, query_all};
-use shared::rules::directory::emoji_update;
-use shared::slack::ids::Ts;
-use shared::slack::web::Method;
+use slack::ids::Ts;
+use slack_api::Method;
 
 use super::listing::ask;
 use super::sync::write;

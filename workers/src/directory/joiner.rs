@@ -1,6 +1,6 @@
 //! Asking for channels to be joined.
 
-use shared::slack::ids::{ChannelId, TeamId};
+use slack::ids::{ChannelId, TeamId};
 use tokio::sync::mpsc;
 
 /// Channels that may wait. Beyond it they are left to the next sync, which joins whatever the app is not in.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use metrics::counter;
-use shared::slack::ids::{ChannelId, TeamId};
-use shared::slack::web::{ApiError, Method, WebApi};
-use shared::telemetry::metrics::DIRECTORY_JOINS;
+use ports::metrics::DIRECTORY_JOINS;
+use slack::ids::{ChannelId, TeamId};
+use slack_api::{ApiError, Method, WebApi};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::slack::envelope::{self, text_or_none};
-use shared::slack::ids::{TeamId, Ts};
-use shared::slack::web::{ApiError, Method, Reply, WebApi};
+use slack::envelope::{self, text_or_none};
+use slack::ids::{TeamId, Ts};
+use slack_api::{ApiError, Method, Reply, WebApi};
 
 use super::SyncError;
 

@@ -19,10 +19,10 @@ mod sync;
 
 use std::sync::Arc;
 
-use shared::archive::Archive;
-use shared::queue::Queue;
-use shared::rules::channel::index;
-use shared::slack::web::WebApi;
+use ports::archive::Archive;
+use ports::queue::Queue;
+use rules::channel::index;
+use slack_api::WebApi;
 
 pub use joiner::{Asked, Joiner};
 pub use report::{Report, SyncError};

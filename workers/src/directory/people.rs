@@ -1,11 +1,11 @@
 //! The people of a workspace. <https://docs.slack.dev/reference/methods/users.list>
 
+use ports::archive::{Archive, Item, ItemKey, Update};
+use rules::directory::{is_user_news, listed_user, user_updates};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::archive::{Archive, Item, ItemKey, Update};
-use shared::rules::directory::{is_user_news, listed_user, user_updates};
-use shared::slack::ids::{TeamId, Ts, UserId};
-use shared::slack::web::Method;
+use slack::ids::{TeamId, Ts, UserId};
+use slack_api::Method;
 
 use super::listing::{Listing, Page};
 use super::sync::write;

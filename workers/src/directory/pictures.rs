@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use shared::archive::{Item, Update};
-use shared::queue::{Outgoing, Queue, QueueError};
-use shared::rules::file::image;
-use shared::slack::ids::TeamId;
+use ports::archive::{Item, Update};
+use ports::queue::{Outgoing, Queue, QueueError};
+use rules::file::image;
+use slack::ids::TeamId;
 
 use super::SyncError;
 

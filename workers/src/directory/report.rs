@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use shared::archive::{ArchiveError, Attributes, Guard, ItemKey, Update};
-use shared::queue::QueueError;
-use shared::rules::Malformed;
-use shared::slack::ids::{ChannelId, TeamId, Ts};
-use shared::slack::web::{ApiError, Method};
+use ports::archive::{ArchiveError, Attributes, Guard, ItemKey, Update};
+use ports::queue::QueueError;
+use rules::Malformed;
+use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::{ApiError, Method};
 
 /// What a sync of one workspace found.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use shared::slack::ids::TeamId;
-use shared::slack::web::ApiError;
+use slack::ids::TeamId;
+use slack_api::ApiError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 

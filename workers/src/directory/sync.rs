@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use metrics::counter;
+use ports::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
+use ports::metrics::{DIRECTORY_SKIPPED, DIRECTORY_SYNCS};
+use reader::directory;
+use rules::{MAX_NAME_BYTES, workspace};
 use serde::Deserialize;
-use shared::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
-use shared::directory;
-use shared::rules::{MAX_NAME_BYTES, workspace};
-use shared::slack::envelope::text_or_none;
-use shared::slack::ids::{TeamId, Ts};
-use shared::slack::web::{ApiError, Method};
-use shared::telemetry::metrics::{DIRECTORY_SKIPPED, DIRECTORY_SYNCS};
+use slack::envelope::text_or_none;
+use slack::ids::{TeamId, Ts};
+use slack_api::{ApiError, Method};
 
 use super::listing::ask;
 use super::{DirectorySync, Report, SyncError};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::slack::envelope::{self, text_or_none};
-use shared::slack::web::{ApiError, Reply, WebApi};
+use slack::envelope::{self, text_or_none};
+use slack_api::{ApiError, Reply, WebApi};
 
 use super::entity::Entity;
 use super::reach::Reach;
@@ -128,7 +128,7 @@ fn needs_only_private(needed: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use shared::slack::web::Method;
+    use slack_api::Method;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::clock::TimestampMs;
+use ports::clock::TimestampMs;
 
 use super::entity::Entity;
 
@@ -142,7 +142,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use shared::slack::ids::{TeamId, UserId};
+    use slack::ids::{TeamId, UserId};
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use shared::slack::ids::{ChannelId, TeamId, UserId};
-use shared::slack::web::Method;
+use slack::ids::{ChannelId, TeamId, UserId};
+use slack_api::Method;
 
 /// Something an event is about. Slack is asked about each alone; a row of the cache is about three of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::clock::{SharedClock, TimestampMs};
-use shared::slack::ids::TeamId;
-use shared::slack::web::Method;
+use ports::clock::{SharedClock, TimestampMs};
+use slack::ids::TeamId;
+use slack_api::Method;
 
 use super::ask::{NO_GROUPS, NO_TOKEN};
 use super::entity::Entity;
@@ -75,8 +75,8 @@ fn key(entity: &Entity) -> (TeamId, Method) {
 
 #[cfg(test)]
 mod tests {
-    use shared::clock::ManualClock;
-    use shared::slack::ids::UserId;
+    use ports::clock::ManualClock;
+    use slack::ids::UserId;
 
     use super::*;
 

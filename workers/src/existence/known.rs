@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::clock::{SharedClock, TimestampMs};
-use shared::existence::TTL;
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use ports::clock::{SharedClock, TimestampMs};
+use ports::existence::TTL;
+use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::entity::Entity;
 use super::reach::Reach;
@@ -188,7 +188,7 @@ fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use shared::clock::{Clock, ManualClock};
+    use ports::clock::{Clock, ManualClock};
 
     use super::*;
 

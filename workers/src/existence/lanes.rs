@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::gauge;
+use ports::archive::{Archive, ArchiveError, ItemKey, Update};
+use ports::clock::SharedClock;
+use ports::metrics::EXISTENCE_BREAKERS;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, ItemKey, Update};
-use shared::clock::SharedClock;
-use shared::slack::ids::TeamId;
-use shared::slack::web::Method;
-use shared::telemetry::metrics::EXISTENCE_BREAKERS;
+use slack::ids::TeamId;
+use slack_api::Method;
 
 use super::ask::Answer;
 use super::breaker::{Breaker, Gate, Open, Turn};

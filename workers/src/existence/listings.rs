@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
+use ports::clock::Clock;
+use rules::version;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::clock::Clock;
-use shared::rules::version;
-use shared::slack::envelope::{self, text_or_none};
-use shared::slack::ids::{ChannelId, TeamId, UserId};
-use shared::slack::web::{Method, WebApi};
+use slack::envelope::{self, text_or_none};
+use slack::ids::{ChannelId, TeamId, UserId};
+use slack_api::{Method, WebApi};
 
 use super::known::Known;
 use super::reach::Reach;

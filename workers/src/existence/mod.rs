@@ -35,13 +35,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use metrics::counter;
-use shared::archive::Archive;
-use shared::clock::SharedClock;
-use shared::config::existence::ExistenceMode;
-use shared::existence::Existence;
-use shared::slack::ids::TeamId;
-use shared::slack::web::WebApi;
-use shared::telemetry::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
+use ports::archive::Archive;
+use ports::clock::SharedClock;
+use ports::existence::Existence;
+use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
+use process::config::existence::ExistenceMode;
+use slack::ids::TeamId;
+use slack_api::WebApi;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 

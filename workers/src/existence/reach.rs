@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::slack::envelope;
+use slack::envelope;
 
 /// Whom a channel reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

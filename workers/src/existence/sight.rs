@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use shared::clock::TimestampMs;
-use shared::slack::ids::{ChannelId, TeamId};
+use ports::clock::TimestampMs;
+use slack::ids::{ChannelId, TeamId};
 use tokio::time::Instant;
 
 use super::ask::NO_GROUPS;

@@ -7,13 +7,13 @@
 
 use std::borrow::Cow;
 
+use ports::clock::TimestampMs;
+use ports::existence::CacheKey;
+use rules::message::{self, ToldMessage};
+use rules::{Event, Kind, Malformed};
 use serde::Deserialize;
-use shared::clock::TimestampMs;
-use shared::existence::CacheKey;
-use shared::rules::message::{self, ToldMessage};
-use shared::rules::{Event, Kind, Malformed};
-use shared::slack::envelope::{self, Envelope, text_or_none};
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use slack::envelope::{self, Envelope, text_or_none};
+use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::entity::Entity;
 use super::known::Demand;

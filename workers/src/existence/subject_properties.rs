@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use ports::archive::{Guard, Update};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
-use shared::archive::{Guard, Update};
-use shared::rules::Change;
-use shared::rules::channel::ChannelEvent;
+use rules::Change;
+use rules::channel::ChannelEvent;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use shared::existence::{CacheKey, ExistenceError, Verified};
+use ports::existence::{CacheKey, ExistenceError, Verified};
 use tokio::time::timeout;
 
 use super::entity::Entity;

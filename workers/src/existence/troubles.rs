@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::clock::TimestampMs;
-use shared::slack::ids::TeamId;
+use ports::clock::TimestampMs;
+use slack::ids::TeamId;
 
 use super::entity::Entity;
 use super::known::Demand;

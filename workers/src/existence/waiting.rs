@@ -1,8 +1,8 @@
 //! What the existence check waits for, as its rows say it.
 
+use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use ports::clock::TimestampMs;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, Item, Query, key, query_all};
-use shared::clock::TimestampMs;
 
 /// A workspace whose events wait because Slack cannot be asked about them.
 #[derive(Debug, Clone, PartialEq, Eq)]

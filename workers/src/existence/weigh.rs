@@ -24,10 +24,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use ports::clock::TimestampMs;
+use rules::public_mark::MarkState;
 use serde_json::Value;
-use shared::archive::{Archive, ArchiveError, ItemKey, Query, key};
-use shared::clock::TimestampMs;
-use shared::rules::public_mark::MarkState;
 
 use super::ask::NO_TOKEN;
 use super::entity::Entity;

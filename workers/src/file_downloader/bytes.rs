@@ -1,14 +1,14 @@
 //! Takes what comes: counts it, hashes it, looks whether it is what was asked for, and keeps it.
 
 use metrics::counter;
+use ports::files::{FileKey, FilesError, Published};
+use ports::metrics::FILE_BYTES;
+use rules::file::row::Held;
+use rules::file::{FileObject, Verdict};
 use sha2::{Digest, Sha256};
-use shared::files::{FileKey, FilesError, Published};
-use shared::rules::file::row::Held;
-use shared::rules::file::{FileObject, Verdict};
-use shared::slack::ids::TeamId;
-use shared::slack::signature::to_hex;
-use shared::slack::web::download::Download;
-use shared::telemetry::metrics::FILE_BYTES;
+use slack::ids::TeamId;
+use slack::signature::to_hex;
+use slack_api::download::Download;
 
 use super::FileDownloader;
 use super::fetch::{Fetched, Trouble, login_needed};

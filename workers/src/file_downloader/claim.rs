@@ -4,9 +4,9 @@
 //! a file that is held completes a claim; and what the file's row says is believed, not the claim: whoever is asked to
 //! try again finds a row that holds no file, and tries.
 
-use shared::claims::{About, ClaimsError, EventKey, Take};
-use shared::rules::file::FileJob;
-use shared::slack::ids::UserId;
+use ports::claims::{About, ClaimsError, EventKey, Take};
+use rules::file::FileJob;
+use slack::ids::UserId;
 
 use super::FileDownloader;
 use super::file::Known;

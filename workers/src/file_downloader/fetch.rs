@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use metrics::counter;
+use ports::files::{FileKey, FilesError};
+use ports::metrics::FILE_PAUSES;
+use rules::file::row::{self, Held};
+use rules::file::{Before, FileJob, FileObject, State, Verdict};
 use serde::Deserialize;
 use serde_json::Value;
-use shared::files::{FileKey, FilesError};
-use shared::rules::file::row::{self, Held};
-use shared::rules::file::{Before, FileJob, FileObject, State, Verdict};
-use shared::slack::web::download::{Download, DownloadError, DownloadStatus};
-use shared::slack::web::{ApiError, Method};
-use shared::telemetry::metrics::FILE_PAUSES;
+use slack_api::download::{Download, DownloadError, DownloadStatus};
+use slack_api::{ApiError, Method};
 
 use super::FileDownloader;
 use super::file::Known;

@@ -4,11 +4,11 @@
 //! repeated, and a crash between two of them is healed by redelivery, which looks at the row and at the store first.
 
 use metrics::counter;
-use shared::archive::{Item, ItemKey, Update};
-use shared::files::FileKey;
-use shared::rules::file::row::{self, Held, MAX_SHARES, Share};
-use shared::rules::file::{FileJob, FileObject, State};
-use shared::telemetry::metrics::FILES;
+use ports::archive::{Item, ItemKey, Update};
+use ports::files::FileKey;
+use ports::metrics::FILES;
+use rules::file::row::{self, Held, MAX_SHARES, Share};
+use rules::file::{FileJob, FileObject, State};
 
 use super::claim::Turn;
 use super::fetch::{Fetched, Trouble};

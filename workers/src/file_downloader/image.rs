@@ -5,10 +5,10 @@
 //! hundredth of a file's time at most, and two that fetch it at once leave one.
 
 use metrics::counter;
-use shared::files::{FileKey, FilesError};
-use shared::rules::file::image::ImageJob;
-use shared::slack::web::download::{Download, DownloadError, DownloadStatus};
-use shared::telemetry::metrics::{FILE_BYTES, IMAGES};
+use ports::files::{FileKey, FilesError};
+use ports::metrics::{FILE_BYTES, IMAGES};
+use rules::file::image::ImageJob;
+use slack_api::download::{Download, DownloadError, DownloadStatus};
 
 use super::{FileDownloader, Stop};
 use crate::failure::Failure;

@@ -17,13 +17,13 @@ mod settings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use shared::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
-use shared::files::Files;
-use shared::queue::job::Job;
-use shared::queue::{Delivery, QueueName};
-use shared::rules::file::FileJob;
-use shared::rules::file::image::ImageJob;
-use shared::slack::web::WebApi;
+use ports::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use ports::files::Files;
+use ports::queue::job::Job;
+use ports::queue::{Delivery, QueueName};
+use rules::file::FileJob;
+use rules::file::image::ImageJob;
+use slack_api::WebApi;
 
 use crate::claims::Claimant;
 use crate::failure::Failure;

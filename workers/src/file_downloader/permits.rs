@@ -12,7 +12,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use shared::slack::web::limits::RuntimeClock;
+use slack_api::limits::RuntimeClock;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The rate is smoothed over so much of a minute: that share of it may be asked for at once.

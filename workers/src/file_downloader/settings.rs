@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use shared::config::FileArgs;
-use shared::slack::web::download::Patience;
+use process::config::FileArgs;
+use slack_api::download::Patience;
 
 use crate::claims;
 

@@ -10,20 +10,22 @@ mod handed;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws::{SqsBatchResponse, deliveries};
+use aws_template::names::Names;
+use aws_template::{DEAD_LETTERS, SYNC};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use shared::aws::{DEAD_LETTERS, Names, SYNC, SqsBatchResponse, deliveries};
-use shared::clock::{SharedClock, SystemClock, TimestampMs};
-use shared::config::backend::Backend;
-use shared::queue::{Delivery, MessageId, QueueRef, ReceiveRequest};
-use shared::telemetry;
+use ports::clock::{SharedClock, SystemClock, TimestampMs};
+use ports::queue::{Delivery, MessageId, QueueRef, ReceiveRequest};
+use process::config::backend::Backend;
+use process::telemetry;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::event::Event;
 use self::handed::{Handed, WhileHanded};
 use crate::directory::{Asked, DirectorySync};
-use crate::process::{Directory, Role, WorkerArgs};
 use crate::runtime::{Ports, Settings, Worker, consume, put_aside};
+use crate::standalone::{Directory, Role, WorkerArgs};
 
 /// What is not done so long before Lambda ends the function is stopped and given back with a backoff: a function that is
 /// ended from outside holds its messages for their whole visibility timeout.

@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::archive::{Archive, ArchiveError, Query, key};
-use shared::queue::route::Audience;
-use shared::rules::Event;
-use shared::rules::public_mark::MarkState;
-use shared::slack::ids::{ChannelId, TeamId};
+use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::queue::route::Audience;
+use rules::Event;
+use rules::public_mark::MarkState;
+use slack::ids::{ChannelId, TeamId};
 
 use tokio::time::Instant;
 

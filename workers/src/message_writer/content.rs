@@ -6,9 +6,9 @@
 //! comes again and does the rest.
 
 use metrics::counter;
-use shared::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
-use shared::rules::message::{Content, Plan, Standing, plan, stored_version};
-use shared::telemetry::metrics::ARCHIVE_DUPLICATES;
+use ports::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use ports::metrics::ARCHIVE_DUPLICATES;
+use rules::message::{Content, Plan, Standing, plan, stored_version};
 
 /// A version that was written, and how its message stands since.
 pub(super) type Written<'c> = (&'c Content, Standing);

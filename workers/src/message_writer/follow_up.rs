@@ -4,11 +4,11 @@
 //! write changed nothing: a crash in between is healed by redelivery. Done twice, a follow-up is harmless.
 
 use metrics::counter;
-use shared::queue::{Outgoing, Queue, QueueError, route};
-use shared::rules::channel::event::is_told_by_message;
-use shared::rules::{Change, Event, Kind, file};
-use shared::slack::envelope::Envelope;
-use shared::telemetry::metrics::FILES_SKIPPED;
+use ports::metrics::FILES_SKIPPED;
+use ports::queue::{Outgoing, Queue, QueueError, route};
+use rules::channel::event::is_told_by_message;
+use rules::{Change, Event, Kind, file};
+use slack::envelope::Envelope;
 
 /// What follows from an event that is stored and from what it changes; `body` is the request it came in.
 pub(super) fn of(

@@ -4,9 +4,9 @@
 
 use std::collections::HashSet;
 
-use shared::archive::Archive;
-use shared::queue::Delivery;
-use shared::rules::{Event, Kind};
+use ports::archive::Archive;
+use ports::queue::Delivery;
+use rules::{Event, Kind};
 
 use super::audience::{Audiences, Place, Sights, says_public};
 use crate::event_job::Told;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use shared::clock::TimestampMs;
-use shared::queue::{DedupId, Delivery, GroupId, Outgoing, QueueName};
+use ports::clock::TimestampMs;
+use ports::queue::{DedupId, Delivery, GroupId, Outgoing, QueueName};
 
 /// The end of such a group's name.
 const WAITING: &str = "waiting";
@@ -45,7 +45,7 @@ pub(super) fn last_look() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::{MessageId, Receipt};
+    use ports::queue::{MessageId, Receipt};
 
     use super::*;
 

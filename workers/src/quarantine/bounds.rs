@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use ports::archive::{Archive, ArchiveError, Guard, ItemKey, Update, WriteOutcome};
+use ports::clock::TimestampMs;
+use ports::queue::job::Job;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use shared::archive::{Archive, ArchiveError, Guard, ItemKey, Update, WriteOutcome};
-use shared::clock::TimestampMs;
-use shared::queue::job::Job;
-use shared::slack::signature::to_hex;
+use slack::signature::to_hex;
 
 /// Jobs that are kept whole in a day. A mistake in the settings may put a busy workspace's day aside, and it can be replayed.
 const JOBS_A_DAY: u64 = 100_000;
@@ -103,7 +103,7 @@ pub(super) fn outline(body: &str) -> String {
     if let Some(event) = event {
         envelope["event"] = Value::from(fields(event, &EVENT));
     }
-    json!({ "v": shared::queue::job::VERSION, "event": envelope }).to_string()
+    json!({ "v": ports::queue::job::VERSION, "event": envelope }).to_string()
 }
 
 /// What a person reads of the rest.
@@ -131,7 +131,7 @@ fn fields(raw: &RawValue, names: &[&str]) -> serde_json::Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::job::encode_event;
+    use ports::queue::job::encode_event;
 
     use super::*;
 

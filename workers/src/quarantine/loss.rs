@@ -2,13 +2,13 @@
 //!
 //! A file or a picture is no event: its message is stored, and its own row says that the bytes are missing.
 
-use shared::archive::{Archive, ArchiveError, ItemKey, Update};
-use shared::queue::job::Job;
-use shared::queue::route::Audience;
-use shared::rules::public_mark::MarkState;
-use shared::rules::{Event, gap, version};
-use shared::slack::envelope::Envelope;
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use ports::archive::{Archive, ArchiveError, ItemKey, Update};
+use ports::queue::job::Job;
+use ports::queue::route::Audience;
+use rules::public_mark::MarkState;
+use rules::{Event, gap, version};
+use slack::envelope::Envelope;
+use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::Quarantined;
 
@@ -72,10 +72,10 @@ fn sent_at(job: &Quarantined) -> Option<Ts> {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::{Attributes, Item};
+    use ports::clock::TimestampMs;
+    use ports::queue::QueueName;
     use serde_json::{Value, json};
-    use shared::archive::{Attributes, Item};
-    use shared::clock::TimestampMs;
-    use shared::queue::QueueName;
 
     use super::*;
 

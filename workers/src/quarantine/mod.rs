@@ -10,18 +10,18 @@ pub mod redaction;
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use serde_json::Value;
-use serde_json::value::RawValue;
-use shared::archive::{
+use ports::archive::{
     Archive, ArchiveError, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome, query_all,
 };
-use shared::clock::{Clock, TimestampMs};
-use shared::queue::job::{Job, Origin};
-use shared::queue::topology::QUEUES;
-use shared::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
-use shared::slack::envelope::Envelope;
-use shared::slack::event::EventHeader;
-use shared::slack::ids::Ts;
+use ports::clock::{Clock, TimestampMs};
+use ports::queue::job::{Job, Origin};
+use ports::queue::topology::QUEUES;
+use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use slack::envelope::Envelope;
+use slack::event::EventHeader;
+use slack::ids::Ts;
 
 use crate::runtime::Ports;
 
@@ -342,7 +342,7 @@ fn without_token(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::queue::job::encode_event;
+    use ports::queue::job::encode_event;
 
     use super::*;
 

@@ -8,8 +8,8 @@
 //! the job first waits until whoever had it has stopped and taken its mark back. The verdict itself is a conditional
 //! write: it finds the marks as they were, or it is none, and from then on nobody takes a mark back.
 
-use shared::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Update, WriteOutcome};
-use shared::queue::{MessageId, QueueRef};
+use ports::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Update, WriteOutcome};
+use ports::queue::{MessageId, QueueRef};
 
 const STANDING: &str = "attempts";
 

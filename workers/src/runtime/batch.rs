@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
-use shared::queue::{Delivery, GroupId, MessageId, QueueRef};
-use shared::telemetry::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
-use shared::telemetry::seldom::Seldom;
+use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use ports::queue::{Delivery, GroupId, MessageId, QueueRef};
+use process::telemetry::seldom::Seldom;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use metrics::gauge;
-use shared::queue::{Delivery, QueueError, Receipt};
-use shared::telemetry::metrics::WORKER_BLOCKED_GROUPS;
+use ports::metrics::WORKER_BLOCKED_GROUPS;
+use ports::queue::{Delivery, QueueError, Receipt};
 
 use super::batch::Context;
 use super::settle::Settlement;

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shared::queue::{QueueName, QueueRef, ReceiveRequest};
-use shared::telemetry::seldom::Seldom;
+use ports::queue::{QueueName, QueueRef, ReceiveRequest};
+use process::telemetry::seldom::Seldom;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use metrics::counter;
-use shared::queue::{Delivery, QueueRef, ReceiveRequest};
-use shared::telemetry::metrics::{DEAD_LETTERS, WORKER_JOBS};
+use ports::metrics::{DEAD_LETTERS, WORKER_JOBS};
+use ports::queue::{Delivery, QueueRef, ReceiveRequest};
 use tokio::sync::watch;
 
 use super::{Ports, Settings};

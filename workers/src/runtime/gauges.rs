@@ -1,8 +1,8 @@
 //! Reports how full a worker's queue is.
 
 use metrics::gauge;
-use shared::queue::{QueueName, QueueRef};
-use shared::telemetry::metrics::{QUEUE_DEAD, QUEUE_IN_FLIGHT, QUEUE_OLDEST_AGE, QUEUE_WAITING};
+use ports::metrics::{QUEUE_DEAD, QUEUE_IN_FLIGHT, QUEUE_OLDEST_AGE, QUEUE_WAITING};
+use ports::queue::{QueueName, QueueRef};
 use tokio::sync::watch;
 
 use super::{Ports, Settings};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::counter;
-use shared::queue::{Queue, QueueError, QueueRef, Receipt};
-use shared::telemetry::metrics::WORKER_HEARTBEAT_FAILURES;
+use ports::metrics::WORKER_HEARTBEAT_FAILURES;
+use ports::queue::{Queue, QueueError, QueueRef, Receipt};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::archive::Archive;
-use shared::clock::SharedClock;
-use shared::queue::{Delivery, Queue, QueueName};
+use ports::archive::Archive;
+use ports::clock::SharedClock;
+use ports::queue::{Delivery, Queue, QueueName};
 
 #[cfg(feature = "aws")]
 pub(crate) use consumer::consume;

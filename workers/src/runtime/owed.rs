@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use shared::archive::{Archive, ArchiveError};
+use ports::archive::{Archive, ArchiveError};
 
 use super::attempts::{self, Mark};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::config::backend::Backend;
+use process::config::backend::Backend;
 
 use super::Pressure;
 

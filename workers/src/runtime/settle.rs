@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use shared::queue::{Delivery, GroupId};
+use ports::queue::{Delivery, GroupId};
 
 use super::{Outcome, Retry};
 
@@ -43,8 +43,8 @@ pub(super) fn settle(batch: &[Delivery], outcomes: &[Outcome]) -> Settlement {
 
 #[cfg(test)]
 mod tests {
-    use shared::clock::TimestampMs;
-    use shared::queue::{MessageId, Receipt};
+    use ports::clock::TimestampMs;
+    use ports::queue::{MessageId, Receipt};
 
     use super::*;
 

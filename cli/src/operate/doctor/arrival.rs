@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ingest::EVENTS_PATH;
-use shared::probe::{Failure, PATIENCE};
-use shared::rules::gap::projection::Gap;
-use shared::slack::web::ApiError;
+use rules::gap::projection::Gap;
+use slack_api::ApiError;
+use slack_api::probe::{Failure, PATIENCE};
 
 use super::check::{Check, counted};
 use super::facts::{Channels, Facts, Ingest, Newest, RefusedCounts, RequestUrl, Slack};
@@ -288,9 +288,9 @@ fn arrived(newest: Newest, waiting: u64, now_s: i64) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use shared::rules::gap::Reason;
-    use shared::slack::ids::Ts;
-    use shared::slack::web::Method;
+    use rules::gap::Reason;
+    use slack::ids::Ts;
+    use slack_api::Method;
 
     use super::super::check::{State, says};
     use super::*;

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use shared::clock::Clock;
-use shared::config::DEFAULT_METRICS_LISTEN;
-use shared::config::backend::BackendKind;
-use shared::embedded::condition::{Folder, Integrity};
-use shared::probe::Failure;
-use shared::rules::gap::projection::Gap;
-use shared::slack::ids::TeamId;
-use shared::slack::signature::SigningSecrets;
-use shared::slack::web::check::{Bot, Times};
-use shared::slack::web::{ApiError, TokenKind};
+use embedded::condition::{Folder, Integrity};
+use ports::clock::Clock;
+use process::config::DEFAULT_METRICS_LISTEN;
+use process::config::backend::BackendKind;
+use rules::gap::projection::Gap;
+use slack::ids::TeamId;
+use slack::signature::SigningSecrets;
+use slack_api::check::{Bot, Times};
+use slack_api::probe::Failure;
+use slack_api::{ApiError, TokenKind};
 
 use super::{DoctorArgs, kept, own_side, slack_side};
 use crate::operate::status::Status;

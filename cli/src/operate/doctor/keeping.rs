@@ -1,11 +1,11 @@
 //! Whether what arrives is kept: queues that drain, nothing put aside, no gaps, room, rights and a sound database.
 
+use embedded::condition::{Folder, Integrity};
 use jiff::Timestamp;
-use shared::embedded::condition::{Folder, Integrity};
-use shared::queue::topology::QueueName;
-use shared::rules::gap::Reason;
-use shared::rules::gap::projection::Gap;
-use shared::rules::version::zero;
+use ports::queue::topology::QueueName;
+use rules::gap::Reason;
+use rules::gap::projection::Gap;
+use rules::version::zero;
 
 use super::check::{Check, counted};
 use super::facts::{Facts, Gaps, Kept};
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_goes_on_is_a_finding_and_one_that_has_ended_is_told() {
-        let ts = |text: &str| shared::slack::ids::Ts::parse(text).unwrap();
+        let ts = |text: &str| slack::ids::Ts::parse(text).unwrap();
         let of = |reason, channel: Option<&str>, to: Option<&str>| {
             let newest = Gap {
                 from: ts("1700000000.000000"),

@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::archive::{Archive, ArchiveError, Query, key, query_all};
-use shared::clock::SystemClock;
-use shared::config::backend::{Backend, BackendArgs, BackendError};
-use shared::embedded::OpenError;
-use shared::rules::gap::Reason;
-use shared::rules::gap::projection::{Gap, State};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use embedded::OpenError;
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use ports::clock::SystemClock;
+use process::config::backend::{Backend, BackendArgs, BackendError};
+use rules::gap::Reason;
+use rules::gap::projection::{Gap, State};
+use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -128,7 +128,7 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 }
 
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
-    let gaps: Vec<Gap> = shared::gaps::read_all(archive).await?.into_iter().map(|(_, gap)| gap).collect();
+    let gaps: Vec<Gap> = reader::gaps::read_all(archive).await?.into_iter().map(|(_, gap)| gap).collect();
     let open = || gaps.iter().filter(|gap| gap.state() == State::Open);
     Ok(Gaps {
         count: gaps.len(),

@@ -16,10 +16,10 @@ mod slack_side;
 use std::io::{self, Write};
 
 use anyhow::bail;
-use shared::clock::{Clock, SystemClock};
-use shared::config::backend::BackendArgs;
-use shared::config::slack::SlackArgs;
-use shared::config::{ListenArgs, MetricsArgs};
+use ports::clock::{Clock, SystemClock};
+use process::config::backend::BackendArgs;
+use process::config::slack::SlackArgs;
+use process::config::{ListenArgs, MetricsArgs};
 
 use self::check::{Check, State};
 use self::facts::Facts;

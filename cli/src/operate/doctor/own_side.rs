@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use shared::clock::Clock;
-use shared::config::backend::{BackendArgs, BackendKind};
-use shared::config::{self, ConfigError};
-use shared::embedded::condition::{self, Folder};
-use shared::probe;
-use shared::slack::signature::{Refused, SigningSecrets};
-use shared::telemetry::metrics::INGEST_REFUSED;
+use embedded::condition::{self, Folder};
+use ports::clock::Clock;
+use ports::metrics::INGEST_REFUSED;
+use process::config::backend::{BackendArgs, BackendKind};
+use process::config::{self, ConfigError};
+use slack::signature::{Refused, SigningSecrets};
+use slack_api::probe;
 
 use super::facts::{Ingest, RefusedCounts, RequestUrl, within};
 

@@ -1,7 +1,7 @@
 //! Whether everything is set: the signing secret, the tokens and what they may do, the clock, the backend.
 
-use shared::slack::signature::WINDOW_S;
-use shared::slack::web::{ApiError, TokenKind};
+use slack::signature::WINDOW_S;
+use slack_api::{ApiError, TokenKind};
 
 use super::check::Check;
 use super::facts::{Facts, Secret, Slack, Token, Unopened};
@@ -261,10 +261,10 @@ fn archive(facts: &Facts) -> Vec<Check> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use shared::clock::TimestampMs;
-    use shared::slack::ids::TeamId;
-    use shared::slack::web::Method;
-    use shared::slack::web::check::{Bot, Times};
+    use ports::clock::TimestampMs;
+    use slack::ids::TeamId;
+    use slack_api::Method;
+    use slack_api::check::{Bot, Times};
 
     use super::super::check::State;
     use super::*;

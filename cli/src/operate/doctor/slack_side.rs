@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use ports::clock::Clock;
+use process::config::slack::{SlackArgs, web_api};
 use serde::Deserialize;
-use shared::clock::Clock;
-use shared::config::slack::{SlackArgs, web_api};
-use shared::slack::web::check::Checked;
-use shared::slack::web::{ApiError, Method, WebApi};
+use slack_api::check::Checked;
+use slack_api::{ApiError, Method, WebApi};
 
 use super::facts::{Channels, Slack, Token, within};
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use ports::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Query, Update, WriteOutcome};
+use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
-use shared::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Query, Update, WriteOutcome};
-use shared::queue::topology::TableRole;
 use tests::harness::stack::{Stack, fresh_names};
 use wiremock::matchers::{header, method};
 use wiremock::{Mock, MockServer, ResponseTemplate};

@@ -1,8 +1,8 @@
 //! Items that are larger than a row.
 
+use aws::Aws;
+use ports::archive::{ArchiveError, Guard, Item, ItemKey, MAX_ITEM_BYTES, Query, Update, WriteOutcome};
 use serde_json::{Value, json};
-use shared::archive::{ArchiveError, Guard, Item, ItemKey, MAX_ITEM_BYTES, Query, Update, WriteOutcome};
-use shared::aws::Aws;
 
 use super::fixture::{self, attributes, key, put};
 
@@ -149,6 +149,6 @@ async fn many_bulky_items_come_page_by_page() {
     }
     let first = archive.query(&Query::partition("message#T1#C1")).await.unwrap();
     assert_eq!(first.items.len(), 4);
-    let all = shared::archive::query_all(&*archive, Query::partition("message#T1#C1")).await.unwrap();
+    let all = ports::archive::query_all(&*archive, Query::partition("message#T1#C1")).await.unwrap();
     assert_eq!(all.into_iter().map(|item| item.key).collect::<Vec<_>>(), keys);
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use aws::Aws;
+use aws::provision::{Parts, provision};
+use ports::archive::{Archive, Attributes, ItemKey, Update};
 use serde_json::Value;
-use shared::archive::{Archive, Attributes, ItemKey, Update};
-use shared::aws::Aws;
-use shared::aws::provision::{Parts, provision};
 use tests::conformance::archive::ArchiveFixture;
 use tests::harness::stack::Stack;
 

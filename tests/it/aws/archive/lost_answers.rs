@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use ports::archive::{Archive, Guard, Update, WriteOutcome};
 use serde_json::json;
-use shared::archive::{Archive, Guard, Update, WriteOutcome};
 use tests::faults::proxy::{Fault, Proxy};
 use tests::harness::stack::Stack;
 

@@ -1,7 +1,7 @@
 //! Many items at a time, and many attributes.
 
+use ports::archive::{Guard, ItemKey, Update, WriteOutcome};
 use serde_json::{Value, json};
-use shared::archive::{Guard, ItemKey, Update, WriteOutcome};
 
 use super::fixture::{self, attributes, key, put};
 
@@ -74,7 +74,7 @@ async fn an_update_of_more_attributes_than_an_expression_holds_is_still_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_somebody_else_wrote_can_be_read_changed_and_deleted() {
     use aws_sdk_dynamodb::types::AttributeValue;
-    use shared::queue::topology::TableRole;
+    use ports::queue::topology::TableRole;
 
     let aws = fixture::provisioned().await;
     let (client, table) = (fixture::dynamodb().await, aws.names().table(TableRole::Archive));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ports::archive::{Archive, Attributes, Guard, Item, ItemKey, Update};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Number, Value, json};
-use shared::archive::{Archive, Attributes, Guard, Item, ItemKey, Update};
 use tests::memory::archive::MemoryArchive;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;

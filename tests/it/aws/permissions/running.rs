@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use aws_template::names::Names;
+use aws_template::permissions::{PASSING, Part, Target};
+use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
-use shared::aws::Names;
-use shared::aws::permissions::{PASSING, Part, Target};
-use shared::queue::topology::TableRole;
 use tests::corpus::{TEAM, event};
 use tests::fake_files;
 use tests::fake_slack::{self, FakeSlack, Workspace};

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use aws_template::permissions::{self as may, Actions};
 use serde_json::Value;
-use shared::aws::permissions::{self as may, Actions};
 
 use super::iam;
 use crate::architecture::source::{SourceFile, source_files, workspace};
 
-const ROOM: &str = "shared/src/aws/";
+const ROOM: &str = "shared/aws/src/";
 
 /// What is granted together, and the files that need it.
 const GRANTED: [(Actions, &[&str]); 12] = [

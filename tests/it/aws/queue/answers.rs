@@ -1,9 +1,9 @@
 //! A server that gives AWS's documented answers, for what no emulator shows.
 
+use aws::Aws;
 use aws_config::SdkConfig;
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use serde_json::{Value, json};
-use shared::aws::Aws;
-use shared::queue::{DedupId, GroupId, Outgoing, QueueName};
 use tests::harness::stack::{Stack, fresh_names};
 use wiremock::matchers::header;
 use wiremock::{Mock, MockBuilder, MockServer, Request, ResponseTemplate};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use ports::queue::{Delivery, Depth, Queue, QueueError, QueueName, Receipt, ReceiveRequest};
 use serde_json::{Value, json};
-use shared::queue::{Delivery, Depth, Queue, QueueError, QueueName, Receipt, ReceiveRequest};
 use wiremock::ResponseTemplate;
 
 use super::answers::{all_succeed, asked, aws, call, message, ok, server};

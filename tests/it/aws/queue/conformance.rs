@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::clock::{Clock, SharedClock, SystemClock, TimestampMs};
-use shared::queue::MAX_MESSAGE_BYTES;
+use ports::clock::{Clock, SharedClock, SystemClock, TimestampMs};
+use ports::queue::MAX_MESSAGE_BYTES;
 use tests::conformance::Pace;
 use tests::conformance::queue::{
     self, DedupScope, GivenBackWaits, QUEUES, QueueFixture, QueueTraits, ReceiptEnd,

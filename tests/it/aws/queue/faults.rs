@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use ports::queue::{Queue, QueueError, QueueName, ReceiveRequest};
 use serde_json::json;
-use shared::queue::{Queue, QueueError, QueueName, ReceiveRequest};
 use tests::harness::stack::REGION;
 use tokio::net::TcpListener;
 use wiremock::{MockServer, ResponseTemplate};

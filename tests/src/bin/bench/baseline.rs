@@ -11,11 +11,11 @@ use axum::extract::State;
 use axum::routing::post;
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
+use ports::clock::{Clock, SystemClock};
+use process::config;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
-use shared::clock::{Clock, SystemClock};
-use shared::config;
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 
 #[derive(Clone)]
 struct Bare {

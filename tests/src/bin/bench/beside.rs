@@ -7,7 +7,7 @@ use ::tests::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
 use ::tests::harness::process;
 use anyhow::ensure;
-use shared::queue::QueueName;
+use ports::queue::QueueName;
 use tokio::process::Command;
 
 use crate::observer::Observer;

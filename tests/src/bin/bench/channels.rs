@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use ::tests::corpus::{TEAM, event};
 use ::tests::harness::process;
 use anyhow::ensure;
+use embedded::Database;
+use ports::clock::SystemClock;
+use ports::queue::route::{Route, route};
+use ports::queue::{Outgoing, QueueName};
 use serde_json::{Value, json};
-use shared::clock::SystemClock;
-use shared::embedded::Database;
-use shared::queue::route::{Route, route};
-use shared::queue::{Outgoing, QueueName};
-use shared::slack::envelope::Envelope;
+use slack::envelope::Envelope;
 
 use crate::observer::Observer;
 use crate::report::{Goal, Section, figure, median, mib};

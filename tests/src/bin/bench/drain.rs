@@ -8,7 +8,7 @@ use ::tests::corpus::{Shape, Workload};
 use ::tests::harness::process;
 use anyhow::ensure;
 
-use shared::queue::QueueName;
+use ports::queue::QueueName;
 
 use crate::driver::{Load, Pace, drive};
 use crate::observer::Observer;

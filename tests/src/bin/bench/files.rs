@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ::slack::ids::{ChannelId, TeamId, Ts};
 use ::tests::corpus::TEAM;
 use ::tests::harness::binaries::binaries;
 use ::tests::harness::process::{self, Process};
 use anyhow::{Context, ensure};
+use embedded::Database;
+use ports::clock::SystemClock;
+use ports::queue::{Outgoing, QueueName};
+use rules::file::row::Share;
+use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
-use shared::clock::SystemClock;
-use shared::embedded::Database;
-use shared::queue::{Outgoing, QueueName};
-use shared::rules::file::row::Share;
-use shared::rules::file::{FileJob, FileObject};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
 use tokio::process::Command;
 
 use crate::observer::Observer;

@@ -11,9 +11,9 @@ use ::tests::harness::lambda::poller::Poller;
 use ::tests::harness::place::Installation;
 use ::tests::harness::process::SIGNING_SECRET;
 use anyhow::ensure;
-use shared::clock::{Clock, SystemClock};
-use shared::queue::QueueName;
-use shared::slack::signature::SigningSecrets;
+use ports::clock::{Clock, SystemClock};
+use ports::queue::QueueName;
+use slack::signature::SigningSecrets;
 
 use crate::progress;
 use crate::report::{Goal, Section, figure, median, mib, ms};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use embedded::DATABASE_FILE;
+use ports::queue::QueueName;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use shared::embedded::DATABASE_FILE;
-use shared::queue::QueueName;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

@@ -3,9 +3,9 @@
 use ::tests::corpus::{Effect, TEAM, Workload};
 use ::tests::harness::client::PATH;
 use ::tests::harness::process::SIGNING_SECRET;
+use ports::clock::{Clock, SystemClock};
 use secrecy::SecretString;
-use shared::clock::{Clock, SystemClock};
-use shared::slack::signature::SigningSecrets;
+use slack::signature::SigningSecrets;
 
 const TIMESTAMP_DIGITS: usize = 10;
 const SIGNATURE_BYTES: usize = 67;

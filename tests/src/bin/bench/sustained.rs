@@ -8,7 +8,7 @@ use ::tests::harness::process;
 use anyhow::ensure;
 use tokio::sync::mpsc;
 
-use shared::queue::QueueName;
+use ports::queue::QueueName;
 
 use crate::driver::{Driven, Load, Pace, drive, percentile};
 use crate::observer::Observer;

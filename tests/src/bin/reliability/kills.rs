@@ -9,8 +9,8 @@ use ::tests::harness::load::{Load, Sent};
 use ::tests::harness::place::{Installation, Place};
 use ::tests::harness::process;
 use anyhow::Context;
-use shared::clock::SystemClock;
-use shared::embedded::Database;
+use embedded::Database;
+use ports::clock::SystemClock;
 use tempfile::TempDir;
 use tokio::time::sleep;
 

@@ -6,9 +6,9 @@ use std::fmt;
 use ::tests::corpus::model::Expected;
 use ::tests::corpus::{Model, TEAM};
 use ::tests::harness::load::Sent;
-use shared::archive::{Archive, Item, Query, key, query_all};
-use shared::rules::message::{self, Replaced};
-use shared::slack::ids::{ChannelId, TeamId, Ts};
+use ports::archive::{Archive, Item, Query, key, query_all};
+use rules::message::{self, Replaced};
+use slack::ids::{ChannelId, TeamId, Ts};
 
 /// The head of the table.
 pub(crate) const HEADER: &str = "| fault | injected | events acknowledged | requests | lost | doubled | out of order |\n|---|---:|---:|---:|---:|---:|---:|";
@@ -102,8 +102,8 @@ fn compare_revisions(row: &mut Row, kept: &[Replaced<'_>], replaced: &[String]) 
 #[cfg(test)]
 mod tests {
     use ::tests::memory::archive::MemoryArchive;
+    use ports::archive::{Attributes, ItemKey, Update};
     use serde_json::json;
-    use shared::archive::{Attributes, ItemKey, Update};
 
     use super::*;
 

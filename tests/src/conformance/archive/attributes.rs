@@ -1,7 +1,7 @@
 //! What a write leaves behind.
 
+use ports::archive::{Guard, ItemKey, Update};
 use serde_json::{Value, json};
-use shared::archive::{Guard, ItemKey, Update};
 
 use super::bench::{Bench, attributes, greater, key, update};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use ports::archive::{Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use serde_json::Value;
-use shared::archive::{Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use tokio::time::{Instant, sleep};
 
 use super::{ArchiveFixture, ArchiveTraits};

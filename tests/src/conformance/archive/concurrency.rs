@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use ports::archive::{Guard, Update, WriteOutcome};
 use serde_json::json;
-use shared::archive::{Guard, Update, WriteOutcome};
 
 use super::bench::{Bench, attributes, greater, key, unchanged, update};
 

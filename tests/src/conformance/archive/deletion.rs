@@ -1,7 +1,7 @@
 //! An item is deleted only as it was read.
 
+use ports::archive::{Item, Query};
 use serde_json::json;
-use shared::archive::{Item, Query};
 
 use super::bench::{Bench, attributes, greater, key, update};
 

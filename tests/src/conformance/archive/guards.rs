@@ -1,7 +1,7 @@
 //! Under which condition an update writes.
 
+use ports::archive::{Guard, Update};
 use serde_json::json;
-use shared::archive::{Guard, Update};
 
 use super::bench::{Bench, attributes, greater, key, less, unchanged, update};
 

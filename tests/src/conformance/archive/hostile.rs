@@ -1,7 +1,7 @@
 //! Whatever people and attackers write is only ever data.
 
+use ports::archive::{ArchiveError, Guard, ItemKey, MAX_ITEM_BYTES, Query};
 use serde_json::{Value, json};
-use shared::archive::{ArchiveError, Guard, ItemKey, MAX_ITEM_BYTES, Query};
 
 use super::bench::{Bench, greater, key, unchanged, update};
 

@@ -12,7 +12,7 @@ mod queries;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::archive::Archive;
+use ports::archive::Archive;
 
 use super::Keep;
 use super::run::{cases, run_all};
@@ -29,7 +29,7 @@ pub struct ArchiveFixture {
 /// What a backend may do differently.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveTraits {
-    /// How long a query of [`shared::archive::Partition::Parent`] may lag behind the writes.
+    /// How long a query of [`ports::archive::Partition::Parent`] may lag behind the writes.
     pub parent_lag: Duration,
     /// Whether such a query has items of one timestamp in the order of their `itemId`. DynamoDB does not say in which
     /// order its indexes have them; each is found once all the same.

@@ -1,7 +1,7 @@
 //! The sparse index over threads.
 
+use ports::archive::{ItemKey, Query, Update};
 use serde_json::json;
-use shared::archive::{ItemKey, Query, Update};
 
 use super::bench::{Bench, attributes};
 

@@ -1,7 +1,7 @@
 //! One partition, in order, page by page.
 
+use ports::archive::{ItemKey, Query, Update};
 use serde_json::json;
-use shared::archive::{ItemKey, Query, Update};
 
 use super::bench::{Bench, timestamps};
 

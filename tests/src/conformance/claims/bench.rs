@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::claims::{About, Answer, Claim, ClaimsError, EventKey, Owner, Take};
-use shared::clock::{Clock, TimestampMs};
-use shared::slack::ids::{ChannelId, FileId, Ts, UserId};
+use ports::claims::{About, Answer, Claim, ClaimsError, EventKey, Owner, Take};
+use ports::clock::{Clock, TimestampMs};
+use slack::ids::{ChannelId, FileId, Ts, UserId};
 
 use super::ClaimsFixture;
 

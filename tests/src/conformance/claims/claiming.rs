@@ -1,6 +1,6 @@
 //! Who gets a claim.
 
-use shared::claims::{About, Answer, Claim, EventKey};
+use ports::claims::{About, Answer, Claim, EventKey};
 
 use super::bench::{Bench, LEASE_S, by};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use shared::claims::{Answer, Claim, ClaimsError, Take};
+use ports::claims::{Answer, Claim, ClaimsError, Take};
 
 use super::bench::{Bench, LEASE_S, by};
 

@@ -1,6 +1,6 @@
 //! How a claim ends, and who may end it.
 
-use shared::claims::Answer;
+use ports::claims::Answer;
 
 use super::bench::{Bench, LEASE_S, NOT_OWNER, TTL_S, by};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use shared::claims::{Answer, Claim};
+use ports::claims::{Answer, Claim};
 
 use super::bench::{Bench, LEASE_S, NOT_OWNER, TTL_S, by};
 

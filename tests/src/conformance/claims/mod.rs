@@ -8,8 +8,8 @@ mod expiry;
 
 use std::sync::Arc;
 
-use shared::claims::Claims;
-use shared::clock::ManualClock;
+use ports::claims::Claims;
+use ports::clock::ManualClock;
 
 use super::run::{cases, run_paced};
 use super::{Keep, Pace};

@@ -4,8 +4,8 @@ mod rows;
 
 use std::sync::Arc;
 
-use shared::clock::SharedClock;
-use shared::existence::Existence;
+use ports::clock::SharedClock;
+use ports::existence::Existence;
 
 use super::Keep;
 use super::run::{Pace, cases, run_paced};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use shared::clock::TimestampMs;
-use shared::existence::{CacheKey, Verified};
-use shared::slack::ids::{ChannelId, TeamId, UserId};
+use ports::clock::TimestampMs;
+use ports::existence::{CacheKey, Verified};
+use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::ExistenceFixture;
 

@@ -1,8 +1,8 @@
 //! What the cases are written in: one store, with short words for the usual steps.
 
 use bytes::Bytes;
-use shared::files::{FileKey, Published, Writer};
-use shared::slack::ids::{ChannelId, FileId, TeamId, Ts};
+use ports::files::{FileKey, Published, Writer};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::FilesFixture;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use shared::files::{FileKey, Published};
+use ports::files::{FileKey, Published};
 
 use super::bench::{Bench, key, noise};
 

@@ -1,7 +1,7 @@
 //! A key is a place of its own, whatever it looks like.
 
-use shared::files::FileKey;
-use shared::slack::ids::TeamId;
+use ports::files::FileKey;
+use slack::ids::TeamId;
 
 use super::bench::{Bench, key, noise, shared};
 

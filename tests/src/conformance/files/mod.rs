@@ -8,7 +8,7 @@ mod reading;
 
 use std::sync::Arc;
 
-use shared::files::Files;
+use ports::files::Files;
 
 use super::Keep;
 use super::run::{cases, run_all};

@@ -1,6 +1,6 @@
 //! A file is there whole or not at all, and for good.
 
-use shared::files::Published;
+use ports::files::Published;
 
 use super::bench::{Bench, key, noise};
 

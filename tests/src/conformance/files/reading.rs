@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use shared::files::Published;
+use ports::files::Published;
 
 use super::bench::{Bench, key, noise};
 

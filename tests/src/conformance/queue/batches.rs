@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::{MAX_MESSAGE_BYTES, QueueError, Receipt};
+use ports::queue::{MAX_MESSAGE_BYTES, QueueError, Receipt};
 
 use super::ReceiptEnd;
 use super::bench::{Bench, EVENTS, VISIBILITY, bodies, message, message_with_id};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::clock::TimestampMs;
-use shared::queue::{
+use ports::clock::TimestampMs;
+use ports::queue::{
     BatchResult, DedupId, Delivery, Depth, GroupId, Outgoing, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };

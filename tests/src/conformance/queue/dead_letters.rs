@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::{Delivery, Depth, QueueRef};
+use ports::queue::{Delivery, Depth, QueueRef};
 
 use super::bench::{Bench, EVENTS, bodies, message};
 

@@ -1,6 +1,6 @@
 //! What was sent twice is delivered once, for as long as its id is remembered.
 
-use shared::queue::{DEDUPLICATION_WINDOW, MAX_MESSAGE_BYTES, QueueError, QueueName};
+use ports::queue::{DEDUPLICATION_WINDOW, MAX_MESSAGE_BYTES, QueueError, QueueName};
 
 use super::DedupScope;
 use super::bench::{Bench, EVENTS, message, message_with_id};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::QueueName;
+use ports::queue::QueueName;
 
 use super::bench::{Bench, VISIBILITY, message};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::{Depth, QueueName, QueueRef};
+use ports::queue::{Depth, QueueName, QueueRef};
 
 use super::bench::{Bench, EVENTS, VISIBILITY, message};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use shared::queue::{Delivery, QueueName};
+use ports::queue::{Delivery, QueueName};
 use tokio::time::{Instant, timeout};
 
 use super::bench::{Bench, EVENTS, LONG, SOON, VISIBILITY, bodies, message};

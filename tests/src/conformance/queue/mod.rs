@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use shared::clock::SharedClock;
-use shared::queue::{Queue, QueueName};
+use ports::clock::SharedClock;
+use ports::queue::{Queue, QueueName};
 
 use super::run::{cases, run_paced};
 use super::{Keep, Pace};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::{QueueName, Receipt};
+use ports::queue::{QueueName, Receipt};
 
 use super::GivenBackWaits;
 use super::bench::{Bench, EVENTS, bodies, bodies_of, message};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::queue::{QueueError, QueueName, QueueRef, Receipt};
+use ports::queue::{QueueError, QueueName, QueueRef, Receipt};
 
 use super::ReceiptEnd;
 use super::bench::{Bench, EVENTS, VISIBILITY};

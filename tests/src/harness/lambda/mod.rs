@@ -11,8 +11,8 @@ pub mod runtime_api;
 use std::path::Path;
 use std::time::Duration;
 
+use ports::clock::{Clock, SystemClock};
 use serde_json::Value;
-use shared::clock::{Clock, SystemClock};
 use tokio::process::Command;
 use tokio::time::timeout;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use ports::queue::QueueRef;
 use serde_json::Value;
-use shared::queue::QueueRef;
 
 use super::{Function, payloads};
 use crate::harness::place::Installation;

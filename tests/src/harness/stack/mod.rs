@@ -10,9 +10,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use aws::Aws;
 use aws_config::{Region, SdkConfig};
 use aws_sdk_sqs::config::Credentials;
-use shared::aws::{Aws, Names};
+use aws_template::names::Names;
 
 use super::say;
 use emulator::{Emulated, LOCALSTACK, MINISTACK, Package};
@@ -159,7 +160,7 @@ impl Stack {
     /// The same in another region.
     pub async fn sdk_in(&self, endpoint: &str, region: &'static str) -> SdkConfig {
         let key = Credentials::new(KEY, KEY, None, None, "tests");
-        shared::aws::loader()
+        aws::loader()
             .endpoint_url(endpoint)
             .region(Region::new(region))
             .credentials_provider(key)
@@ -186,7 +187,7 @@ impl Stack {
     /// The variables that lead a process here.
     #[must_use]
     pub fn environment(&self, names: &Names) -> Vec<(&'static str, String)> {
-        use shared::queue::topology::TableRole;
+        use ports::queue::topology::TableRole;
         vec![
             ("ANNALIST_BACKEND", "aws".to_owned()),
             ("ANNALIST_PREFIX", names.prefix().to_owned()),

@@ -7,8 +7,8 @@ mod writers;
 
 use std::time::Duration;
 
+use ports::queue::QueueName;
 use serde_json::Value;
-use shared::queue::QueueName;
 use tests::corpus::{TEAM, channel_id, event, text, ts};
 use tests::fake_files;
 use tests::faults::proxy::Proxy;

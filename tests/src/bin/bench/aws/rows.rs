@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::queue::topology::TableRole;
+use ports::queue::topology::TableRole;
 use tests::harness::place::Installation;
 use tests::harness::stack::Stack;
 

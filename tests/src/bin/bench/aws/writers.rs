@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use shared::queue::QueueName;
+use ports::queue::QueueName;
 use tests::harness::client::RetryDelays;
 use tests::harness::load::Load;
 use tests::harness::place::Installation;

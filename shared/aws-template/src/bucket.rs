@@ -1,0 +1,52 @@
+//! The bucket: encrypted, closed to the public, open to TLS only, and rid of uploads that were never finished.
+
+use serde_json::json;
+
+use super::{Resources, get, reference, tags};
+use crate::names::Names;
+use crate::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, tls_only};
+
+/// What the bucket is called in the template.
+pub(super) const ID: &str = "Bucket";
+
+pub(super) fn resources(names: &Names) -> Resources {
+    let bucket = json!({
+        "Type": "AWS::S3::Bucket",
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            "BucketName": names.bucket(),
+            "BucketEncryption": {
+                "ServerSideEncryptionConfiguration": [
+                    { "ServerSideEncryptionByDefault": { "SSEAlgorithm": ENCRYPTION } },
+                ],
+            },
+            "PublicAccessBlockConfiguration": {
+                "BlockPublicAcls": true,
+                "IgnorePublicAcls": true,
+                "BlockPublicPolicy": true,
+                "RestrictPublicBuckets": true,
+            },
+            "LifecycleConfiguration": {
+                "Rules": [{
+                    "Id": UNFINISHED_RULE,
+                    "Status": "Enabled",
+                    "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": UNFINISHED_DAYS },
+                }],
+            },
+            "Tags": tags(names),
+        },
+    });
+    let objects = json!({ "Fn::Sub": format!("${{{ID}.Arn}}/*") });
+    let policy = json!({
+        "Type": "AWS::S3::BucketPolicy",
+        // As long as the bucket.
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            "Bucket": reference(ID),
+            "PolicyDocument": { "Version": LANGUAGE, "Statement": [tls_only(get(ID, "Arn"), objects)] },
+        },
+    });
+    vec![(ID.to_owned(), bucket), ("BucketPolicy".to_owned(), policy)]
+}

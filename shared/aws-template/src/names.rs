@@ -1,0 +1,162 @@
+//! What everything is called on AWS.
+
+use ports::queue::QueueRef;
+use ports::queue::topology::{ARCHIVE_TABLE, CLAIMS_TABLE, EXISTENCE_TABLE, TableRole};
+
+/// The names of one installation's queues, tables and bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    prefix: String,
+    archive_table: String,
+    existence_table: String,
+    claims_table: String,
+    bucket: String,
+}
+
+/// A name that AWS would refuse.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} is {value:?}: {rule}")]
+pub struct InvalidName {
+    setting: &'static str,
+    value: String,
+    rule: &'static str,
+}
+
+/// The settings the names come from, by their variables.
+pub mod settings {
+    /// What queue names begin with.
+    pub const PREFIX: &str = "ANNALIST_PREFIX";
+    /// The archive's table.
+    pub const TABLE: &str = "ANNALIST_TABLE";
+    /// The table of the existence check.
+    pub const EXISTENCE_TABLE: &str = "ANNALIST_EXISTENCE_TABLE";
+    /// The table of claims.
+    pub const CLAIMS_TABLE: &str = "ANNALIST_CLAIMS_TABLE";
+    /// The bucket.
+    pub const BUCKET: &str = "ANNALIST_BUCKET";
+}
+
+impl Names {
+    /// Names of the given parts; a table that is not named has the seeds' name.
+    ///
+    /// # Errors
+    /// Where AWS would refuse a name.
+    pub fn new(
+        prefix: &str,
+        [archive_table, existence_table, claims_table]: [Option<&str>; 3],
+        bucket: &str,
+    ) -> Result<Self, InvalidName> {
+        let table = |setting, name: Option<&str>, default| {
+            named(setting, name.unwrap_or(default), TABLE_RULE, is_table)
+        };
+        Ok(Self {
+            prefix: named(settings::PREFIX, prefix, PREFIX_RULE, is_prefix)?,
+            archive_table: table(settings::TABLE, archive_table, ARCHIVE_TABLE.default_name)?,
+            existence_table: table(settings::EXISTENCE_TABLE, existence_table, EXISTENCE_TABLE.default_name)?,
+            claims_table: table(settings::CLAIMS_TABLE, claims_table, CLAIMS_TABLE.default_name)?,
+            bucket: named(settings::BUCKET, bucket, BUCKET_RULE, is_bucket)?,
+        })
+    }
+
+    /// `<prefix>-<name>.fifo`, dead letters `<prefix>-<name>-dlq.fifo`.
+    #[must_use]
+    pub fn queue(&self, queue: QueueRef) -> String {
+        format!("{}-{queue}.fifo", self.prefix)
+    }
+
+    /// What the queues' names begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// A table.
+    #[must_use]
+    pub fn table(&self, role: TableRole) -> &str {
+        match role {
+            TableRole::Archive => &self.archive_table,
+            TableRole::Existence => &self.existence_table,
+            TableRole::Claims => &self.claims_table,
+        }
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+}
+
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>: 80 characters in
+/// all, of which the longest `-questions-dlq.fifo` takes 19.
+const PREFIX_RULE: &str = "a prefix has 1 to 60 letters, digits, - and _";
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html>
+const TABLE_RULE: &str = "a table's name has 3 to 255 letters, digits, -, _ and .";
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
+const BUCKET_RULE: &str =
+    "a bucket's name has 3 to 63 small letters, digits, - and ., and is unique in the world";
+
+fn named(
+    setting: &'static str,
+    name: &str,
+    rule: &'static str,
+    holds: impl Fn(&str) -> bool,
+) -> Result<String, InvalidName> {
+    if holds(name) { Ok(name.to_owned()) } else { Err(InvalidName { setting, value: name.to_owned(), rule }) }
+}
+
+fn is_prefix(name: &str) -> bool {
+    (1..=60).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn is_table(name: &str) -> bool {
+    (3..=255).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+fn is_bucket(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    (3..=63).contains(&bytes.len())
+        && bytes.iter().copied().all(inner)
+        && edge(bytes.first())
+        && edge(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ports::queue::QueueName;
+    use ports::queue::topology::QUEUES;
+
+    #[test]
+    fn the_longest_prefix_still_makes_names_that_sqs_takes() {
+        let names = Names::new(&"p".repeat(60), [None; 3], "bucket").unwrap();
+        for spec in &QUEUES {
+            assert!(names.queue(QueueRef::dead_letters(spec.name)).len() <= 80);
+        }
+        assert_eq!(
+            Names::new("annalist", [None; 3], "bucket").unwrap().queue(QueueName::Events.into()),
+            "annalist-events.fifo"
+        );
+    }
+
+    #[test]
+    fn a_name_that_aws_would_refuse_is_refused_by_its_setting() {
+        for (prefix, table, bucket, setting) in [
+            ("", None, "bucket", "ANNALIST_PREFIX"),
+            ("a.b", None, "bucket", "ANNALIST_PREFIX"),
+            ("annalist", Some("t"), "bucket", "ANNALIST_TABLE"),
+            ("annalist", Some("a/b"), "bucket", "ANNALIST_TABLE"),
+            ("annalist", None, "", "ANNALIST_BUCKET"),
+            ("annalist", None, "Bucket", "ANNALIST_BUCKET"),
+            ("annalist", None, "-bucket", "ANNALIST_BUCKET"),
+            ("annalist", None, "../bucket", "ANNALIST_BUCKET"),
+        ] {
+            let refused = Names::new(prefix, [table, None, None], bucket).unwrap_err().to_string();
+            assert!(refused.starts_with(setting), "{refused}");
+        }
+    }
+}

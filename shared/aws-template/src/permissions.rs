@@ -1,0 +1,338 @@
+//! What each part asks of AWS, as one table: the template makes roles of it, docs/aws.md shows it, and tests hold it to
+//! the calls in the source and to the calls that running parts make.
+//!
+//! Actions are IAM's, which are not always called like the operation they allow: a batch of sends is `sqs:SendMessage`.
+//! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
+
+use ports::archive::key::EXISTENCE_BREAKERS;
+use ports::queue::topology::{QUEUES, QueueSpec};
+use ports::queue::{QueueName, QueueRef};
+
+/// Actions that are granted together.
+pub type Actions = &'static [&'static str];
+
+/// To find out whether a queue is there.
+pub const FIND_QUEUE: Actions = &["sqs:GetQueueUrl"];
+/// To send to a queue.
+pub const SEND: Actions = &["sqs:GetQueueUrl", "sqs:SendMessage"];
+/// To work a queue off and to tell how full it is. Where the worker is a function, Lambda's poller receives and deletes,
+/// with the function's role.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html#events-sqs-permissions>
+pub const CONSUME: Actions = &[
+    "sqs:GetQueueUrl",
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+];
+/// To read and write rows.
+pub const ROWS: Actions = &[
+    "dynamodb:GetItem",
+    "dynamodb:BatchGetItem",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "dynamodb:Query",
+];
+/// To delete rows that come and go.
+pub const FORGET: Actions = &["dynamodb:DeleteItem"];
+/// To keep what Slack confirmed to exist.
+pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
+/// To claim what is dear before it is done.
+pub const CLAIMS: Actions =
+    &["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
+/// To find the messages of a thread. No worker does.
+pub const INDEX: Actions = &["dynamodb:Query"];
+/// To keep what is too large for a row.
+pub const BULK: Actions = &["s3:GetObject", "s3:PutObject"];
+/// To keep files.
+pub const FILES: Actions = &["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"];
+/// To find out whether the bucket is there; without it S3 also calls an object that is missing one that is forbidden.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
+pub const BUCKET: Actions = &["s3:ListBucket"];
+/// To read a secret that a configuration only names.
+pub const SECRET: Actions = &["secretsmanager:GetSecretValue"];
+/// To write a function's log. Lambda does so with the function's role.
+pub const LOGS: Actions = &["logs:CreateLogStream", "logs:PutLogEvents"];
+/// To make queues, tables and the bucket, and to compare them with the topology.
+pub const PROVISION: Actions = &[
+    "sqs:GetQueueUrl",
+    "sqs:CreateQueue",
+    "sqs:GetQueueAttributes",
+    "sqs:SetQueueAttributes",
+    "sqs:ListQueueTags",
+    "sqs:TagQueue",
+    "dynamodb:CreateTable",
+    "dynamodb:DescribeTable",
+    "dynamodb:UpdateTable",
+    "dynamodb:ListTagsOfResource",
+    "dynamodb:TagResource",
+    "dynamodb:DescribeTimeToLive",
+    "dynamodb:UpdateTimeToLive",
+    "dynamodb:DescribeContinuousBackups",
+    "dynamodb:UpdateContinuousBackups",
+    "s3:CreateBucket",
+    "s3:TagResource",
+    "s3:GetBucketTagging",
+    "s3:PutBucketTagging",
+    "s3:GetEncryptionConfiguration",
+    "s3:PutEncryptionConfiguration",
+    "s3:GetBucketPublicAccessBlock",
+    "s3:PutBucketPublicAccessBlock",
+    "s3:GetBucketPolicy",
+    "s3:PutBucketPolicy",
+    "s3:GetLifecycleConfiguration",
+    "s3:PutLifecycleConfiguration",
+];
+
+/// Partitions of the archive's table whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of
+/// the existence check. All other rows are there for good, and no part may delete them.
+pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
+
+/// What keys of objects begin with: those of large attributes, and those of files.
+const BULK_KEYS: &str = "bulk/*";
+const FILE_KEYS: &str = "slack/*";
+
+/// What actions are granted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A queue, or a dead-letter queue.
+    Queue(QueueRef),
+    /// The archive's table.
+    Table,
+    /// Those rows of the archive's table whose partitions are [`PASSING`].
+    PassingRows,
+    /// The index of the archive's table.
+    Index,
+    /// The table of the existence check.
+    ExistenceTable,
+    /// The table of claims.
+    Claims,
+    /// The bucket itself.
+    Bucket,
+    /// Objects in the bucket: keys with a `*`.
+    Objects(&'static str),
+    /// The secret that holds the signing secret.
+    SigningSecret,
+    /// The secret that holds the bot token, where there is one.
+    BotToken,
+    /// The log of the function itself.
+    OwnLog,
+    /// All that this installation's names name.
+    Everything,
+}
+
+/// Actions, and on what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Each of these actions …
+    pub actions: Actions,
+    /// … on each of these.
+    pub on: Vec<Target>,
+}
+
+/// Whoever asks something of AWS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Takes Slack's events in.
+    Ingest,
+    /// Events to rows.
+    MessageWriter,
+    /// Channels to rows.
+    ChannelIndexer,
+    /// Slack's directory to rows; the same binary as the channel-indexer.
+    Directory,
+    /// Files to the bucket.
+    FileDownloader,
+    /// The command, to read, to operate, and to run everything in one process.
+    Annalist,
+    /// The command, to make what the others need.
+    Provision,
+}
+
+impl Part {
+    /// All of them, in the order of the flow.
+    pub const ALL: [Self; 7] = [
+        Self::Ingest,
+        Self::MessageWriter,
+        Self::ChannelIndexer,
+        Self::Directory,
+        Self::FileDownloader,
+        Self::Annalist,
+        Self::Provision,
+    ];
+
+    /// Its name; a worker's is the one in the topology.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::MessageWriter => "message-writer",
+            Self::ChannelIndexer => "channel-indexer",
+            Self::Directory => "directory",
+            Self::FileDownloader => "file-downloader",
+            Self::Annalist => "annalist",
+            Self::Provision => "annalist provision",
+        }
+    }
+
+    /// The worker of this name.
+    #[must_use]
+    pub fn of_worker(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.label() == name)
+    }
+
+    /// The queue it works off.
+    #[must_use]
+    pub fn queue(self) -> Option<&'static QueueSpec> {
+        QUEUES.iter().find(|spec| spec.consumer == Some(self.label()))
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn grants(self) -> Vec<Grant> {
+        use QueueName::{Channels, Events, Files};
+        let mut grants = Vec::new();
+        let mut grant = |actions, on: Vec<Target>| grants.push(Grant { actions, on });
+        if let Some(spec) = self.queue() {
+            let queues = [spec.name.into(), QueueRef::dead_letters(spec.name)];
+            grant(CONSUME, queues.map(Target::Queue).into());
+        }
+        let to = |queues: &[QueueName]| queues.iter().map(|name| Target::Queue((*name).into())).collect();
+        match self {
+            Self::Ingest => grant(SEND, to(&[Events, Channels])),
+            // What waits for its channel to be known waits on its own queue.
+            Self::MessageWriter => grant(SEND, to(&[Events, Channels, Files])),
+            // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
+            Self::ChannelIndexer | Self::FileDownloader => grant(FIND_QUEUE, to(&[Events])),
+            // Pictures of people and emoji.
+            Self::Directory => grant(SEND, to(&[Files])),
+            Self::Annalist => {
+                let all =
+                    QUEUES.iter().flat_map(|spec| [spec.name.into(), QueueRef::dead_letters(spec.name)]);
+                grant(CONSUME, all.map(Target::Queue).collect());
+                grant(SEND, to(&QUEUES.each_ref().map(|spec| spec.name)));
+                grant(INDEX, vec![Target::Index]);
+            }
+            Self::Provision => grant(PROVISION, vec![Target::Everything]),
+        }
+        match self {
+            Self::Ingest | Self::Provision => {}
+            Self::MessageWriter
+            | Self::ChannelIndexer
+            | Self::Directory
+            | Self::FileDownloader
+            | Self::Annalist => {
+                grant(ROWS, vec![Target::Table]);
+                if self != Self::Directory {
+                    grant(FORGET, vec![Target::PassingRows]);
+                }
+                grant(BULK, vec![Target::Objects(BULK_KEYS)]);
+                grant(BUCKET, vec![Target::Bucket]);
+            }
+        }
+        if matches!(self, Self::MessageWriter | Self::ChannelIndexer | Self::Annalist) {
+            grant(EXISTENCE, vec![Target::ExistenceTable]);
+        }
+        if matches!(self, Self::FileDownloader | Self::Annalist) {
+            grant(CLAIMS, vec![Target::Claims]);
+            grant(FILES, vec![Target::Objects(FILE_KEYS)]);
+        }
+        match self {
+            Self::Ingest => grant(SECRET, vec![Target::SigningSecret]),
+            Self::MessageWriter | Self::ChannelIndexer | Self::Directory | Self::FileDownloader => {
+                grant(SECRET, vec![Target::BotToken]);
+            }
+            Self::Annalist => grant(SECRET, vec![Target::SigningSecret, Target::BotToken]),
+            Self::Provision => {}
+        }
+        grants
+    }
+}
+
+/// The services, as IAM and as people call them.
+const SERVICES: [(&str, &str); 4] =
+    [("sqs", "SQS"), ("dynamodb", "DynamoDB"), ("s3", "S3"), ("secretsmanager", "Secrets Manager")];
+
+/// The table as docs/aws.md shows it.
+#[must_use]
+pub fn markdown_table() -> String {
+    let titles = SERVICES.map(|(_, title)| title).join(" | ");
+    let mut table = format!("| part | {titles} |\n|---|---|---|---|---|\n");
+    for part in Part::ALL {
+        let grants = part.grants();
+        let cells = SERVICES.map(|(service, _)| {
+            let cells = grants.iter().filter_map(|grant| cell(grant, service));
+            cells.collect::<Vec<_>>().join("; ")
+        });
+        table.push_str(&format!("| `{}` | {} |\n", part.label(), cells.join(" | ")));
+    }
+    table
+}
+
+/// `` `GetQueueUrl`, `SendMessage` on `events`, `channels` ``; nothing where none of them is the service's.
+fn cell(grant: &Grant, service: &str) -> Option<String> {
+    let of_service = |action: &&'static str| action.strip_prefix(service)?.strip_prefix(':');
+    let names: Vec<String> =
+        grant.actions.iter().filter_map(of_service).map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let every_queue = QUEUES.len() * 2;
+    let on = match grant.on.as_slice() {
+        [Target::Everything] => None,
+        all if all.len() == every_queue => Some("every queue".to_owned()),
+        some => Some(some.iter().copied().map(Target::to_markdown).collect::<Vec<_>>().join(", ")),
+    };
+    let on = on.map_or_else(String::new, |on| format!(" on {on}"));
+    Some(names.join(", ") + &on)
+}
+
+impl Target {
+    fn to_markdown(self) -> String {
+        match self {
+            Self::Queue(queue) => format!("`{queue}`"),
+            Self::Table => "the archive's table".to_owned(),
+            Self::PassingRows => {
+                format!("its rows in {}", PASSING.map(|keys| format!("`{keys}`")).join(", "))
+            }
+            Self::Index => "its index".to_owned(),
+            Self::ExistenceTable => "the existence check's table".to_owned(),
+            Self::Claims => "the table of claims".to_owned(),
+            Self::Bucket => "the bucket".to_owned(),
+            Self::Objects(keys) => format!("`{keys}`"),
+            Self::SigningSecret => "the signing secret".to_owned(),
+            Self::BotToken => "the bot token".to_owned(),
+            Self::OwnLog => "its log".to_owned(),
+            Self::Everything => "everything".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_worker_of_the_topology_has_its_permissions() {
+        for spec in &QUEUES {
+            let Some(worker) = spec.consumer else { continue };
+            let part = Part::of_worker(worker).unwrap_or_else(|| panic!("{worker} may do nothing"));
+            assert_eq!(part.queue().map(|queue| queue.label), Some(spec.label));
+            let consumes = part.grants().into_iter().find(|grant| grant.actions == CONSUME).unwrap();
+            assert_eq!(
+                consumes.on,
+                [Target::Queue(spec.name.into()), Target::Queue(QueueRef::dead_letters(spec.name))]
+            );
+        }
+    }
+
+    #[test]
+    fn every_action_is_of_a_service_that_the_table_shows() {
+        for part in Part::ALL {
+            for action in part.grants().iter().flat_map(|grant| grant.actions) {
+                let service = action.split(':').next().unwrap();
+                assert!(SERVICES.iter().any(|(known, _)| *known == service), "{action} of {part:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Queues with their dead-letter queues, with the attributes that `provision` sets.
+
+use serde_json::{Map, Value, json};
+
+use super::{Resources, get, logical, tags};
+use crate::names::Names;
+use crate::resources::{dead_letter_attributes, queue_attributes};
+use ports::queue::QueueRef;
+use ports::queue::topology::QUEUES;
+
+/// What a queue is called in the template.
+pub(super) fn id(queue: QueueRef) -> String {
+    let kind = if queue == QueueRef::dead_letters(queue.name) { "DeadLetters" } else { "Queue" };
+    logical(queue.name.spec().label) + kind
+}
+
+pub(super) fn resources(names: &Names) -> Resources {
+    let mut resources = Vec::new();
+    for spec in &QUEUES {
+        let dead_letters = QueueRef::dead_letters(spec.name);
+        let arn = get(&id(dead_letters), "Arn");
+        // The address is put in below: here it is what CloudFormation will find out.
+        let attributes = queue_attributes(spec, "");
+        resources.push(queue(names, spec.name.into(), attributes, Some(&arn)));
+        resources.push(queue(names, dead_letters, dead_letter_attributes(spec), None));
+    }
+    resources
+}
+
+fn queue(
+    names: &Names,
+    queue: QueueRef,
+    attributes: Vec<(&'static str, String)>,
+    dead_letters: Option<&Value>,
+) -> (String, Value) {
+    let mut properties: Map<String, Value> =
+        attributes.into_iter().map(|(name, value)| (name.to_owned(), typed(&value, dead_letters))).collect();
+    properties.insert("QueueName".to_owned(), names.queue(queue).into());
+    properties.insert("FifoQueue".to_owned(), true.into());
+    properties.insert("Tags".to_owned(), tags(names));
+    let resource = json!({
+        "Type": "AWS::SQS::Queue",
+        // What goes with the stack is only what is still on its way; a queue under a new name leaves the old one, whose
+        // messages are on no other.
+        "DeletionPolicy": "Delete",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": properties,
+    });
+    (id(queue), resource)
+}
+
+/// SQS takes and shows every attribute as text; CloudFormation wants to know its type.
+fn typed(value: &str, dead_letters: Option<&Value>) -> Value {
+    match serde_json::from_str(value) {
+        Ok(Value::Object(mut redrive)) => {
+            redrive.insert("deadLetterTargetArn".to_owned(), dead_letters.cloned().unwrap_or_default());
+            Value::Object(redrive)
+        }
+        Ok(other) => other,
+        Err(_) => value.into(),
+    }
+}

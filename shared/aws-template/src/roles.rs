@@ -1,0 +1,71 @@
+//! A role per function, made of what its part may do: exact actions on exact resources.
+
+use serde_json::{Value, json};
+
+use super::functions::Function;
+use super::parameters::{self, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds};
+use super::{Resources, bucket, get, queues, reference, tables};
+use crate::permissions::{Grant, PASSING, Target};
+use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
+
+pub(super) fn resources(functions: &[Function]) -> Resources {
+    let role = |function: &Function| {
+        let statements: Vec<Value> =
+            function.grants().iter().map(|grant| statement(grant, function)).collect();
+        let mut role = json!({
+            "Type": "AWS::IAM::Role",
+            "Properties": {
+                "AssumeRolePolicyDocument": {
+                    "Version": "2012-10-17",
+                    "Statement": [{
+                        "Effect": "Allow",
+                        "Principal": { "Service": "lambda.amazonaws.com" },
+                        "Action": "sts:AssumeRole",
+                    }],
+                },
+                "Policies": [{
+                    "PolicyName": "annalist",
+                    "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+                }],
+            },
+        });
+        parameters::only_if(&mut role, function.condition());
+        (function.role_id(), role)
+    };
+    functions.iter().map(role).collect()
+}
+
+fn statement(grant: &Grant, function: &Function) -> Value {
+    let on: Vec<Value> = grant.on.iter().map(|target| arn(*target, function)).collect();
+    let mut statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
+    if grant.on.contains(&Target::PassingRows) {
+        // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+        statement["Condition"] = json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": PASSING } });
+    }
+    match grant.on.as_slice() {
+        [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),
+        [Target::BotToken] => if_holds(HAS_BOT_TOKEN_ARN, statement),
+        _ => statement,
+    }
+}
+
+/// What the resource is called all over AWS.
+fn arn(target: Target, function: &Function) -> Value {
+    match target {
+        Target::Queue(queue) => get(&queues::id(queue), "Arn"),
+        Target::Table | Target::PassingRows => get(tables::id(TableRole::Archive), "Arn"),
+        Target::ExistenceTable => get(tables::id(TableRole::Existence), "Arn"),
+        Target::Index => {
+            let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
+            json!({ "Fn::Sub": format!("${{{}.Arn}}/index/{index}", tables::id(TableRole::Archive)) })
+        }
+        Target::Claims => get(tables::id(TableRole::Claims), "Arn"),
+        Target::Bucket => get(bucket::ID, "Arn"),
+        Target::Objects(keys) => json!({ "Fn::Sub": format!("${{{}.Arn}}/{keys}", bucket::ID) }),
+        // The statement itself is there only where the secret is.
+        Target::SigningSecret => reference(parameters::SIGNING_SECRET_ARN),
+        Target::BotToken => reference(parameters::BOT_TOKEN_ARN),
+        Target::OwnLog => get(&function.log_id(), "Arn"),
+        Target::Everything => json!("*"),
+    }
+}

@@ -1,0 +1,110 @@
+//! What wakes functions: queues, and the hour.
+//!
+//! Lambda asks each queue that wakes a function all the time, empty or not, and each asking is on the bill. Dead letters are
+//! rare and wait for 14 days, so their queues wake nothing: each worker looks at its own once an hour.
+
+use serde_json::{Value, json};
+
+use super::functions::{Function, Source};
+use super::parameters::HAS_BOT_TOKEN;
+use super::{Resources, get, logical, queues, reference};
+use crate::permissions::Part;
+use crate::{DEAD_LETTERS, SYNC};
+
+/// The most that a FIFO queue hands over at once.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
+const BATCH: u32 = 10;
+
+pub(super) fn resources(functions: &[Function]) -> Resources {
+    let of_queues = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
+    let queues = of_queues.flat_map(|(function, source)| {
+        [of_queue(function, source)].into_iter().chain(dead_letters_hourly(function))
+    });
+    queues.chain(directory_hourly()).collect()
+}
+
+fn of_queue(function: &Function, source: &Source) -> (String, Value) {
+    let id = queues::id(source.queue.name.into());
+    let mut mapping = json!({
+        "Type": "AWS::Lambda::EventSourceMapping",
+        "Properties": {
+            "EventSourceArn": get(&id, "Arn"),
+            "FunctionName": reference(&function.id()),
+            "BatchSize": BATCH,
+            // Without it one message that has to wait would take those before it along.
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        },
+    });
+    if source.concurrency.is_some() {
+        let most = reference(&source.concurrency_parameter(function));
+        mapping["Properties"]["ScalingConfig"] = json!({ "MaximumConcurrency": most });
+    }
+    (format!("{id}Source"), mapping)
+}
+
+/// The worker moves its dead letters to quarantine.
+fn dead_letters_hourly(function: &Function) -> [(String, Value); 2] {
+    let (id, arn) = (format!("{}DeadLettersHourly", function.id()), get(&function.id(), "Arn"));
+    let rule = json!({
+        "Type": "AWS::Events::Rule",
+        "Properties": {
+            "Description": format!("{} puts its dead letters in quarantine", function.part.label()),
+            "ScheduleExpression": "rate(1 hour)",
+            "Targets": [{ "Id": "worker", "Arn": arn, "Input": word(DEAD_LETTERS) }],
+        },
+    });
+    let permission = json!({
+        "Type": "AWS::Lambda::Permission",
+        "Properties": {
+            "Action": "lambda:InvokeFunction",
+            "FunctionName": arn,
+            "Principal": "events.amazonaws.com",
+            "SourceArn": get(&id, "Arn"),
+        },
+    });
+    [(id.clone(), rule), (format!("{id}Invokes"), permission)]
+}
+
+/// A word as the functions read it.
+fn word(word: &str) -> String {
+    json!({ "annalist": word }).to_string()
+}
+
+fn directory_hourly() -> [(String, Value); 3] {
+    let directory = logical(Part::Directory.label());
+    let rule = json!({
+        "Type": "AWS::Events::Rule",
+        "Condition": HAS_BOT_TOKEN,
+        "Properties": {
+            "Description": "Annalist reads Slack's directory",
+            "ScheduleExpression": "rate(1 hour)",
+            "Targets": [{ "Id": "directory", "Arn": get(&directory, "Arn"), "Input": word(SYNC) }],
+        },
+    });
+    let permission = json!({
+        "Type": "AWS::Lambda::Permission",
+        "Condition": HAS_BOT_TOKEN,
+        "Properties": {
+            "Action": "lambda:InvokeFunction",
+            "FunctionName": get(&directory, "Arn"),
+            "Principal": "events.amazonaws.com",
+            "SourceArn": get("DirectoryHourly", "Arn"),
+        },
+    });
+    // What failed comes again within the hour anyway, and two hours' worth need not be done twice.
+    let once = json!({
+        "Type": "AWS::Lambda::EventInvokeConfig",
+        "Condition": HAS_BOT_TOKEN,
+        "Properties": {
+            "FunctionName": reference(&directory),
+            "Qualifier": "$LATEST",
+            "MaximumRetryAttempts": 0,
+            "MaximumEventAgeInSeconds": 3600,
+        },
+    });
+    [
+        ("DirectoryHourly".to_owned(), rule),
+        ("DirectoryHourlyInvokes".to_owned(), permission),
+        ("DirectoryOnce".to_owned(), once),
+    ]
+}

@@ -1,0 +1,213 @@
+//! What is too large for the table: attributes kept in the bucket, by reference.
+//!
+//! An object is written before the item that refers to it and never changed; it is named after its item, so that
+//! erasing an item finds all there ever was of it, and after its content, so that writing it again changes nothing. An
+//! object whose item was not written after all, or has moved on, stays: whoever read the item before may still come
+//! for it.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_s3::Client;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::stored::Stored;
+use super::text;
+use super::value::Foreign;
+use crate::Aws;
+use crate::fault::Subject;
+use crate::policy;
+use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
+use slack::signature::to_hex;
+
+/// The key of a map that holds where an attribute is. [`super::value`] writes no map with it.
+pub(super) const S3: &str = "#s3";
+const BYTES: &str = "#bytes";
+
+/// So many objects are on their way at a time: each may be [`ports::archive::MAX_ITEM_BYTES`] in memory.
+const AT_ONCE: usize = 8;
+/// How often a write that met another of the same object is made again. Each such meeting has an end.
+const CONFLICTS: u32 = 5;
+/// How often an object is read again whose bytes stopped coming.
+const CUTS: u32 = 2;
+
+/// Where an attribute is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    /// The key in the bucket.
+    pub(super) object: String,
+    /// What the value takes as JSON.
+    pub(super) bytes: usize,
+}
+
+impl Reference {
+    /// Where a value of this item belongs, and the text to put there.
+    pub(super) fn of(key: &ItemKey, value: &Value) -> (Self, String) {
+        let text = text::write(value);
+        let mut item = Sha256::new();
+        item.update(&key.item_id);
+        item.update([0]);
+        item.update(&key.timestamp);
+        let object = format!("bulk/{}/{}", to_hex(&item.finalize()), to_hex(&Sha256::digest(&text)));
+        (Self { object, bytes: super::size::json_bytes(value) }, text)
+    }
+
+    pub(super) fn to_stored(&self) -> AttributeValue {
+        let object = (S3.to_owned(), AttributeValue::S(self.object.clone()));
+        let bytes = (BYTES.to_owned(), AttributeValue::N(self.bytes.to_string()));
+        AttributeValue::M([object, bytes].into())
+    }
+
+    /// The reference that an attribute holds, if it does.
+    ///
+    /// # Errors
+    /// Where it is broken.
+    pub(super) fn from_stored(stored: &AttributeValue) -> Result<Option<Self>, Foreign> {
+        let AttributeValue::M(map) = stored else { return Ok(None) };
+        let Some(object) = map.get(S3) else { return Ok(None) };
+        match (object, map.get(BYTES)) {
+            (AttributeValue::S(object), Some(AttributeValue::N(bytes))) => {
+                let bytes = bytes.parse().map_err(|_| Foreign("a broken reference"))?;
+                Ok(Some(Self { object: object.clone(), bytes }))
+            }
+            _ => Err(Foreign("a broken reference")),
+        }
+    }
+}
+
+/// The bucket.
+pub(super) struct Bulk {
+    client: Client,
+    bucket: String,
+    subject: Subject,
+}
+
+impl Bulk {
+    pub(super) fn new(aws: &Aws) -> Self {
+        let client = policy::BYTES.s3(&aws.sdk);
+        Self { client, bucket: aws.names().bucket().to_owned(), subject: Subject::bucket(aws) }
+    }
+
+    /// Keeps values of one item; they are there when this returns.
+    pub(super) async fn keep(&self, objects: Vec<(String, String)>) -> Result<(), ArchiveError> {
+        stream::iter(objects)
+            .map(|(object, text)| self.put(object, text))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    async fn put(&self, object: String, text: String) -> Result<(), ArchiveError> {
+        let text = Bytes::from(text);
+        let mut conflicts = 0;
+        loop {
+            let put = self.client.put_object().bucket(&self.bucket).key(&object);
+            let put = put.content_type("application/json").if_none_match("*").body(text.clone().into());
+            let Err(error) = put.send().await else { return Ok(()) };
+            match error.as_service_error().and_then(|refused| refused.code()) {
+                // It is there already.
+                Some("PreconditionFailed") => return Ok(()),
+                // Somebody is writing the same at this moment, and may yet fail.
+                // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
+                Some("ConditionalRequestConflict") if conflicts < CONFLICTS => conflicts += 1,
+                Some(_) | None => return Err(ArchiveError::Unavailable(self.subject.explain(&error))),
+            }
+        }
+    }
+
+    async fn fetch(&self, reference: &Reference) -> Result<Value, ArchiveError> {
+        let (object, bucket) = (&reference.object, &self.bucket);
+        let text = self.read(object).await?;
+        let text = std::str::from_utf8(&text).map_err(|error| error.to_string());
+        text.and_then(|text| text::read(text).map_err(|error| error.to_string())).map_err(|why| {
+            ArchiveError::Unavailable(format!(
+                "{object} in bucket {bucket} is not what Annalist wrote ({why}): restore it from a version or a backup"
+            ))
+        })
+    }
+
+    async fn read(&self, object: &str) -> Result<Bytes, ArchiveError> {
+        let bucket = &self.bucket;
+        let mut cuts = 0;
+        loop {
+            let got = self.client.get_object().bucket(bucket).key(object).send().await;
+            let got = got.map_err(|error| {
+                ArchiveError::Unavailable(match error.as_service_error() {
+                    Some(refused) if refused.is_no_such_key() => format!(
+                        "{object} is missing from bucket {bucket}, and an item refers to it: restore it, or the item, \
+                         from a backup"
+                    ),
+                    Some(_) | None => self.subject.explain(&error),
+                })
+            })?;
+            match got.body.collect().await {
+                Ok(bytes) => return Ok(bytes.into_bytes()),
+                // The SDK tries again what fails before the bytes come, but not what fails while they do.
+                Err(_) if cuts < CUTS => cuts += 1,
+                Err(error) => {
+                    return Err(ArchiveError::Unavailable(format!(
+                        "reading {object} from bucket {bucket} stopped halfway: {error}"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// The item with everything that belongs to it.
+    pub(super) async fn whole(&self, stored: Stored) -> Result<Item, ArchiveError> {
+        let Stored { key, inline, bulk, stamp: _ } = stored;
+        if bulk.is_empty() {
+            return Ok(Item { key, attributes: inline });
+        }
+        let fetched = stream::iter(bulk)
+            .map(|(name, reference)| async move { Ok((name, self.fetch(&reference).await?)) })
+            .buffer_unordered(AT_ONCE);
+        let mut attributes: Attributes = fetched.try_collect::<Vec<_>>().await?.into_iter().collect();
+        attributes.extend(inline);
+        Ok(Item { key, attributes })
+    }
+
+    /// Many items, in their order.
+    pub(super) async fn whole_all(&self, stored: Vec<Stored>) -> Result<Vec<Item>, ArchiveError> {
+        stream::iter(stored).map(|stored| self.whole(stored)).buffered(AT_ONCE).try_collect().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::value;
+    use super::*;
+
+    #[test]
+    fn a_reference_comes_back_and_nothing_else_is_taken_for_one() {
+        let (reference, text) = Reference::of(&ItemKey::new("i", "t"), &json!({ "a": 1.0 }));
+        assert_eq!(reference.bytes, r#"{"a":1.0}"#.len());
+        assert_eq!(text::read(&text).unwrap(), json!({ "a": 1.0 }));
+        let stored = reference.to_stored();
+        assert_eq!(Reference::from_stored(&stored), Ok(Some(reference)));
+        for value in
+            [json!({ "#s3": "bulk/x", "#bytes": 7 }), json!({ "#bytes": 7 }), json!({}), json!("#s3")]
+        {
+            assert_eq!(Reference::from_stored(&value::to_stored(&value)), Ok(None), "{value}");
+        }
+        let broken = AttributeValue::M([(S3.to_owned(), AttributeValue::Bool(true))].into());
+        assert!(Reference::from_stored(&broken).is_err());
+    }
+
+    #[test]
+    fn an_object_is_named_after_its_item_and_its_content() {
+        let object = |item: &str, timestamp: &str, value: Value| {
+            Reference::of(&ItemKey::new(item, timestamp), &value).0.object
+        };
+        let one = object("message#T#C", "1", json!("a"));
+        assert_eq!(one.len(), "bulk/".len() + 64 + 1 + 64);
+        assert_eq!(one, object("message#T#C", "1", json!("a")));
+        let folder = |object: &str| object.rsplit_once('/').unwrap().0.to_owned();
+        assert_eq!(folder(&one), folder(&object("message#T#C", "1", json!("b"))));
+        assert_ne!(folder(&one), folder(&object("message#T#C1", "", json!("a"))));
+    }
+}

@@ -1,0 +1,58 @@
+//! Attribute names as the table has them.
+//!
+//! An attribute of an item may have any name; in the table, the keys and our own stamp are attributes beside it. So a
+//! name that could be taken for one of those, or that DynamoDB refuses, has a `#` before it there.
+
+use std::borrow::Cow;
+
+use ports::queue::topology::ARCHIVE_TABLE;
+
+/// The attribute that every write gives a new value: see [`super::stamp`].
+pub(super) const STAMP: &str = "#w";
+/// The attribute that picks a partition.
+pub(super) const PARTITION: &str = ARCHIVE_TABLE.partition_key;
+/// The attribute that orders a partition.
+pub(super) const SORT: &str = "timestamp";
+/// The attribute whose items are in the index.
+pub(super) const PARENT: &str = "parent";
+
+/// The name in the table.
+pub(super) fn to_stored(name: &str) -> Cow<'_, str> {
+    if name.is_empty() || name.starts_with('#') || name == PARTITION || name == SORT {
+        Cow::Owned(format!("#{name}"))
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+/// The name in the item; `None` for what is in the table only.
+pub(super) fn from_stored(stored: &str) -> Option<&str> {
+    if stored == PARTITION || stored == SORT || stored == STAMP {
+        return None;
+    }
+    Some(stored.strip_prefix('#').unwrap_or(stored))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_topology_names_the_same_keys() {
+        assert_eq!(ARCHIVE_TABLE.sort_key, Some(SORT));
+        let index = ARCHIVE_TABLE.index.unwrap();
+        assert_eq!((index.partition_key, index.sort_key), (PARENT, SORT));
+    }
+
+    #[test]
+    fn every_name_comes_back_and_none_is_taken_for_ours() {
+        for name in ["text", "", "#", "#w", "##w", "itemId", "#itemId", "timestamp", "w", "raw#a#b", PARENT] {
+            let stored = to_stored(name);
+            assert!(![PARTITION, SORT, STAMP, ""].contains(&&*stored), "{name:?}");
+            assert_eq!(from_stored(&stored), Some(name));
+        }
+        for ours in [PARTITION, SORT, STAMP] {
+            assert_eq!(from_stored(ours), None);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Reading: one item, many, or a page of them. Never a scan.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::time::{sleep, timeout};
+
+use super::name::{PARENT, PARTITION, SORT};
+use super::stored::{Row, Stored, can_exist, is_partition, primary_key};
+use super::table::{Table, text};
+use crate::policy::ROWS;
+use ports::archive::{ArchiveError, ItemKey, Partition, Query};
+use ports::queue::topology::ARCHIVE_TABLE;
+
+/// BatchGetItem takes no more keys.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
+const BATCH: usize = 100;
+/// So many of them at a time: each answer may have 16 MB.
+const BATCHES_AT_ONCE: usize = 4;
+/// The longest wait before what was left over is asked for again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(800);
+/// A page ends where its bulk exceeds this: DynamoDB ends it at 1 MB of what is in the table, of which references are
+/// little, and a thousand items of 4 MiB would not fit into memory.
+const PAGE_BULK_BYTES: usize = 16 * 1024 * 1024;
+
+/// A page, with its bulk left where it is.
+pub(super) struct StoredPage {
+    pub(super) items: Vec<Stored>,
+    pub(super) next: Option<ItemKey>,
+}
+
+impl Table {
+    /// One item as it is now.
+    pub(super) async fn read(&self, key: &ItemKey) -> Result<Option<Stored>, ArchiveError> {
+        if !can_exist(key) {
+            return Ok(None);
+        }
+        let get = self.client.get_item().table_name(&self.name).set_key(Some(primary_key(key)));
+        let answer = get.consistent_read(true).send().await.map_err(|error| self.unavailable(&error))?;
+        answer.item.as_ref().map(Stored::read).transpose()
+    }
+
+    /// Those of many items that exist, as they are now, by their keys.
+    pub(super) async fn read_all(
+        &self,
+        keys: impl IntoIterator<Item = &ItemKey>,
+    ) -> Result<HashMap<ItemKey, Stored>, ArchiveError> {
+        // A key that is there twice would have the batch refused.
+        let distinct: HashSet<&ItemKey> = keys.into_iter().filter(|key| can_exist(key)).collect();
+        let keys: Vec<Row> = distinct.into_iter().map(primary_key).collect();
+        let batches: Vec<Vec<Row>> = keys.chunks(BATCH).map(<[Row]>::to_vec).collect();
+        let found: Vec<Vec<Stored>> = stream::iter(batches)
+            .map(|batch| self.read_batch(batch))
+            .buffer_unordered(BATCHES_AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(found.into_iter().flatten().map(|stored| (stored.key.clone(), stored)).collect())
+    }
+
+    async fn read_batch(&self, keys: Vec<Row>) -> Result<Vec<Stored>, ArchiveError> {
+        // The SDK tries a refused request again; what an accepted one left over is ours to ask for.
+        timeout(ROWS.operation, self.read_until_processed(keys)).await.unwrap_or_else(|_| {
+            Err(ArchiveError::Unavailable(format!(
+                "DynamoDB kept leaving items over (table {}): its read capacity is too small for this load",
+                self.name
+            )))
+        })
+    }
+
+    async fn read_until_processed(&self, mut keys: Vec<Row>) -> Result<Vec<Stored>, ArchiveError> {
+        let mut found = Vec::with_capacity(keys.len());
+        let mut pause = ROWS.first_backoff;
+        loop {
+            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+            let wanted = wanted.map_err(|error| ArchiveError::Unavailable(error.to_string()))?;
+            let get = self.client.batch_get_item().request_items(&self.name, wanted);
+            let answer = get.send().await.map_err(|error| self.unavailable(&error))?;
+            let rows = answer.responses.unwrap_or_default().into_values().flatten();
+            for row in rows {
+                found.push(Stored::read(&row)?);
+            }
+            let left_over = answer.unprocessed_keys.unwrap_or_default().into_values();
+            keys = left_over.flat_map(|left| left.keys).collect();
+            if keys.is_empty() {
+                return Ok(found);
+            }
+            sleep(pause.mul_f64(0.5 + 0.5 * fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A page of one partition of the table or the index.
+    pub(super) async fn page(&self, query: &Query) -> Result<StoredPage, ArchiveError> {
+        let nothing = StoredPage { items: Vec::new(), next: None };
+        let (name, value, index) = match &query.partition {
+            Partition::Item(item_id) => (PARTITION, item_id, None),
+            Partition::Parent(parent) => (PARENT, parent, ARCHIVE_TABLE.index.map(|index| index.name)),
+        };
+        // Nothing comes before the empty text, and everything after it.
+        let after = query.after.as_ref().filter(|after| !after.timestamp.is_empty());
+        if !is_partition(value) || (query.descending && query.after.is_some() && after.is_none()) {
+            return Ok(nothing);
+        }
+        let mut request = self
+            .client
+            .query()
+            .table_name(&self.name)
+            .set_index_name(index.map(str::to_owned))
+            .key_condition_expression("#0=:0")
+            .expression_attribute_names("#0", name)
+            .expression_attribute_values(":0", text(value))
+            .scan_index_forward(!query.descending)
+            .limit(i32::try_from(query.limit.max(1)).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(|after| start_key(&query.partition, after)));
+        // An index is always behind a little.
+        if index.is_none() {
+            request = request.consistent_read(true);
+        }
+        let answer = request.send().await.map_err(|error| self.unavailable(&error))?;
+        let next = answer.last_evaluated_key.as_ref().map(key_of).transpose()?;
+        let rows = answer.items.unwrap_or_default();
+        let items = match &query.partition {
+            Partition::Item(_) => rows.iter().map(Stored::read).collect::<Result<_, _>>()?,
+            Partition::Parent(parent) => self.of_parent(parent, &rows).await?,
+        };
+        Ok(shortened(StoredPage { items, next }))
+    }
+
+    /// The items that an index has the keys of, but for those that are gone or elsewhere by now.
+    async fn of_parent(&self, parent: &str, rows: &[Row]) -> Result<Vec<Stored>, ArchiveError> {
+        let keys: Vec<ItemKey> = rows.iter().map(key_of).collect::<Result<_, _>>()?;
+        let mut found = self.read_all(&keys).await?;
+        let items = keys.iter().filter_map(|key| found.remove(key));
+        Ok(items
+            .filter(|stored| stored.inline.get(PARENT).and_then(serde_json::Value::as_str) == Some(parent))
+            .collect())
+    }
+}
+
+/// Where a query goes on. Whether there is, or ever was, such an item does not matter.
+fn start_key(partition: &Partition, after: &ItemKey) -> Row {
+    match partition {
+        Partition::Item(item_id) => primary_key(&ItemKey::new(item_id, &after.timestamp)),
+        Partition::Parent(parent) => {
+            let mut key = primary_key(after);
+            key.insert(PARENT.into(), text(parent));
+            key
+        }
+    }
+}
+
+fn key_of(row: &Row) -> Result<ItemKey, ArchiveError> {
+    match (row.get(PARTITION), row.get(SORT)) {
+        (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) => {
+            Ok(ItemKey::new(item_id, timestamp))
+        }
+        _ => Err(ArchiveError::Unavailable("DynamoDB answered an item without its keys".into())),
+    }
+}
+
+/// The page up to where its bulk becomes too much; at least one item, so that every page goes on.
+fn shortened(mut page: StoredPage) -> StoredPage {
+    let mut bulk_bytes = 0;
+    let fits = page.items.iter().take_while(|stored| {
+        let first = bulk_bytes == 0;
+        bulk_bytes += stored.bulk_bytes();
+        first || bulk_bytes <= PAGE_BULK_BYTES
+    });
+    let fits = fits.count();
+    if fits < page.items.len() {
+        page.items.truncate(fits);
+        page.next = page.items.last().map(|stored| stored.key.clone());
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::bulk::Reference;
+    use super::*;
+
+    fn page(bulk_bytes: &[usize]) -> StoredPage {
+        let items = bulk_bytes.iter().enumerate().map(|(number, bytes)| {
+            let mut stored = Stored::nothing(&ItemKey::new("i", number.to_string()));
+            let (reference, _) = Reference::of(&stored.key, &json!(number));
+            if *bytes > 0 {
+                stored.bulk.insert("text".into(), Reference { bytes: *bytes, ..reference });
+            }
+            stored
+        });
+        StoredPage { items: items.collect(), next: Some(ItemKey::new("i", "next")) }
+    }
+
+    #[test]
+    fn a_page_ends_where_its_bulk_becomes_too_much() {
+        let (half, all) = (PAGE_BULK_BYTES / 2, PAGE_BULK_BYTES);
+        for (bulk, items, next) in [
+            (vec![], 0, "next"),
+            (vec![0, 0, 0], 3, "next"),
+            (vec![half, half], 2, "next"),
+            (vec![half, 0, half, 0, 1, 0], 4, "3"),
+            (vec![all * 2, 0], 1, "0"),
+            (vec![0, all * 2, 0], 2, "1"),
+        ] {
+            let shortened = shortened(page(&bulk));
+            let ends = (shortened.items.len(), shortened.next.unwrap().timestamp);
+            assert_eq!(ends, (items, next.to_owned()), "{bulk:?}");
+        }
+    }
+}

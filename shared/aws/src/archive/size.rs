@@ -1,0 +1,75 @@
+//! What things take.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+use ports::archive::ItemKey;
+
+/// What an attribute's value takes in DynamoDB, or a little more.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the SDK's enum grows; what we never write is one thing to us"
+)]
+pub(super) fn stored_bytes(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        // Two digits a byte, one more, and one more for a sign; at most 21.
+        AttributeValue::N(digits) => (digits.len() / 2 + 3).min(21),
+        AttributeValue::L(values) => 3 + values.iter().map(|value| 1 + stored_bytes(value)).sum::<usize>(),
+        AttributeValue::M(map) => {
+            3 + map.iter().map(|(name, value)| 1 + name.len() + stored_bytes(value)).sum::<usize>()
+        }
+        // Booleans and nulls. We store nothing else.
+        _ => 1,
+    }
+}
+
+/// What a value takes as JSON text: what [`ports::archive::MAX_ITEM_BYTES`] counts.
+pub(super) fn json_bytes(value: &Value) -> usize {
+    let mut counted = Counted(0);
+    // Values have text for names, so they always serialise, and counting does not fail.
+    drop(serde_json::to_writer(&mut counted, value));
+    counted.0
+}
+
+/// What an item takes as JSON, from what its attributes take: their names and values.
+pub(super) fn item_json_bytes<'a>(
+    key: &ItemKey,
+    attributes: impl Iterator<Item = (&'a str, usize)>,
+) -> usize {
+    // A colon and a comma each; the braces of the whole have one comma too many.
+    let attributes: usize =
+        attributes.map(|(name, bytes)| json_bytes(&Value::from(name)) + 1 + bytes + 1).sum();
+    key.item_id.len() + key.timestamp.len() + (attributes + 1).max(2)
+}
+
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_item_takes_what_its_json_does() {
+        let key = ItemKey::new("item", "1");
+        for item in [json!({}), json!({ "a": 1 }), json!({ "a\"": "ü\n", "b": [1.5, null], "c": {} })] {
+            let attributes = item.as_object().unwrap();
+            let bytes = attributes.iter().map(|(name, value)| (name.as_str(), json_bytes(value)));
+            assert_eq!(item_json_bytes(&key, bytes), 5 + item.to_string().len());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The archive's table: how to reach it, and what it says when it refuses.
+
+use std::error::Error;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+
+use crate::Aws;
+use crate::fault::Subject;
+use crate::policy;
+use aws_template::names::settings;
+use ports::archive::ArchiveError;
+use ports::queue::topology::TableRole;
+
+/// The table.
+pub(super) struct Table {
+    pub(super) client: Client,
+    pub(super) name: String,
+    subject: Subject,
+}
+
+impl Table {
+    pub(super) fn new(aws: &Aws) -> Self {
+        let name = aws.names().table(TableRole::Archive).to_owned();
+        let subject = Subject::table(aws, &name, settings::TABLE);
+        Self { client: policy::ROWS.dynamodb(&aws.sdk), name, subject }
+    }
+
+    /// Whatever AWS refuses may be granted later, so that the job waits: a table can be made, a role mended, a throttle
+    /// lifted. The SDK has tried again where that helps within seconds.
+    pub(super) fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> ArchiveError
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        ArchiveError::Unavailable(self.subject.explain(error))
+    }
+}
+
+/// Whether DynamoDB refused an item as larger than its 400 KB. It says so in a sentence only:
+/// `Item size to update has exceeded the maximum allowed size` or `Item size has exceeded …`.
+pub(super) fn is_too_large<E: ProvideErrorMetadata>(error: &E) -> bool {
+    error.code() == Some("ValidationException")
+        && error.message().is_some_and(|message| {
+            message.contains("Item size") && message.contains("exceeded the maximum allowed size")
+        })
+}
+
+/// Text as a key.
+pub(super) fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}

@@ -1,0 +1,171 @@
+//! Writing: one conditional UpdateItem and nothing else, as long as the item and the expression are no larger than
+//! DynamoDB takes. What is larger is read, changed here and put back if it is unchanged.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+use tokio::time::sleep;
+
+use super::DynamoArchive;
+use super::expression::Expression;
+use super::name::{PARTITION, STAMP};
+use super::replacement::{INLINE_BYTES, Put, Replacement};
+use super::stored::{Stored, primary_key, stamp_of};
+use super::table::is_too_large;
+use ports::archive::{ArchiveError, ItemKey, Update, WriteOutcome};
+
+/// How often an item is read and put back before its other writers are left alone for a while. Each time, one of them
+/// has made it.
+const ROUNDS: u32 = 10;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// What became of a conditional request.
+enum Sent {
+    Done,
+    /// The condition did not hold; the item as it was.
+    Refused(Stored),
+    TooLarge,
+}
+
+impl DynamoArchive {
+    pub(super) async fn write_one(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        let stamp = self.stamps.next();
+        let expression = Expression::of(update, &stamp);
+        if expression.bytes() > INLINE_BYTES || !expression.is_short() {
+            return self.replace(update).await;
+        }
+        match self.update(&update.key, expression, &stamp).await? {
+            Sent::Done => Ok(WriteOutcome::Applied),
+            Sent::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?)),
+            // Together with what is stored it is too much.
+            Sent::TooLarge => self.replace(update).await,
+        }
+    }
+
+    async fn update(&self, key: &ItemKey, expression: Expression, stamp: &str) -> Result<Sent, ArchiveError> {
+        let request = self
+            .table
+            .client
+            .update_item()
+            .table_name(&self.table.name)
+            .set_key(Some(primary_key(key)))
+            .update_expression(expression.update)
+            .condition_expression(expression.condition)
+            .set_expression_attribute_names(Some(expression.names))
+            .set_expression_attribute_values(Some(expression.values))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let Err(error) = request.send().await else { return Ok(Sent::Done) };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(refused)) => refusal(key, refused, stamp),
+            Some(refused) if is_too_large(refused) => Ok(Sent::TooLarge),
+            Some(_) | None => Err(self.table.unavailable(&error)),
+        }
+    }
+
+    /// Reads the item, changes it here, and puts it back if nobody wrote to it in between.
+    async fn replace(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..ROUNDS {
+            let stored = self.table.read(&update.key).await?;
+            let exists = stored.is_some();
+            let stored = stored.unwrap_or_else(|| Stored::nothing(&update.key));
+            let Some(replacement) = Replacement::of(update, &stored) else {
+                return Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?));
+            };
+            let stamp = self.stamps.next();
+            let Put { row, objects, json_bytes } = replacement.into_row(&stamp)?;
+            self.bulk.keep(objects).await?;
+            let put = self.table.client.put_item().table_name(&self.table.name).set_item(Some(row));
+            let put = Unchanged::since(&stored, exists).of_put(put);
+            let put =
+                put.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            let Err(error) = put.send().await else { return Ok(WriteOutcome::Applied) };
+            match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(refused)) => {
+                    if let Sent::Done = refusal(&update.key, refused, &stamp)? {
+                        return Ok(WriteOutcome::Applied);
+                    }
+                }
+                // So much of it is small that it cannot go elsewhere.
+                Some(refused) if is_too_large(refused) => {
+                    return Err(ArchiveError::TooLarge { bytes: json_bytes });
+                }
+                Some(_) | None => return Err(self.table.unavailable(&error)),
+            }
+            sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        let ItemKey { item_id, timestamp } = &update.key;
+        Err(ArchiveError::Unavailable(format!("{item_id} / {timestamp} keeps changing")))
+    }
+}
+
+/// The condition did not hold: somebody else's write was first, or this one's own, whose answer was lost on its way.
+fn refusal(
+    key: &ItemKey,
+    refused: &ConditionalCheckFailedException,
+    stamp: &str,
+) -> Result<Sent, ArchiveError> {
+    match refused.item() {
+        Some(row) if stamp_of(row) == Some(stamp) => Ok(Sent::Done),
+        Some(row) => Ok(Sent::Refused(Stored::read(row)?)),
+        None => Ok(Sent::Refused(Stored::nothing(key))),
+    }
+}
+
+/// The condition that an item is still what was read.
+pub(super) enum Unchanged {
+    /// There is no item.
+    Absent,
+    /// The last write was this one.
+    Stamped(String),
+    /// No write of Annalist's was there, and still there is none.
+    Unstamped,
+}
+
+/// Sets the condition on a request: PutItem's and DeleteItem's builders are of one shape and two types.
+macro_rules! conditional {
+    ($unchanged:expr, $request:expr) => {
+        match $unchanged {
+            Unchanged::Absent => $request
+                .condition_expression("attribute_not_exists(#0)")
+                .expression_attribute_names("#0", PARTITION),
+            Unchanged::Stamped(stamp) => $request
+                .condition_expression("#0=:0")
+                .expression_attribute_names("#0", STAMP)
+                .expression_attribute_values(":0", aws_sdk_dynamodb::types::AttributeValue::N(stamp)),
+            Unchanged::Unstamped => $request
+                .condition_expression("attribute_exists(#0) AND attribute_not_exists(#1)")
+                .expression_attribute_names("#0", PARTITION)
+                .expression_attribute_names("#1", STAMP),
+        }
+    };
+}
+
+impl Unchanged {
+    pub(super) fn since(stored: &Stored, exists: bool) -> Self {
+        match (exists, &stored.stamp) {
+            (false, _) => Self::Absent,
+            (true, Some(stamp)) => Self::Stamped(stamp.clone()),
+            (true, None) => Self::Unstamped,
+        }
+    }
+
+    fn of_put(
+        self,
+        put: aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder,
+    ) -> aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder {
+        conditional!(self, put)
+    }
+
+    pub(super) fn of_delete(
+        self,
+        delete: aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder,
+    ) -> aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder {
+        conditional!(self, delete)
+    }
+}

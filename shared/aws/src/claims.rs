@@ -1,0 +1,300 @@
+//! The claims port on DynamoDB: one conditional request per call, whose condition is the rule of
+//! [`ports::claims::standing`].
+//!
+//! The SDK repeats a request whose answer was lost. Each condition lets such a repetition through: it finds itself by its
+//! owner, which no other claim has.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use async_trait::async_trait;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+
+use super::Aws;
+use super::fault::Subject;
+use super::policy;
+use aws_template::names::settings;
+use ports::claims::standing::{lease_until_s, ttl_s};
+use ports::claims::{Answer, Claim, Claims, ClaimsError, Owner, Standing, Status, Take};
+use ports::clock::{SharedClock, TimestampMs};
+use ports::queue::topology::TableRole;
+
+/// The names of seed 004, and two of ours. Many are words that DynamoDB reserves, so expressions use stand-ins for all.
+const KEY: &str = "event_key";
+const STATUS: &str = "status";
+const OWNER: &str = "lambda_instance_id";
+const LEASE_UNTIL: &str = "lease_until";
+const PROCESSED_AT: &str = "processed_at";
+const TTL: &str = "ttl";
+
+/// Nobody has it, or nobody has it any more; or it is one's own, and the answer was lost.
+const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #owner = :owner))";
+
+/// A row that nobody writes: an event's id begins with `Ev` and a file's key has an underscore.
+const NOBODYS_KEY: &str = "ready";
+
+type Row = HashMap<String, AttributeValue>;
+
+/// The claims port on DynamoDB.
+pub(super) struct DynamoClaims {
+    client: Client,
+    table: String,
+    subject: Subject,
+    clock: SharedClock,
+}
+
+impl DynamoClaims {
+    /// Nothing is asked of DynamoDB yet.
+    pub(super) fn new(aws: &Aws, clock: SharedClock) -> Self {
+        let table = aws.names().table(TableRole::Claims).to_owned();
+        let subject = Subject::table(aws, &table, settings::CLAIMS_TABLE);
+        Self { client: policy::CLAIMS.dynamodb(&aws.sdk), table, subject, clock }
+    }
+
+    /// Whatever AWS refuses may be granted later. The SDK has tried again where that helps within seconds.
+    fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> ClaimsError
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        ClaimsError::Unavailable(self.subject.explain(error))
+    }
+
+    /// What the row that refused a claim says of it.
+    fn refused(
+        &self,
+        row: Option<&Row>,
+        claim: &Claim,
+        take: Take,
+        now: TimestampMs,
+    ) -> Result<Answer, ClaimsError> {
+        let standing = row.and_then(standing);
+        let foreign =
+            || format!("{} in table {} was written by something else: remove it", claim.key, self.table);
+        let standing = standing.ok_or_else(|| ClaimsError::Unavailable(foreign()))?;
+        match standing.answer_to(claim, take, now) {
+            refused @ (Answer::Completed | Answer::HeldUntil(_)) => Ok(refused),
+            Answer::Claimed => {
+                Err(ClaimsError::Unavailable(format!("{} was refused and is free", claim.key)))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Claims for DynamoClaims {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+        let now = self.clock.now();
+        let mut request = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(row(claim, now)))
+            .expression_attribute_names("#key", KEY)
+            .expression_attribute_names("#ttl", TTL)
+            .expression_attribute_names("#status", STATUS)
+            .expression_attribute_names("#lease", LEASE_UNTIL)
+            .expression_attribute_names("#owner", OWNER)
+            .expression_attribute_values(":now", number(now.seconds()))
+            .expression_attribute_values(":in_progress", text(Status::InProgress.label()))
+            .expression_attribute_values(":owner", text(claim.owner.as_str()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        request = match take {
+            Take::IfFree => request.condition_expression(FREE),
+            Take::EvenCompleted => request
+                .condition_expression(format!("{FREE} OR #status = :completed"))
+                .expression_attribute_values(":completed", text(Status::Completed.label())),
+        };
+        let Err(error) = request.send().await else { return Ok(Answer::Claimed) };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(refused)) => {
+                self.refused(refused.item(), claim, take, now)
+            }
+            Some(_) | None => Err(self.unavailable(&error)),
+        }
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        let now = self.clock.now();
+        let request = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key(KEY, text(claim.key.as_str()))
+            .update_expression("SET #lease = :lease, #ttl = :ttl")
+            .condition_expression("#owner = :owner AND #status = :in_progress")
+            .expression_attribute_names("#lease", LEASE_UNTIL)
+            .expression_attribute_names("#ttl", TTL)
+            .expression_attribute_names("#owner", OWNER)
+            .expression_attribute_names("#status", STATUS)
+            .expression_attribute_values(":lease", number(lease_until_s(claim, now)))
+            .expression_attribute_values(":ttl", number(ttl_s(claim, now)))
+            .expression_attribute_values(":owner", text(claim.owner.as_str()))
+            .expression_attribute_values(":in_progress", text(Status::InProgress.label()));
+        let Err(error) = request.send().await else { return Ok(()) };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(ClaimsError::NotOwner),
+            Some(_) | None => Err(self.unavailable(&error)),
+        }
+    }
+
+    async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        let now = self.clock.now();
+        let request = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key(KEY, text(claim.key.as_str()))
+            .update_expression("SET #status = :completed, #processed = :now, #ttl = :ttl REMOVE #lease")
+            .condition_expression("#owner = :owner")
+            .expression_attribute_names("#status", STATUS)
+            .expression_attribute_names("#processed", PROCESSED_AT)
+            .expression_attribute_names("#ttl", TTL)
+            .expression_attribute_names("#lease", LEASE_UNTIL)
+            .expression_attribute_names("#owner", OWNER)
+            .expression_attribute_values(":completed", text(Status::Completed.label()))
+            .expression_attribute_values(":now", number(now.seconds()))
+            .expression_attribute_values(":ttl", number(ttl_s(claim, now)))
+            .expression_attribute_values(":owner", text(claim.owner.as_str()));
+        let Err(error) = request.send().await else { return Ok(()) };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(ClaimsError::NotOwner),
+            Some(_) | None => Err(self.unavailable(&error)),
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        let request = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .key(KEY, text(claim.key.as_str()))
+            .condition_expression(
+                "attribute_not_exists(#key) OR (#owner = :owner AND #status = :in_progress)",
+            )
+            .expression_attribute_names("#key", KEY)
+            .expression_attribute_names("#owner", OWNER)
+            .expression_attribute_names("#status", STATUS)
+            .expression_attribute_values(":owner", text(claim.owner.as_str()))
+            .expression_attribute_values(":in_progress", text(Status::InProgress.label()));
+        let Err(error) = request.send().await else { return Ok(()) };
+        match error.as_service_error() {
+            Some(DeleteItemError::ConditionalCheckFailedException(_)) => Err(ClaimsError::NotOwner),
+            Some(_) | None => Err(self.unavailable(&error)),
+        }
+    }
+
+    /// Reads a row that nobody writes, as the archive does: for the price of the smallest read, and without the limits of
+    /// DescribeTable.
+    async fn ready(&self) -> Result<(), ClaimsError> {
+        let request = self.client.get_item().table_name(&self.table).key(KEY, text(NOBODYS_KEY));
+        request.send().await.map(drop).map_err(|error| self.unavailable(&error))
+    }
+}
+
+/// The row of a claim that begins now.
+fn row(claim: &Claim, now: TimestampMs) -> Row {
+    let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, now);
+    let about = &claim.about;
+    let always = [
+        (KEY, text(claim.key.as_str())),
+        (STATUS, text(status.label())),
+        (OWNER, text(owner.as_str())),
+        (LEASE_UNTIL, number(lease_until_s)),
+        (PROCESSED_AT, number(now.seconds())),
+        (TTL, number(ttl_s)),
+    ];
+    let about = [
+        ("file_id", about.file_id.as_ref().map(|id| id.as_str())),
+        ("channel_id", about.channel_id.as_ref().map(|id| id.as_str())),
+        ("user_id", about.user_id.as_ref().map(|id| id.as_str())),
+    ];
+    let about = about.into_iter().filter_map(|(name, id)| Some((name, text(id?))));
+    always.into_iter().chain(about).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// How the claim of a row stands; `None` where no claim of ours wrote it.
+fn standing(row: &Row) -> Option<Standing> {
+    let text = |name: &str| row.get(name)?.as_s().ok();
+    let seconds = |name: &str| row.get(name)?.as_n().ok()?.parse().ok();
+    let status = Status::from_label(text(STATUS)?)?;
+    let lease_until_s = match status {
+        Status::InProgress => seconds(LEASE_UNTIL)?,
+        Status::Completed => 0,
+    };
+    Some(Standing { status, owner: Owner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn number(seconds: i64) -> AttributeValue {
+    AttributeValue::N(seconds.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use ports::claims::{About, EventKey};
+    use slack::ids::{ChannelId, FileId, Ts, UserId};
+
+    fn claim() -> Claim {
+        let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
+        Claim {
+            key: EventKey::of_file(&file, &ts),
+            owner: Owner::of("one", 7),
+            about: About {
+                file_id: Some(file),
+                channel_id: ChannelId::parse("C01").ok(),
+                user_id: UserId::parse("U01").ok(),
+            },
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_secs(3600),
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_names_of_seed_004_and_is_read_back() {
+        let now = TimestampMs(1_700_000_000_000);
+        let row = row(&claim(), now);
+        let mut shown: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:?}")).collect();
+        shown.sort();
+        assert_eq!(
+            shown,
+            [
+                "channel_id S(\"C01\")",
+                "event_key S(\"F01_1700000000.000100\")",
+                "file_id S(\"F01\")",
+                "lambda_instance_id S(\"one/7\")",
+                "lease_until N(\"1700000030\")",
+                "processed_at N(\"1700000000\")",
+                "status S(\"in_progress\")",
+                "ttl N(\"1700003600\")",
+                "user_id S(\"U01\")",
+            ]
+        );
+        assert_eq!(standing(&row), Some(Standing::begun(&claim(), now)));
+    }
+
+    #[test]
+    fn a_row_that_something_else_wrote_is_no_claim() {
+        let whole = row(&claim(), TimestampMs(1_700_000_000_000));
+        for missing in [STATUS, OWNER, LEASE_UNTIL, TTL] {
+            let mut row = whole.clone();
+            row.remove(missing);
+            assert_eq!(standing(&row), None, "{missing}");
+        }
+        let mut other = whole;
+        other.insert(STATUS.into(), text("processed"));
+        assert_eq!(standing(&other), None);
+    }
+}

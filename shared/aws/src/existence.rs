@@ -1,0 +1,118 @@
+//! The existence port on DynamoDB: the table and the attributes of seed 001.
+//!
+//! What an answer leaves over is not asked for again: a row that is missing costs a question to Slack, and no more.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, WriteRequest};
+
+use super::Aws;
+use super::fault::Subject;
+use super::policy;
+use aws_template::names::settings;
+use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
+use ports::queue::topology::{EXISTENCE_TABLE, TableRole};
+
+/// The attribute that names a row.
+const CACHE_KEY: &str = EXISTENCE_TABLE.partition_key;
+/// The second at which a row may go.
+const TTL: &str = "ttl";
+/// The second at which Slack was asked.
+const VERIFIED_AT: &str = "verified_at";
+
+/// BatchGetItem takes no more keys.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
+const READ_AT_ONCE: usize = 100;
+/// BatchWriteItem takes no more rows.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
+const WRITTEN_AT_ONCE: usize = 25;
+
+type Row = HashMap<String, AttributeValue>;
+
+/// The cache's table.
+pub(super) struct DynamoExistence {
+    client: Client,
+    name: String,
+    subject: Subject,
+}
+
+impl DynamoExistence {
+    pub(super) fn new(aws: &Aws) -> Self {
+        let name = aws.names().table(TableRole::Existence).to_owned();
+        let subject = Subject::table(aws, &name, settings::EXISTENCE_TABLE);
+        Self { client: policy::CACHE.dynamodb(&aws.sdk), name, subject }
+    }
+
+    async fn read(&self, keys: Vec<Row>) -> Result<Vec<Row>, ExistenceError> {
+        let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).build();
+        let wanted = wanted.map_err(|error| ExistenceError::Unavailable(error.to_string()))?;
+        let get = self.client.batch_get_item().request_items(&self.name, wanted);
+        let answer = get.send().await;
+        let answer = answer.map_err(|error| ExistenceError::Unavailable(self.subject.explain(&error)))?;
+        Ok(answer.responses.unwrap_or_default().into_values().flatten().collect())
+    }
+
+    async fn write(&self, rows: Vec<WriteRequest>) -> Result<(), ExistenceError> {
+        let put = self.client.batch_write_item().request_items(&self.name, rows);
+        let answer = put.send().await;
+        answer.map_err(|error| ExistenceError::Unavailable(self.subject.explain(&error)))?;
+        Ok(())
+    }
+}
+
+fn key(key: &CacheKey) -> Row {
+    [(CACHE_KEY.to_owned(), AttributeValue::S(key.as_str().to_owned()))].into()
+}
+
+fn number(row: &Row, name: &str) -> Option<i64> {
+    row.get(name)?.as_n().ok()?.parse().ok()
+}
+
+fn put((of, row): &(CacheKey, Verified)) -> Result<WriteRequest, ExistenceError> {
+    let mut item = key(of);
+    item.insert(TTL.to_owned(), AttributeValue::N(row.ttl_s.to_string()));
+    if let Some(verified_at_s) = row.verified_at_s {
+        item.insert(VERIFIED_AT.to_owned(), AttributeValue::N(verified_at_s.to_string()));
+    }
+    let put = PutRequest::builder().set_item(Some(item)).build();
+    let put = put.map_err(|error| ExistenceError::Unavailable(error.to_string()))?;
+    Ok(WriteRequest::builder().put_request(put).build())
+}
+
+#[async_trait]
+impl Existence for DynamoExistence {
+    async fn look_up(&self, keys: &[CacheKey]) -> Result<Vec<Option<Verified>>, ExistenceError> {
+        // A key that is there twice would have the batch refused.
+        let mut distinct: Vec<&CacheKey> = keys.iter().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut found: HashMap<String, Verified> = HashMap::new();
+        for batch in distinct.chunks(READ_AT_ONCE) {
+            for row in self.read(batch.iter().map(|of| key(of)).collect()).await? {
+                let name = row.get(CACHE_KEY).and_then(|name| name.as_s().ok()).cloned();
+                if let (Some(name), Some(ttl_s)) = (name, number(&row, TTL)) {
+                    found.insert(name, Verified { ttl_s, verified_at_s: number(&row, VERIFIED_AT) });
+                }
+            }
+        }
+        Ok(keys.iter().map(|key| found.get(key.as_str()).copied()).collect())
+    }
+
+    async fn remember(&self, rows: &[(CacheKey, Verified)]) -> Result<(), ExistenceError> {
+        // The last row of a key wins, and a batch takes each key once.
+        let mut last: HashMap<&CacheKey, &(CacheKey, Verified)> = HashMap::new();
+        last.extend(rows.iter().map(|row| (&row.0, row)));
+        let puts = last.into_values().map(put).collect::<Result<Vec<_>, _>>()?;
+        for batch in puts.chunks(WRITTEN_AT_ONCE) {
+            self.write(batch.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn ready(&self) -> Result<(), ExistenceError> {
+        let nobody = [(CACHE_KEY.to_owned(), AttributeValue::S("ready".to_owned()))].into();
+        self.read(vec![nobody]).await.map(drop)
+    }
+}

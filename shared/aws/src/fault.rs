@@ -1,0 +1,164 @@
+//! What went wrong at AWS, in one line that says what to do.
+
+use std::error::Error;
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+
+use super::Aws;
+use aws_template::names::settings;
+
+/// What a call was about.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    /// `SQS`, `DynamoDB` or `S3`.
+    service: &'static str,
+    /// `queue annalist-events.fifo`.
+    resource: String,
+    /// The setting that names it.
+    setting: &'static str,
+    region: String,
+}
+
+impl Subject {
+    /// A queue.
+    pub(super) fn queue(aws: &Aws, name: &str) -> Self {
+        Self::of(aws, "SQS", format!("queue {name}"), settings::PREFIX)
+    }
+
+    /// A table; `setting` names it.
+    pub(super) fn table(aws: &Aws, name: &str, setting: &'static str) -> Self {
+        Self::of(aws, "DynamoDB", format!("table {name}"), setting)
+    }
+
+    /// The bucket.
+    pub(super) fn bucket(aws: &Aws) -> Self {
+        Self::of(aws, "S3", format!("bucket {}", aws.names().bucket()), settings::BUCKET)
+    }
+
+    fn of(aws: &Aws, service: &'static str, resource: String, setting: &'static str) -> Self {
+        Self { service, resource, setting, region: aws.region().to_owned() }
+    }
+
+    /// One line that says what to do.
+    pub(super) fn explain<E>(&self, error: &SdkError<E, HttpResponse>) -> String
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        match error {
+            SdkError::ServiceError(context) => {
+                self.refused(context.err().code(), context.err().message(), context.raw().status().as_u16())
+            }
+            SdkError::TimeoutError(_) => self.late(),
+            SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
+                self.unsent(error)
+            }
+            _ => format!("{}: {}", self.service, root(error)),
+        }
+    }
+
+    /// Nothing came back in time.
+    pub(super) fn late(&self) -> String {
+        let Self { service, resource, region, .. } = self;
+        format!(
+            "{service} in {region} did not answer in time ({resource}): if that lasts, check AWS_ENDPOINT_URL and \
+             the network"
+        )
+    }
+
+    /// AWS answered, and refused.
+    fn refused(&self, code: Option<&str>, message: Option<&str>, status: u16) -> String {
+        let Self { service, resource, setting, region } = self;
+        // The code without the service's namespace: `AWS.SimpleQueueService.NonExistentQueue`.
+        let code = code.map(|code| code.rsplit('.').next().unwrap_or(code));
+        match (code, status) {
+            (
+                Some(
+                    "NonExistentQueue"
+                    | "QueueDoesNotExist"
+                    | "ResourceNotFoundException"
+                    | "NoSuchBucket"
+                    | "NotFound",
+                ),
+                _,
+            )
+            | (None, 404) => format!(
+                "{resource} does not exist in {region}: run `annalist provision`, or set {setting} and AWS_REGION to \
+                 where it is"
+            ),
+            (
+                Some(
+                    "InvalidClientTokenId"
+                    | "UnrecognizedClientException"
+                    | "InvalidAccessKeyId"
+                    | "SignatureDoesNotMatch"
+                    | "InvalidSignatureException"
+                    | "InvalidSecurity"
+                    | "IncompleteSignature"
+                    | "MissingAuthenticationToken",
+                ),
+                _,
+            ) => format!(
+                "{service} refused the credentials ({}): check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                 AWS_PROFILE",
+                code.unwrap_or_default()
+            ),
+            (Some("ExpiredToken" | "ExpiredTokenException" | "RequestExpired"), _) => {
+                "the AWS credentials have expired: sign in again, or renew AWS_SESSION_TOKEN".to_owned()
+            }
+            (Some("AccessDenied" | "AccessDeniedException" | "Forbidden"), _) | (None, 403) => format!(
+                "the AWS credentials may not use {resource}: give their role the permissions, or set {setting} to one \
+                 it may use"
+            ),
+            (
+                Some(
+                    "PermanentRedirect"
+                    | "AuthorizationHeaderMalformed"
+                    | "IllegalLocationConstraintException",
+                ),
+                _,
+            )
+            | (None, 301 | 400) => {
+                format!("{resource} is not in {region}: set AWS_REGION to its region")
+            }
+            (code, status) => {
+                let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+                format!(
+                    "{service} answered {}{message} ({resource})",
+                    code.map_or(status.to_string(), str::to_owned)
+                )
+            }
+        }
+    }
+
+    /// Nothing arrived there, or nothing came back.
+    fn unsent(&self, error: &(dyn Error + 'static)) -> String {
+        let chain = chain(error);
+        let Self { service, region, .. } = self;
+        if chain.iter().any(|link| link.contains("credentials") || link.contains("identity")) {
+            return format!(
+                "there are no AWS credentials for {service}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                 AWS_PROFILE, or run where a role is attached"
+            );
+        }
+        format!(
+            "cannot reach {service} in {region} ({}): check AWS_REGION, AWS_ENDPOINT_URL and the network",
+            chain.last().map_or("no reason given", String::as_str)
+        )
+    }
+}
+
+fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut links = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(error) = source {
+        links.push(error.to_string());
+        source = error.source();
+    }
+    links
+}
+
+fn root(error: &(dyn Error + 'static)) -> String {
+    chain(error).pop().unwrap_or_default()
+}

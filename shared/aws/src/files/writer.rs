@@ -1,0 +1,233 @@
+//! An object being written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use bytes::{Bytes, BytesMut};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::{PART_BYTES, Store, code, status};
+use ports::files::{FileKey, FilesError, Published, Writer};
+
+/// "Only where there is nothing yet."
+const NOTHING_YET: &str = "*";
+
+/// The waits before a write is repeated that met another one on its way to the same key. The other one is over soon, and
+/// then the answer is that the key is taken.
+const CONFLICT_WAITS_MS: [u64; 5] = [50, 100, 200, 400, 800];
+
+/// A file of which nothing is visible yet.
+pub(super) struct S3Writer {
+    store: Arc<Store>,
+    key: FileKey,
+    /// Up to a part.
+    gathered: BytesMut,
+    /// There once the file is longer than a part.
+    upload: Option<Upload>,
+    /// Bytes are on their way, or did not arrive. A write that is given up in the middle stays this way, so that a file
+    /// with a hole is never published.
+    incomplete: bool,
+}
+
+/// Parts that have arrived.
+struct Upload {
+    id: String,
+    parts: Vec<CompletedPart>,
+}
+
+/// Why a conditional write did not happen.
+enum Refusal {
+    /// There is something under the key.
+    Taken,
+    /// Another write to the same key is on its way.
+    Conflict,
+    /// S3 does not know the upload: an earlier attempt, whose answer was lost, has completed it, or somebody aborted it.
+    Unknown,
+    /// The store speaks S3's language without conditional writes.
+    NotConditional,
+    Other,
+}
+
+impl S3Writer {
+    /// Nothing is asked of S3 yet.
+    pub(super) fn new(store: Arc<Store>, key: &FileKey) -> Self {
+        let gathered = BytesMut::new();
+        Self { store, key: key.clone(), gathered, upload: None, incomplete: false }
+    }
+
+    fn check_complete(&self) -> Result<(), FilesError> {
+        match self.incomplete {
+            true => Err(FilesError::Unavailable("a write to this file has failed before".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends what was gathered as the next part.
+    async fn send_part(&mut self) -> Result<(), FilesError> {
+        self.incomplete = true;
+        let upload = match &mut self.upload {
+            Some(upload) => upload,
+            None => {
+                let id = self.begin().await?;
+                self.upload.insert(Upload { id, parts: Vec::new() })
+            }
+        };
+        let number = upload.parts.len() as i32 + 1;
+        let store = &self.store;
+        let request = store
+            .bytes
+            .upload_part()
+            .bucket(&store.bucket)
+            .key(self.key.as_str())
+            .upload_id(&upload.id)
+            .part_number(number)
+            .body(ByteStream::from(self.gathered.split().freeze()));
+        let sent = request.send().await.map_err(|error| store.unavailable(&error))?;
+        upload.parts.push(CompletedPart::builder().part_number(number).set_e_tag(sent.e_tag).build());
+        self.incomplete = false;
+        Ok(())
+    }
+
+    /// Begins an upload in parts; answers its id.
+    async fn begin(&self) -> Result<String, FilesError> {
+        let store = &self.store;
+        let request = store.objects.create_multipart_upload().bucket(&store.bucket).key(self.key.as_str());
+        let begun = request.send().await.map_err(|error| store.unavailable(&error))?;
+        begun.upload_id.ok_or_else(|| FilesError::Unavailable("S3 gave no id for an upload".into()))
+    }
+
+    /// The whole file in one request.
+    async fn put(&mut self) -> Result<Published, FilesError> {
+        let store = &self.store;
+        let content = self.gathered.split().freeze();
+        let mut waits = CONFLICT_WAITS_MS.into_iter();
+        loop {
+            let request = store.bytes.put_object().bucket(&store.bucket).key(self.key.as_str());
+            let request = request.if_none_match(NOTHING_YET).body(ByteStream::from(content.clone()));
+            let Err(error) = request.send().await else { return Ok(Published::New) };
+            match refusal(&error) {
+                Refusal::Taken => return Ok(Published::AlreadyThere),
+                Refusal::Conflict if let Some(wait_ms) = waits.next() => {
+                    sleep(Duration::from_millis(wait_ms)).await;
+                }
+                Refusal::NotConditional => return Err(not_conditional(store)),
+                Refusal::Conflict | Refusal::Unknown | Refusal::Other => {
+                    return Err(store.unavailable(&error));
+                }
+            }
+        }
+    }
+
+    /// Puts the parts together.
+    async fn complete(&self, upload: &Upload) -> Result<Published, FilesError> {
+        let store = &self.store;
+        let parts = CompletedMultipartUpload::builder().set_parts(Some(upload.parts.clone())).build();
+        let request = store
+            .bytes
+            .complete_multipart_upload()
+            .bucket(&store.bucket)
+            .key(self.key.as_str())
+            .upload_id(&upload.id)
+            .multipart_upload(parts)
+            .if_none_match(NOTHING_YET);
+        let Err(error) = request.send().await else { return Ok(Published::New) };
+        match refusal(&error) {
+            Refusal::Taken => Ok(Published::AlreadyThere),
+            Refusal::NotConditional => Err(not_conditional(store)),
+            // S3 wants the upload done anew after a conflict, and the bytes are gone; whoever asked for the file asks
+            // again. Unless it is there by now: by the other write, or by our own attempt.
+            Refusal::Conflict | Refusal::Unknown if self.is_there().await? => Ok(Published::AlreadyThere),
+            Refusal::Conflict | Refusal::Unknown | Refusal::Other => Err(store.unavailable(&error)),
+        }
+    }
+
+    async fn is_there(&self) -> Result<bool, FilesError> {
+        let store = &self.store;
+        match store.objects.head_object().bucket(&store.bucket).key(self.key.as_str()).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if status(&error) == Some(404) => Ok(false),
+            Err(error) => Err(store.unavailable(&error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Writer for S3Writer {
+    async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
+        self.check_complete()?;
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            // Not before more comes: a file that fits is one request.
+            if self.gathered.len() == PART_BYTES {
+                self.send_part().await?;
+            }
+            let fits = rest.len().min(PART_BYTES - self.gathered.len());
+            self.gathered.extend_from_slice(&rest.split_to(fits));
+        }
+        Ok(())
+    }
+
+    async fn publish(mut self: Box<Self>) -> Result<Published, FilesError> {
+        self.check_complete()?;
+        if self.upload.is_some() {
+            // Never empty: a part is sent when more comes.
+            self.send_part().await?;
+        }
+        let Some(upload) = &self.upload else { return self.put().await };
+        let published = self.complete(upload).await;
+        if let Some(upload) = self.upload.take()
+            && published != Ok(Published::New)
+        {
+            abort(&self.store, &self.key, &upload.id).await;
+        }
+        published
+    }
+}
+
+impl Drop for S3Writer {
+    fn drop(&mut self) {
+        // A part that is on its way may arrive after this; like what a crash leaves, the bucket's lifecycle removes it.
+        if let (Some(upload), Ok(runtime)) = (self.upload.take(), Handle::try_current()) {
+            let (store, key) = (Arc::clone(&self.store), self.key.clone());
+            drop(runtime.spawn(async move { abort(&store, &key, &upload.id).await }));
+        }
+    }
+}
+
+/// Has S3 forget the parts, which are on the bill until it does.
+async fn abort(store: &Store, key: &FileKey, upload: &str) {
+    let request = store.objects.abort_multipart_upload().bucket(&store.bucket).key(key.as_str());
+    match request.upload_id(upload).send().await {
+        Ok(_) => {}
+        Err(error) if code(&error) == Some("NoSuchUpload") => {}
+        Err(error) => {
+            let why = store.subject.explain(&error);
+            tracing::warn!(%key, why, "an unfinished upload stays until the bucket's lifecycle removes it");
+        }
+    }
+}
+
+fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Refusal {
+    match (code(error), status(error)) {
+        (Some("PreconditionFailed"), _) | (None, Some(412)) => Refusal::Taken,
+        (Some("ConditionalRequestConflict"), _) | (None, Some(409)) => Refusal::Conflict,
+        (Some("NoSuchUpload"), _) => Refusal::Unknown,
+        (Some("NotImplemented"), _) | (None, Some(501)) => Refusal::NotConditional,
+        _ => Refusal::Other,
+    }
+}
+
+fn not_conditional(store: &Store) -> FilesError {
+    FilesError::Unavailable(format!(
+        "the store of bucket {} knows no conditional writes (If-None-Match), without which a file could be replaced: set \
+         AWS_ENDPOINT_URL to one that does",
+        store.bucket
+    ))
+}

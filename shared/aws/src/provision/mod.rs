@@ -1,0 +1,293 @@
+//! Makes AWS follow the topology: queues with their dead-letter queues, tables, the bucket.
+//!
+//! First everything is looked at: what has one of our names and was not made here stops the run before anything is
+//! changed. Then what is missing is made and what differs is set; what is right is left alone, so that a second run
+//! changes nothing. Nothing is ever deleted. Whoever adds something of their own (a stronger encryption, a rule of the
+//! bucket's lifecycle) keeps it.
+//!
+//! Two runs at once are harmless: each looks again at what the other made meanwhile.
+
+pub(super) mod bucket;
+pub(super) mod keys;
+mod patience;
+pub(super) mod queues;
+pub(super) mod tables;
+pub(super) mod transport;
+
+use std::fmt;
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_smithy_types::error::operation::BuildError;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use crate::{Aws, policy};
+use ports::queue::QueueName;
+use ports::queue::topology::{QUEUES, TABLES, TableSpec};
+
+pub use aws_template::resources::TAG;
+
+/// How many resources are worked on at once. More would meet the limits of control calls, which are a few a second.
+const AT_ONCE: usize = 4;
+
+/// One thing that was done, or is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// `queue annalist-events.fifo`.
+    pub resource: String,
+    /// What happened, or is to happen.
+    pub change: Change,
+}
+
+/// What is done to a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It was not there.
+    Create,
+    /// These settings differed; they are called what AWS calls them.
+    Update(Vec<String>),
+    /// It is as it should be.
+    Keep,
+}
+
+/// Why nothing, or not everything, was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProvisionError {
+    /// Something of that name was made by somebody else. Nothing was changed.
+    #[error("{resource} exists and is not this installation's ({why}): nothing was changed; {remedy}")]
+    Foreign {
+        /// What it is.
+        resource: String,
+        /// How that is known.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// Something of ours has what can be chosen only when it is made, and has it otherwise. Nothing was changed.
+    #[error("{resource} cannot be used: {why}, which cannot be changed; {remedy}")]
+    Unusable {
+        /// What it is.
+        resource: String,
+        /// What is wrong with it.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// AWS refused or did not answer.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What is to be provisioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// These queues, each with its dead-letter queue.
+    pub queues: &'a [QueueName],
+    /// The tables.
+    pub tables: bool,
+    /// The bucket.
+    pub bucket: bool,
+}
+
+impl Parts<'static> {
+    /// The whole topology, also the queues whose worker is yet to come.
+    pub const ALL: Self = Self { queues: &EVERY_QUEUE, tables: true, bucket: true };
+}
+
+const EVERY_QUEUE: [QueueName; QUEUES.len()] = {
+    let mut names = [QueueName::Events; QUEUES.len()];
+    let mut place = 0;
+    while place < names.len() {
+        names[place] = QUEUES[place].name;
+        place += 1;
+    }
+    names
+};
+
+/// Compares AWS with the topology and, unless `dry_run`, makes it follow; `done` hears of each step, in order.
+///
+/// Where one resource fails the others are worked on all the same, so that the next run has less to do.
+///
+/// # Errors
+/// [`ProvisionError`]; where something foreign or unusable is met, before anything is changed.
+pub async fn provision(
+    aws: &Aws,
+    parts: Parts<'_>,
+    dry_run: bool,
+    done: &mut (dyn FnMut(&Step) + Send),
+) -> Result<(), ProvisionError> {
+    let provisioner = Provisioner::new(aws);
+    let looking = resources(parts).into_iter().map(|resource| resource.look(&provisioner));
+    let found: Vec<Found> = stream::iter(looking).buffered(AT_ONCE).try_collect().await?;
+    if dry_run {
+        found.iter().flat_map(|found| found.planned(&provisioner)).for_each(|step| done(&step));
+        return Ok(());
+    }
+    let mut following =
+        stream::iter(found.into_iter().map(|found| found.follow(&provisioner))).buffered(AT_ONCE);
+    let mut first_failure = Ok(());
+    while let Some((steps, result)) = following.next().await {
+        steps.iter().for_each(&mut *done);
+        first_failure = first_failure.and(result);
+    }
+    first_failure
+}
+
+/// What is worked on by itself.
+#[derive(Clone, Copy)]
+enum Resource {
+    /// With its dead-letter queue, which it names.
+    Queue(QueueName),
+    Table(&'static TableSpec),
+    Bucket,
+}
+
+/// The parts, in the order of the topology.
+fn resources(parts: Parts<'_>) -> Vec<Resource> {
+    let queues = parts.queues.iter().map(|queue| Resource::Queue(*queue));
+    let tables = TABLES.iter().filter(|_| parts.tables).map(Resource::Table);
+    queues.chain(tables).chain(parts.bucket.then_some(Resource::Bucket)).collect()
+}
+
+impl Resource {
+    async fn look(self, provisioner: &Provisioner<'_>) -> Result<Found, ProvisionError> {
+        Ok(match self {
+            Self::Queue(name) => Found::Queue(queues::look(provisioner, name).await?),
+            Self::Table(spec) => Found::Table(spec, tables::look(provisioner, spec).await?),
+            Self::Bucket => Found::Bucket(bucket::look(provisioner).await?),
+        })
+    }
+}
+
+/// What is there.
+enum Found {
+    Queue(queues::Pair),
+    Table(&'static TableSpec, Option<tables::Table>),
+    Bucket(Option<bucket::Bucket>),
+}
+
+impl Found {
+    /// What is to be done.
+    fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<Step> {
+        match self {
+            Self::Queue(pair) => pair.planned(provisioner),
+            Self::Table(spec, table) => vec![tables::planned(provisioner, spec, table.as_ref())],
+            Self::Bucket(bucket) => vec![bucket::planned(provisioner, bucket.as_ref())],
+        }
+    }
+
+    /// Does it. The steps are those that were done, also where a later one failed.
+    async fn follow(self, provisioner: &Provisioner<'_>) -> (Vec<Step>, Result<(), ProvisionError>) {
+        let mut steps = Vec::new();
+        let result = match self {
+            Self::Queue(pair) => pair.follow(provisioner, &mut steps).await,
+            Self::Table(spec, table) => {
+                tables::follow(provisioner, spec, table).await.map(|step| steps.push(step))
+            }
+            Self::Bucket(bucket) => bucket::follow(provisioner, bucket).await.map(|step| steps.push(step)),
+        };
+        (steps, result)
+    }
+}
+
+/// The clients, and whose everything is.
+struct Provisioner<'a> {
+    aws: &'a Aws,
+    sqs: aws_sdk_sqs::Client,
+    dynamodb: aws_sdk_dynamodb::Client,
+    s3: aws_sdk_s3::Client,
+}
+
+impl<'a> Provisioner<'a> {
+    fn new(aws: &'a Aws) -> Self {
+        Self {
+            aws,
+            sqs: policy::SETUP.sqs(&aws.sdk),
+            dynamodb: policy::SETUP.dynamodb(&aws.sdk),
+            s3: policy::SETUP.s3(&aws.sdk),
+        }
+    }
+
+    /// The tag's value.
+    fn owner(&self) -> &str {
+        self.aws.names().prefix()
+    }
+
+    /// Whether the tag says that something was made here; else whoever made it is not to be interfered with.
+    /// `setting` names the resource.
+    fn check_tag(&self, resource: &str, tag: Option<&str>, setting: &str) -> Result<(), ProvisionError> {
+        let owner = self.owner();
+        let why = match tag {
+            Some(tag) if tag == owner => return Ok(()),
+            Some(other) => format!("its tag `{TAG}` is `{other}`, not `{owner}`"),
+            None => format!("it has no tag `{TAG}`"),
+        };
+        Err(ProvisionError::Foreign {
+            resource: resource.to_owned(),
+            why,
+            remedy: format!(
+                "set {setting} to another name, or give it the tag `{TAG}` = `{owner}` to hand it over"
+            ),
+        })
+    }
+}
+
+/// The code of AWS's refusal, without the service's namespace: `AWS.SimpleQueueService.NonExistentQueue`.
+fn code<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<&str> {
+    let code = error.as_service_error()?.code()?;
+    code.rsplit('.').next()
+}
+
+/// A request that lacks a part; only a mistake in here makes one.
+fn unbuilt(error: BuildError) -> ProvisionError {
+    ProvisionError::Failed(error.to_string())
+}
+
+fn step(resource: String, change: Change) -> Step {
+    Step { resource, change }
+}
+
+impl Change {
+    /// An update of these settings, where there are any.
+    fn of(settings: Vec<String>) -> Self {
+        if settings.is_empty() { Self::Keep } else { Self::Update(settings) }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.resource)?;
+        match &self.change {
+            Change::Update(settings) => write!(f, " ({})", settings.join(", ")),
+            Change::Create | Change::Keep => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_the_whole_topology_in_its_order() {
+        assert_eq!(Parts::ALL.queues, QUEUES.each_ref().map(|spec| spec.name));
+        let kinds = |resource: &Resource| match resource {
+            Resource::Queue(name) => name.to_string(),
+            Resource::Table(spec) => spec.default_name.to_owned(),
+            Resource::Bucket => "bucket".to_owned(),
+        };
+        let all: Vec<String> = resources(Parts::ALL).iter().map(kinds).collect();
+        let queues = QUEUES.iter().map(|spec| spec.label.to_owned());
+        let tables = TABLES.iter().map(|spec| spec.default_name.to_owned());
+        assert_eq!(all, queues.chain(tables).chain(["bucket".to_owned()]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_step_names_the_settings_it_changes() {
+        let step = |change| step("queue q.fifo".into(), change).to_string();
+        assert_eq!(step(Change::Create), "queue q.fifo");
+        assert_eq!(step(Change::of(Vec::new())), "queue q.fifo");
+        assert_eq!(step(Change::of(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
+    }
+}

@@ -1,0 +1,308 @@
+//! Queues, each with its dead-letter queue, which comes first since the queue names it.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::types::QueueAttributeName;
+use serde_json::Value;
+
+use super::patience::Patience;
+use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step};
+use crate::fault::Subject;
+use aws_template::names::settings;
+use aws_template::resources::{dead_letter_attributes, queue_attributes};
+use ports::queue::topology::QueueSpec;
+use ports::queue::{QueueName, QueueRef};
+
+/// A queue and its dead-letter queue, as far as they are there.
+pub(super) struct Pair {
+    name: QueueName,
+    dead_letters: Option<Existing>,
+    queue: Option<Existing>,
+}
+
+type Attributes = HashMap<QueueAttributeName, String>;
+/// Attributes and their values; the template sets the same.
+type Settings = Vec<(QueueAttributeName, String)>;
+
+struct Existing {
+    url: String,
+    attributes: Attributes,
+}
+
+/// What is there of a queue of the topology.
+pub(super) async fn look(provisioner: &Provisioner<'_>, name: QueueName) -> Result<Pair, ProvisionError> {
+    let dead_letters = look_at(provisioner, QueueRef::dead_letters(name)).await?;
+    let queue = look_at(provisioner, name.into()).await?;
+    Ok(Pair { name, dead_letters, queue })
+}
+
+impl Pair {
+    pub(super) fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<Step> {
+        let spec = self.name.spec();
+        let dead_letters = QueueRef::dead_letters(self.name);
+        // Where the dead-letter queue is missing it will be called what the topology calls it, beside the queue.
+        let beside = self.queue.as_ref().and_then(Existing::arn).and_then(|arn| arn.rsplit_once(':'));
+        let arn = match &self.dead_letters {
+            Some(existing) => existing.arn().map(str::to_owned),
+            None => beside
+                .map(|(account, _)| format!("{account}:{}", provisioner.aws.names().queue(dead_letters))),
+        };
+        let planned = |queue, existing: &Option<Existing>, wanted: Settings| {
+            let change = existing.as_ref().map_or(Change::Create, |existing| {
+                Change::of(labels(&differing(&wanted, &existing.attributes)))
+            });
+            step(resource(&provisioner.aws.names().queue(queue)), change)
+        };
+        vec![
+            planned(dead_letters, &self.dead_letters, of_dead_letters(spec)),
+            planned(self.name.into(), &self.queue, of_queue(spec, arn.as_deref().unwrap_or_default())),
+        ]
+    }
+
+    pub(super) async fn follow(
+        self,
+        provisioner: &Provisioner<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), ProvisionError> {
+        let spec = self.name.spec();
+        let known = self.dead_letters.as_ref().and_then(Existing::arn).map(str::to_owned);
+        let dead_letters = QueueRef::dead_letters(self.name);
+        let (made, url) = settle(provisioner, dead_letters, self.dead_letters, of_dead_letters(spec)).await?;
+        steps.push(made);
+        let arn = match known {
+            Some(arn) => arn,
+            None => arn_of_new(provisioner, dead_letters, &url).await?,
+        };
+        let (made, _) = settle(provisioner, self.name.into(), self.queue, of_queue(spec, &arn)).await?;
+        steps.push(made);
+        Ok(())
+    }
+}
+
+impl Existing {
+    fn arn(&self) -> Option<&str> {
+        self.attributes.get(&QueueAttributeName::QueueArn).map(String::as_str)
+    }
+}
+
+/// What a queue has, with its dead letters under this ARN.
+fn of_queue(spec: &QueueSpec, dead_letters: &str) -> Settings {
+    named(queue_attributes(spec, dead_letters))
+}
+
+fn of_dead_letters(spec: &QueueSpec) -> Settings {
+    named(dead_letter_attributes(spec))
+}
+
+fn named(attributes: Vec<(&'static str, String)>) -> Settings {
+    attributes.into_iter().map(|(name, value)| (QueueAttributeName::from(name), value)).collect()
+}
+
+/// What is to be set. What is not shown differs as well: a queue without a redrive policy does not show one.
+fn differing(wanted: &Settings, shown: &Attributes) -> Settings {
+    // A key of the operator's own is a stronger choice than SQS's, and excludes it.
+    let has_key = shown.get(&QueueAttributeName::KmsMasterKeyId).is_some_and(|key| !key.is_empty());
+    let stands = |(name, value): &&(QueueAttributeName, String)| {
+        (*name == QueueAttributeName::SqsManagedSseEnabled && has_key)
+            || shown.get(name).is_some_and(|shown| {
+                shown == value
+                    || (*name == QueueAttributeName::RedrivePolicy && redrive(shown) == redrive(value))
+            })
+    };
+    wanted.iter().filter(|setting| !stands(setting)).cloned().collect()
+}
+
+/// Where dead letters go and after how many receives. SQS gives the number back as a number or as text, and the members
+/// in any order.
+fn redrive(policy: &str) -> Option<(String, u64)> {
+    let policy: Value = serde_json::from_str(policy).ok()?;
+    let count = &policy["maxReceiveCount"];
+    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok())?;
+    Some((policy["deadLetterTargetArn"].as_str()?.to_owned(), count))
+}
+
+fn labels(settings: &Settings) -> Vec<String> {
+    settings.iter().map(|(name, _)| name.as_str().to_owned()).collect()
+}
+
+fn resource(name: &str) -> String {
+    format!("queue {name}")
+}
+
+/// A queue of ours; `None` where there is none.
+async fn look_at(provisioner: &Provisioner<'_>, queue: QueueRef) -> Result<Option<Existing>, ProvisionError> {
+    let name = provisioner.aws.names().queue(queue);
+    let subject = Subject::queue(provisioner.aws, &name);
+    let failed = |line| ProvisionError::Failed(line);
+    let url = match provisioner.sqs.get_queue_url().queue_name(&name).send().await {
+        Ok(found) => found.queue_url.unwrap_or_default(),
+        Err(error) if is_missing(code(&error)) => return Ok(None),
+        Err(error) => return Err(failed(subject.explain(&error))),
+    };
+    let tags = provisioner.sqs.list_queue_tags().queue_url(&url).send().await;
+    let tags = tags.map_err(|error| failed(subject.explain(&error)))?.tags.unwrap_or_default();
+    provisioner.check_tag(&resource(&name), tags.get(TAG).map(String::as_str), settings::PREFIX)?;
+    let attributes = attributes(provisioner, &subject, &url).await?;
+    Ok(Some(Existing { url, attributes }))
+}
+
+fn is_missing(code: Option<&str>) -> bool {
+    matches!(code, Some("NonExistentQueue" | "QueueDoesNotExist"))
+}
+
+async fn attributes(
+    provisioner: &Provisioner<'_>,
+    subject: &Subject,
+    url: &str,
+) -> Result<Attributes, ProvisionError> {
+    let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
+    match asked.attribute_names(QueueAttributeName::All).send().await {
+        Ok(found) => Ok(found.attributes.unwrap_or_default()),
+        Err(error) => Err(ProvisionError::Failed(subject.explain(&error))),
+    }
+}
+
+/// Makes a queue, or sets what differs; answers what was done, and where the queue is.
+async fn settle(
+    provisioner: &Provisioner<'_>,
+    queue: QueueRef,
+    existing: Option<Existing>,
+    wanted: Settings,
+) -> Result<(Step, String), ProvisionError> {
+    let name = provisioner.aws.names().queue(queue);
+    let subject = Subject::queue(provisioner.aws, &name);
+    let existing = match existing {
+        Some(existing) => existing,
+        None => {
+            if let Some(url) = create(provisioner, &subject, &name, &wanted).await? {
+                return Ok((step(resource(&name), Change::Create), url));
+            }
+            look_at(provisioner, queue).await?.ok_or_else(|| {
+                ProvisionError::Failed(format!("{} was there and is gone: run it again", resource(&name)))
+            })?
+        }
+    };
+    let changed = update(provisioner, &subject, &existing, &wanted).await?;
+    Ok((step(resource(&name), Change::of(changed)), existing.url))
+}
+
+/// The new queue's URL; `None` where another run has made it meanwhile, with other settings.
+async fn create(
+    provisioner: &Provisioner<'_>,
+    subject: &Subject,
+    name: &str,
+    wanted: &Settings,
+) -> Result<Option<String>, ProvisionError> {
+    let mut request = provisioner
+        .sqs
+        .create_queue()
+        .queue_name(name)
+        .tags(TAG, provisioner.owner())
+        .attributes(QueueAttributeName::FifoQueue, "true");
+    for (name, value) in wanted {
+        request = request.attributes(name.clone(), value);
+    }
+    match request.send().await {
+        Ok(made) => Ok(Some(made.queue_url.unwrap_or_default())),
+        Err(error) if matches!(code(&error), Some("QueueNameExists" | "QueueAlreadyExists")) => Ok(None),
+        Err(error) => Err(ProvisionError::Failed(subject.explain(&error))),
+    }
+}
+
+/// Sets what differs and answers what that changed. What is not shown even after it was set is nothing a store can keep:
+/// it is no change, or every run would be one.
+async fn update(
+    provisioner: &Provisioner<'_>,
+    subject: &Subject,
+    existing: &Existing,
+    wanted: &Settings,
+) -> Result<Vec<String>, ProvisionError> {
+    let mut differing = differing(wanted, &existing.attributes);
+    if differing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let request = provisioner.sqs.set_queue_attributes().queue_url(&existing.url);
+    let request = request.set_attributes(Some(differing.iter().cloned().collect()));
+    request.send().await.map_err(|error| ProvisionError::Failed(subject.explain(&error)))?;
+    if differing.iter().any(|(name, _)| !existing.attributes.contains_key(name)) {
+        let shown = attributes(provisioner, subject, &existing.url).await?;
+        differing.retain(|(name, _)| existing.attributes.contains_key(name) || shown.contains_key(name));
+    }
+    Ok(labels(&differing))
+}
+
+/// A queue that was made just now may not be known everywhere yet.
+async fn arn_of_new(
+    provisioner: &Provisioner<'_>,
+    queue: QueueRef,
+    url: &str,
+) -> Result<String, ProvisionError> {
+    let subject = Subject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
+    let mut patience = Patience::of_minutes(1);
+    loop {
+        let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
+        match asked.attribute_names(QueueAttributeName::QueueArn).send().await {
+            Ok(found) => {
+                let arn = found.attributes.and_then(|mut shown| shown.remove(&QueueAttributeName::QueueArn));
+                return arn.ok_or_else(|| {
+                    ProvisionError::Failed(format!("SQS does not say what {url} is called: run it again"))
+                });
+            }
+            Err(error) if is_missing(code(&error)) && patience.lasts().await => {}
+            Err(error) => return Err(ProvisionError::Failed(subject.explain(&error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARN: &str = "arn:aws:sqs:eu-central-1:1:annalist-events-dlq.fifo";
+
+    fn shown(settings: &Settings) -> Attributes {
+        settings.iter().cloned().collect()
+    }
+
+    #[test]
+    fn a_redrive_policy_is_compared_by_what_it_says() {
+        let wanted = of_queue(QueueName::Events.spec(), ARN);
+        let with = |policy: String| {
+            let mut shown = shown(&wanted);
+            shown.insert(QueueAttributeName::RedrivePolicy, policy);
+            labels(&differing(&wanted, &shown))
+        };
+        for same in [
+            format!(r#"{{"maxReceiveCount":1000,"deadLetterTargetArn":"{ARN}"}}"#),
+            format!(r#"{{ "deadLetterTargetArn" : "{ARN}", "maxReceiveCount" : "1000" }}"#),
+        ] {
+            assert_eq!(with(same), Vec::<String>::new());
+        }
+        for other in [
+            format!(r#"{{"deadLetterTargetArn":"{ARN}x","maxReceiveCount":1000}}"#),
+            format!(r#"{{"deadLetterTargetArn":"{ARN}","maxReceiveCount":999}}"#),
+            format!(r#"{{"deadLetterTargetArn":"{ARN}"}}"#),
+            "nonsense".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(with(other), ["RedrivePolicy"]);
+        }
+    }
+
+    #[test]
+    fn a_key_of_the_operators_own_is_kept() {
+        let wanted = of_dead_letters(QueueName::Events.spec());
+        let mut shown = shown(&wanted);
+        shown.insert(QueueAttributeName::SqsManagedSseEnabled, "false".to_owned());
+        assert_eq!(labels(&differing(&wanted, &shown)), ["SqsManagedSseEnabled"]);
+        shown.insert(QueueAttributeName::KmsMasterKeyId, "alias/mine".to_owned());
+        assert!(differing(&wanted, &shown).is_empty());
+    }
+
+    #[test]
+    fn only_the_queue_itself_delays() {
+        let delay = |settings: Settings| shown(&settings)[&QueueAttributeName::DelaySeconds].clone();
+        assert_eq!(delay(of_queue(QueueName::Stats.spec(), ARN)), "90");
+        assert_eq!(delay(of_dead_letters(QueueName::Stats.spec())), "0");
+    }
+}

@@ -1,0 +1,374 @@
+//! Tables: on demand, protected from deletion, with their index, their expiry and their backups.
+
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::types::{
+    BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex, GlobalSecondaryIndexUpdate,
+    IndexStatus, PointInTimeRecoverySpecification, PointInTimeRecoveryStatus, Projection, ProjectionType,
+    ScalarAttributeType, TableDescription, TableStatus, Tag, TimeToLiveSpecification, TimeToLiveStatus,
+};
+
+use super::keys::{definitions, key_names, schema};
+use super::patience::Patience;
+use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
+use crate::fault::Subject;
+use aws_template::names::settings;
+use aws_template::resources::{key_attributes, keys};
+use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
+
+/// Long enough for a table, and for an index over a small one.
+const WAIT_MINUTES: u64 = 5;
+
+/// A table of ours, as far as it differs.
+pub(super) struct Table {
+    differing: Vec<Setting>,
+}
+
+/// What can be set on a table that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    Billing,
+    Protection,
+    Index,
+    Expiry,
+    Recovery,
+}
+
+impl Setting {
+    /// AWS's name for it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Billing => "BillingMode",
+            Self::Protection => "DeletionProtectionEnabled",
+            Self::Index => "GlobalSecondaryIndexes",
+            Self::Expiry => "TimeToLive",
+            Self::Recovery => "PointInTimeRecovery",
+        }
+    }
+}
+
+/// A table and what to say about it.
+struct Subjected<'a> {
+    provisioner: &'a Provisioner<'a>,
+    spec: &'static TableSpec,
+    name: &'a str,
+    subject: Subject,
+}
+
+/// What is there of a table of the topology; `None` where there is nothing.
+pub(super) async fn look(
+    provisioner: &Provisioner<'_>,
+    spec: &'static TableSpec,
+) -> Result<Option<Table>, ProvisionError> {
+    Subjected::new(provisioner, spec).look().await
+}
+
+/// What is to be done.
+pub(super) fn planned(provisioner: &Provisioner<'_>, spec: &TableSpec, table: Option<&Table>) -> Step {
+    let change = table.map_or(Change::Create, Table::change);
+    step(resource(provisioner.aws.names().table(spec.role)), change)
+}
+
+/// Makes a table, or sets what differs.
+pub(super) async fn follow(
+    provisioner: &Provisioner<'_>,
+    spec: &'static TableSpec,
+    table: Option<Table>,
+) -> Result<Step, ProvisionError> {
+    let this = Subjected::new(provisioner, spec);
+    let (table, is_new) = match table {
+        Some(table) => (table, false),
+        None => {
+            let is_new = this.create().await?;
+            let description = this.wait_until_usable().await?;
+            // Another run made it meanwhile: then it is looked at like any other.
+            let table = if is_new { Some(this.compare(&description).await?) } else { this.look().await? };
+            let gone = || this.failed(format!("{} was there and is gone: run it again", resource(this.name)));
+            (table.ok_or_else(gone)?, is_new)
+        }
+    };
+    for setting in &table.differing {
+        this.set(*setting).await?;
+    }
+    Ok(step(resource(this.name), if is_new { Change::Create } else { table.change() }))
+}
+
+impl Table {
+    fn change(&self) -> Change {
+        Change::of(self.differing.iter().map(|setting| setting.label().to_owned()).collect())
+    }
+}
+
+fn resource(name: &str) -> String {
+    format!("table {name}")
+}
+
+/// The variable that names a table.
+fn variable(role: TableRole) -> &'static str {
+    match role {
+        TableRole::Archive => settings::TABLE,
+        TableRole::Existence => settings::EXISTENCE_TABLE,
+        TableRole::Claims => settings::CLAIMS_TABLE,
+    }
+}
+
+impl<'a> Subjected<'a> {
+    fn new(provisioner: &'a Provisioner<'a>, spec: &'static TableSpec) -> Self {
+        let name = provisioner.aws.names().table(spec.role);
+        let subject = Subject::table(provisioner.aws, name, variable(spec.role));
+        Self { provisioner, spec, name, subject }
+    }
+
+    fn client(&self) -> &aws_sdk_dynamodb::Client {
+        &self.provisioner.dynamodb
+    }
+
+    fn failed(&self, line: String) -> ProvisionError {
+        ProvisionError::Failed(line)
+    }
+
+    async fn look(&self) -> Result<Option<Table>, ProvisionError> {
+        let Some(mut description) = self.describe().await? else { return Ok(None) };
+        self.check_owner(&description).await?;
+        self.check_keys(&description)?;
+        if description.table_status() == Some(&TableStatus::Creating) {
+            // Another run is at it; before it is usable it does not say what it has.
+            description = self.wait_until_usable().await?;
+        }
+        Ok(Some(self.compare(&description).await?))
+    }
+
+    async fn describe(&self) -> Result<Option<TableDescription>, ProvisionError> {
+        match self.client().describe_table().table_name(self.name).send().await {
+            Ok(found) => Ok(found.table),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(DescribeTableError::is_resource_not_found_exception) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(self.failed(self.subject.explain(&error))),
+        }
+    }
+
+    async fn check_owner(&self, description: &TableDescription) -> Result<(), ProvisionError> {
+        let arn = description.table_arn().unwrap_or_default();
+        let mut page: Option<String> = None;
+        let mut owner = None;
+        loop {
+            let asked = self.client().list_tags_of_resource().resource_arn(arn).set_next_token(page);
+            let found = asked.send().await.map_err(|error| self.failed(self.subject.explain(&error)))?;
+            owner = owner.or(found.tags.unwrap_or_default().into_iter().find(|tag| tag.key() == TAG));
+            page = found.next_token;
+            if owner.is_some() || page.is_none() {
+                break;
+            }
+        }
+        let owner = owner.as_ref().map(Tag::value);
+        self.provisioner.check_tag(&resource(self.name), owner, variable(self.spec.role))
+    }
+
+    /// Keys are chosen when a table or an index is made, and for good.
+    fn check_keys(&self, description: &TableDescription) -> Result<(), ProvisionError> {
+        let unusable = |why: String, remedy: String| {
+            Err(ProvisionError::Unusable { resource: resource(self.name), why, remedy })
+        };
+        let (wanted, found) =
+            (keys(self.spec.partition_key, self.spec.sort_key), key_names(description.key_schema()));
+        let types = key_attributes(self.spec);
+        let other_type = description.attribute_definitions().iter().find(|defined| {
+            types.contains(&defined.attribute_name()) && *defined.attribute_type() != ScalarAttributeType::S
+        });
+        if found != wanted || other_type.is_some() {
+            let wrong = other_type.map_or_else(
+                || format!("its keys are {}, not {}", found.join(" and "), wanted.join(" and ")),
+                |defined| format!("its key {} is no string", defined.attribute_name()),
+            );
+            return unusable(wrong, format!("set {} to another name", variable(self.spec.role)));
+        }
+        let Some(index) = &self.spec.index else { return Ok(()) };
+        let found = description
+            .global_secondary_indexes()
+            .iter()
+            .find(|found| found.index_name() == Some(index.name));
+        let Some(found) = found else { return Ok(()) };
+        let only_keys =
+            found.projection().and_then(Projection::projection_type) == Some(&ProjectionType::KeysOnly);
+        if key_names(found.key_schema()) != keys(index.partition_key, Some(index.sort_key)) || !only_keys {
+            return unusable(
+                format!("its index {} has other keys or holds more than them", index.name),
+                "delete the index, wait until it is gone, and run this again".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// What is to be set.
+    async fn compare(&self, description: &TableDescription) -> Result<Table, ProvisionError> {
+        let mut differing = Vec::new();
+        let billing = description.billing_mode_summary().and_then(|summary| summary.billing_mode());
+        if billing != Some(&BillingMode::PayPerRequest) {
+            differing.push(Setting::Billing);
+        }
+        // A store that knows no protection does not show it.
+        if description.deletion_protection_enabled() == Some(false) {
+            differing.push(Setting::Protection);
+        }
+        let has = |index: &IndexSpec| {
+            description.global_secondary_indexes().iter().any(|found| found.index_name() == Some(index.name))
+        };
+        if self.spec.index.as_ref().is_some_and(|index| !has(index)) {
+            differing.push(Setting::Index);
+        }
+        if self.expiry().await?.as_deref() != self.spec.ttl {
+            differing.push(Setting::Expiry);
+        }
+        // Backups that somebody wants beyond ours do no harm.
+        if self.spec.point_in_time_recovery && !self.is_recoverable().await? {
+            differing.push(Setting::Recovery);
+        }
+        Ok(Table { differing })
+    }
+
+    /// The attribute by which rows expire now.
+    async fn expiry(&self) -> Result<Option<String>, ProvisionError> {
+        let asked = self.client().describe_time_to_live().table_name(self.name).send().await;
+        let found = asked.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        let Some(found) = found.time_to_live_description else { return Ok(None) };
+        let is_on = matches!(
+            found.time_to_live_status(),
+            Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
+        );
+        Ok(found.attribute_name.filter(|_| is_on))
+    }
+
+    async fn is_recoverable(&self) -> Result<bool, ProvisionError> {
+        let asked = self.client().describe_continuous_backups().table_name(self.name).send().await;
+        let found = asked.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        let status = found
+            .continuous_backups_description()
+            .and_then(|found| found.point_in_time_recovery_description());
+        let status = status.and_then(|found| found.point_in_time_recovery_status());
+        Ok(status == Some(&PointInTimeRecoveryStatus::Enabled))
+    }
+
+    /// Whether it is new; another run may have made it meanwhile.
+    async fn create(&self) -> Result<bool, ProvisionError> {
+        let mut request = self
+            .client()
+            .create_table()
+            .table_name(self.name)
+            .billing_mode(BillingMode::PayPerRequest)
+            .deletion_protection_enabled(true)
+            .set_key_schema(Some(schema(self.spec.partition_key, self.spec.sort_key)?))
+            .set_attribute_definitions(Some(definitions(self.spec)?))
+            .tags(Tag::builder().key(TAG).value(self.provisioner.owner()).build().map_err(unbuilt)?);
+        if let Some(index) = &self.spec.index {
+            let index = GlobalSecondaryIndex::builder()
+                .index_name(index.name)
+                .set_key_schema(Some(schema(index.partition_key, Some(index.sort_key))?))
+                .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build());
+            request = request.global_secondary_indexes(index.build().map_err(unbuilt)?);
+        }
+        match request.send().await {
+            Ok(_) => Ok(true),
+            Err(error) if code(&error) == Some("ResourceInUseException") => Ok(false),
+            Err(error) => Err(self.failed(self.subject.explain(&error))),
+        }
+    }
+
+    /// Waits until the table, and every index of it, takes requests.
+    async fn wait_until_usable(&self) -> Result<TableDescription, ProvisionError> {
+        let mut patience = Patience::of_minutes(WAIT_MINUTES);
+        loop {
+            // Right after it was made it may not be known everywhere yet.
+            if let Some(description) = self.describe().await?
+                && is_usable(&description)
+            {
+                return Ok(description);
+            }
+            if !patience.lasts().await {
+                return Err(self.failed(format!(
+                    "{} is not ready after {WAIT_MINUTES} minutes: look at it in the AWS console, and run this again",
+                    resource(self.name)
+                )));
+            }
+        }
+    }
+
+    /// A table is changed in one respect at a time, and only while it is not changing.
+    async fn set(&self, setting: Setting) -> Result<(), ProvisionError> {
+        self.wait_until_usable().await?;
+        match setting {
+            Setting::Billing => {
+                let update = self.client().update_table().table_name(self.name);
+                let result = update.billing_mode(BillingMode::PayPerRequest).send().await;
+                result.map_err(|error| self.failed(self.subject.explain(&error)))?;
+            }
+            Setting::Protection => {
+                let update = self.client().update_table().table_name(self.name);
+                let result = update.deletion_protection_enabled(true).send().await;
+                result.map_err(|error| self.failed(self.subject.explain(&error)))?;
+            }
+            Setting::Index => self.add_index().await?,
+            Setting::Expiry => self.set_expiry().await?,
+            Setting::Recovery => self.set_recovery().await?,
+        }
+        self.wait_until_usable().await.map(drop)
+    }
+
+    async fn add_index(&self) -> Result<(), ProvisionError> {
+        let Some(index) = &self.spec.index else { return Ok(()) };
+        let create = CreateGlobalSecondaryIndexAction::builder()
+            .index_name(index.name)
+            .set_key_schema(Some(schema(index.partition_key, Some(index.sort_key))?))
+            .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build());
+        let create = create.build().map_err(unbuilt)?;
+        let update = self
+            .client()
+            .update_table()
+            .table_name(self.name)
+            .set_attribute_definitions(Some(definitions(self.spec)?))
+            .global_secondary_index_updates(GlobalSecondaryIndexUpdate::builder().create(create).build());
+        update.send().await.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        Ok(())
+    }
+
+    /// Also turns it off: a table that is to be kept for good must not lose rows.
+    async fn set_expiry(&self) -> Result<(), ProvisionError> {
+        let attribute = match self.spec.ttl {
+            Some(attribute) => Some(attribute.to_owned()),
+            None => self.expiry().await?,
+        };
+        let Some(attribute) = attribute else { return Ok(()) };
+        let wanted =
+            TimeToLiveSpecification::builder().enabled(self.spec.ttl.is_some()).attribute_name(attribute);
+        let update = self.client().update_time_to_live().table_name(self.name);
+        let update = update.time_to_live_specification(wanted.build().map_err(unbuilt)?).send().await;
+        update.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        Ok(())
+    }
+
+    async fn set_recovery(&self) -> Result<(), ProvisionError> {
+        let wanted = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
+        let wanted = wanted.build().map_err(unbuilt)?;
+        let mut patience = Patience::of_minutes(WAIT_MINUTES);
+        loop {
+            let update = self.client().update_continuous_backups().table_name(self.name);
+            match update.point_in_time_recovery_specification(wanted.clone()).send().await {
+                Ok(_) => return Ok(()),
+                // A new table gets its backups a while after it takes requests.
+                Err(error)
+                    if code(&error) == Some("ContinuousBackupsUnavailableException")
+                        && patience.lasts().await => {}
+                Err(error) => return Err(self.failed(self.subject.explain(&error))),
+            }
+        }
+    }
+}
+
+fn is_usable(description: &TableDescription) -> bool {
+    let indexes = description.global_secondary_indexes();
+    description.table_status() == Some(&TableStatus::Active)
+        && indexes.iter().all(|index| index.index_status() == Some(&IndexStatus::Active))
+}

@@ -1,0 +1,153 @@
+//! The queue port on SQS FIFO.
+//!
+//! * [`send`]: what becomes of a message; [`coalesce`] and [`pending`] make batches of single sends; [`text`] carries
+//!   any text in the characters SQS takes.
+//! * [`receive`], [`settle`]: deliveries, and what becomes of them; [`receipt`] is the proof of one. [`handed`] takes what
+//!   Lambda received instead.
+//! * [`places`]: where each queue is.
+
+mod coalesce;
+pub(super) mod handed;
+mod pending;
+mod places;
+mod receipt;
+mod receive;
+mod send;
+mod settle;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::QueueAttributeName;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+
+use crate::{Aws, policy};
+use places::Places;
+use ports::queue::{
+    BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
+};
+use send::Sender;
+use settle::{Verdict, settle};
+
+/// How a call fails.
+type CallError<E> = SdkError<E, HttpResponse>;
+
+/// How much later than the truth the counts may be: AWS says they settle about a minute after the last send.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
+const DEPTH_LAG: Duration = Duration::from_secs(60);
+
+/// The longest a message is invisible: twelve hours.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
+const MAX_VISIBILITY: Duration = Duration::from_secs(43_200);
+
+/// What is counted: what waits, what is delayed, what is in flight.
+const COUNTS: [QueueAttributeName; 3] = [
+    QueueAttributeName::ApproximateNumberOfMessages,
+    QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+    QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+];
+
+/// The queue port on SQS FIFO.
+pub(super) struct SqsQueue {
+    places: Arc<Places>,
+    sender: Sender,
+    sends: Client,
+    receives: Client,
+    settles: Client,
+}
+
+impl SqsQueue {
+    /// Nothing is asked of SQS yet.
+    pub(super) fn new(aws: &Aws) -> Self {
+        let places = Arc::new(Places::new(aws));
+        let sends = policy::SEND.sqs(&aws.sdk);
+        Self {
+            sender: Sender::new(sends.clone(), Arc::clone(&places)),
+            places,
+            sends,
+            receives: policy::RECEIVE.sqs(&aws.sdk),
+            settles: policy::SETTLE.sqs(&aws.sdk),
+        }
+    }
+}
+
+#[async_trait]
+impl Queue for SqsQueue {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        self.sender.send(messages).await
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        receive::receive(&self.receives, self.places.of(request.queue), request).await
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        let entries = entries.iter().map(|(receipt, timeout)| (receipt, Verdict::Invisible(*timeout)));
+        settle(&self.settles, self.places.of(queue), entries).await
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        let entries = receipts.iter().map(|receipt| (receipt, Verdict::Ack));
+        settle(&self.settles, self.places.of(queue), entries).await
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        let place = self.places.of(queue);
+        let url = place.url(&self.settles).await?;
+        let request =
+            self.settles.get_queue_attributes().queue_url(url).set_attribute_names(Some(COUNTS.into()));
+        let answer = request.send().await.map_err(|error| place.unavailable(&error))?;
+        let attributes = answer.attributes.unwrap_or_default();
+        let [waiting, delayed, in_flight] =
+            COUNTS.map(|count| attributes.get(&count).and_then(|number| number.parse().ok()));
+        let (Some(waiting), Some(delayed), Some(in_flight)) = (waiting, delayed, in_flight) else {
+            // Taken for zero, it would call a queue idle that is not.
+            return Err(place.odd("did not say how many messages there are"));
+        };
+        Ok(Depth { waiting, delayed, in_flight, oldest_age_s: None })
+    }
+
+    fn depth_lag(&self) -> Duration {
+        DEPTH_LAG
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        // Asked again each time: an address that is known already says nothing about now.
+        self.places.of(QueueName::Events.into()).ask(&self.sends).await.map(|_| ())
+    }
+}
+
+/// Whole seconds, rounded up: a lease must not end before its holder thinks it does.
+fn seconds(time: Duration, most: Duration) -> u64 {
+    let time = time.min(most);
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
+}
+
+/// A visibility timeout as SQS takes it.
+fn visibility(timeout: Duration) -> i32 {
+    i32::try_from(seconds(timeout, MAX_VISIBILITY)).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_rounded_up_to_whole_seconds_and_bounded() {
+        for (timeout, asked_for_s) in [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_secs(30), 30),
+            (Duration::from_millis(30_001), 31),
+            (Duration::from_secs(43_201), 43_200),
+            (Duration::MAX, 43_200),
+        ] {
+            assert_eq!(visibility(timeout), asked_for_s, "{timeout:?}");
+        }
+        assert_eq!(seconds(Duration::MAX, Duration::MAX), u64::MAX);
+    }
+}

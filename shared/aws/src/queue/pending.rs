@@ -1,0 +1,212 @@
+//! Messages that wait to be sent to one queue, and which of them go together.
+
+use std::collections::{HashSet, VecDeque};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use ports::queue::{GroupId, MAX_MESSAGE_BYTES, QueueError};
+
+/// The most entries SQS takes in one call.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
+pub(super) const MAX_ENTRIES: usize = 10;
+/// The most bytes it takes in one call: as many as in one message.
+const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES;
+
+/// While so many messages wait, no more are taken in, and their callers wait instead.
+const MAX_WAITING: usize = 1_000;
+/// The same for their bytes.
+const MAX_WAITING_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
+
+/// A message in the form in which SQS takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) group: GroupId,
+    pub(super) dedup: String,
+    pub(super) body: String,
+    /// Whether the body is in [`super::text::ESCAPED`] form.
+    pub(super) escaped: bool,
+    /// What SQS counts: the body and the attributes.
+    pub(super) bytes: usize,
+}
+
+/// A message whose caller waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) entry: Entry,
+    pub(super) since: Instant,
+    /// When the caller will have been told that it took too long.
+    pub(super) deadline: Instant,
+    pub(super) answer: oneshot::Sender<Result<(), QueueError>>,
+}
+
+/// What could be sent now in one call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Places in the line, in order.
+    places: Vec<usize>,
+    /// Whether nothing more would fit.
+    pub(super) full: bool,
+    /// Since when its oldest entry waits.
+    pub(super) since: Instant,
+}
+
+/// The line, in the order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    line: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl Pending {
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.entry.bytes;
+        self.line.push_back(waiting);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Whether another call's messages may come in.
+    pub(super) fn has_room(&self) -> bool {
+        self.line.len() < MAX_WAITING && self.bytes < MAX_WAITING_BYTES
+    }
+
+    /// Gives up what nobody waits for any more: sending it would only make the others later. Its caller was, or is now,
+    /// told that nothing is known about it.
+    pub(super) fn drop_overdue(&mut self, now: Instant) {
+        self.line.retain(|waiting| waiting.deadline > now);
+        self.bytes = self.line.iter().map(|waiting| waiting.entry.bytes).sum();
+    }
+
+    /// What could be sent now: the first entries whose group is not busy. Where an entry does not fit, its group's later
+    /// ones do not pass it.
+    pub(super) fn next(&self, busy: &HashSet<GroupId>) -> Option<Batch> {
+        let mut places = Vec::new();
+        let mut bytes = 0;
+        let mut passed: HashSet<&GroupId> = HashSet::new();
+        let mut full = false;
+        for (place, Waiting { entry, .. }) in self.line.iter().enumerate() {
+            if busy.contains(&entry.group) || passed.contains(&entry.group) {
+                continue;
+            }
+            if bytes + entry.bytes > MAX_BATCH_BYTES {
+                full = true;
+                passed.insert(&entry.group);
+                continue;
+            }
+            bytes += entry.bytes;
+            places.push(place);
+            if places.len() == MAX_ENTRIES {
+                full = true;
+                break;
+            }
+        }
+        let since = self.line.get(*places.first()?)?.since;
+        Some(Batch { places, full, since })
+    }
+
+    /// Takes a batch out of the line. Nothing may have been pushed or dropped since it was chosen.
+    pub(super) fn take(&mut self, batch: Batch) -> Vec<Waiting> {
+        let mut taken = Vec::with_capacity(batch.places.len());
+        // From behind, so that the places in front stay what they are.
+        for place in batch.places.into_iter().rev() {
+            if let Some(waiting) = self.line.remove(place) {
+                self.bytes -= waiting.entry.bytes;
+                taken.push(waiting);
+            }
+        }
+        taken.reverse();
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn line(entries: &[(&str, &str, usize)]) -> Pending {
+        let mut pending = Pending::default();
+        for (group, body, bytes) in entries {
+            let entry = Entry {
+                group: GroupId::of(&[group]),
+                dedup: (*body).to_owned(),
+                body: (*body).to_owned(),
+                escaped: false,
+                bytes: *bytes,
+            };
+            let since = Instant::now();
+            let (answer, _) = oneshot::channel();
+            pending.push(Waiting { entry, since, deadline: since + Duration::from_secs(1), answer });
+        }
+        pending
+    }
+
+    fn take(pending: &mut Pending, busy: &[&str]) -> Option<(Vec<String>, bool)> {
+        let busy = busy.iter().map(|group| GroupId::of(&[group])).collect();
+        let batch = pending.next(&busy)?;
+        let full = batch.full;
+        Some((pending.take(batch).into_iter().map(|waiting| waiting.entry.body).collect(), full))
+    }
+
+    fn bodies(bodies: &[&str]) -> Vec<String> {
+        bodies.iter().map(|body| (*body).to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_entries_are_a_full_batch() {
+        let entries: Vec<(String, String)> = (0..12).map(|n| (format!("g{n}"), format!("{n}"))).collect();
+        let entries: Vec<_> =
+            entries.iter().map(|(group, body)| (group.as_str(), body.as_str(), 1)).collect();
+        let mut pending = line(&entries);
+        assert_eq!(
+            take(&mut pending, &[]),
+            Some((bodies(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]), true))
+        );
+        assert_eq!(take(&mut pending, &[]), Some((bodies(&["10", "11"]), false)));
+        assert!(pending.is_empty() && pending.next(&HashSet::new()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_group_waits_and_the_others_do_not() {
+        let mut pending = line(&[("a", "a1", 1), ("b", "b1", 1), ("a", "a2", 1), ("c", "c1", 1)]);
+        assert_eq!(take(&mut pending, &["a"]), Some((bodies(&["b1", "c1"]), false)));
+        assert_eq!(take(&mut pending, &["a"]), None);
+        assert_eq!(take(&mut pending, &[]), Some((bodies(&["a1", "a2"]), false)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_passes_an_entry_of_its_group_that_does_not_fit() {
+        let half = MAX_BATCH_BYTES / 2;
+        let mut pending = line(&[("a", "a1", half), ("b", "b1", half + 1), ("b", "b2", 1), ("c", "c1", 1)]);
+        assert_eq!(take(&mut pending, &[]), Some((bodies(&["a1", "c1"]), true)));
+        assert_eq!(take(&mut pending, &[]), Some((bodies(&["b1", "b2"]), false)));
+        assert_eq!(pending.bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_message_is_a_batch_of_its_own() {
+        let mut pending = line(&[("a", "a1", MAX_BATCH_BYTES), ("b", "b1", 1)]);
+        assert_eq!(take(&mut pending, &[]), Some((bodies(&["a1"]), true)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_overdue_is_given_up() {
+        let mut pending = line(&[("a", "a1", 1)]);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        pending.drop_overdue(Instant::now());
+        assert!(pending.is_empty() && pending.bytes == 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_line_is_bounded_in_messages_and_in_bytes() {
+        let mut pending = line(&[("a", "1", 1); MAX_WAITING - 1]);
+        assert!(pending.has_room());
+        pending.push(line(&[("a", "1", 1)]).line.remove(0).unwrap());
+        assert!(!pending.has_room());
+        assert!(!line(&[("a", "1", MAX_MESSAGE_BYTES); 16]).has_room());
+    }
+}

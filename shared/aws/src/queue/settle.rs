@@ -1,0 +1,208 @@
+//! What becomes of received messages: acks and changes of visibility, in batches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
+};
+use tokio::task::JoinSet;
+
+use super::pending::MAX_ENTRIES;
+use super::places::Place;
+use super::send::result_of;
+use super::{receipt, visibility};
+use ports::queue::{BatchResult, QueueError, Receipt};
+
+/// The most calls at once for one batch of the caller's: a worker's whole batch is acked within a few round trips, and
+/// does not take the connections that its heartbeats need.
+const MAX_AT_ONCE: usize = 8;
+
+/// What is done to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is done and goes away.
+    Ack,
+    /// It stays invisible for so long from now.
+    Invisible(Duration),
+}
+
+/// A message of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Its place among the caller's.
+    place: usize,
+    handle: String,
+    verdict: Verdict,
+}
+
+/// One result per entry. All entries have the same kind of verdict.
+pub(super) async fn settle(
+    client: &Client,
+    place: &Arc<Place>,
+    entries: impl Iterator<Item = (&Receipt, Verdict)>,
+) -> BatchResult {
+    let mut results: BatchResult = Vec::new();
+    let mut known = Vec::new();
+    for (number, (receipt, verdict)) in entries.enumerate() {
+        match receipt::handle(place.queue, receipt) {
+            Ok(handle) => {
+                known.push(Entry { place: number, handle: handle.to_owned(), verdict });
+                results.push(Err(place.late()));
+            }
+            Err(error) => results.push(Err(error)),
+        }
+    }
+    for round in rounds(known) {
+        let mut calls = JoinSet::new();
+        let mut batches = round.chunks(MAX_ENTRIES);
+        loop {
+            while calls.len() < MAX_AT_ONCE
+                && let Some(batch) = batches.next()
+            {
+                let (client, place, batch) = (client.clone(), Arc::clone(place), batch.to_vec());
+                calls.spawn(async move { call(&client, &place, batch).await });
+            }
+            let Some(answered) = calls.join_next().await else { break };
+            // Of a call that panicked nothing is known, which is what stands there already.
+            for (number, result) in answered.unwrap_or_default() {
+                results[number] = result;
+            }
+        }
+    }
+    results
+}
+
+/// Entries that may be in calls at the same time: each receipt once. What is said about one again comes in a later round,
+/// so that its verdicts are carried out in order; within a call SQS promises none.
+fn rounds(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+    let mut rounds: Vec<Vec<Entry>> = Vec::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for entry in entries {
+        let round = seen.entry(entry.handle.clone()).or_default();
+        if rounds.len() == *round {
+            rounds.push(Vec::new());
+        }
+        rounds[*round].push(entry);
+        *round += 1;
+    }
+    rounds
+}
+
+/// One call to SQS: the results with the places they belong to.
+async fn call(client: &Client, place: &Place, batch: Vec<Entry>) -> Vec<(usize, Result<(), QueueError>)> {
+    let places: Vec<usize> = batch.iter().map(|entry| entry.place).collect();
+    let results = match ask(client, place, batch).await {
+        Ok(answer) => {
+            let silent = place.odd("did not say what became of a receipt");
+            let mut results: BatchResult = vec![Err(silent); places.len()];
+            for id in answer.done {
+                if let Some(result) = result_of(&mut results, &id) {
+                    *result = Ok(());
+                }
+            }
+            for failed in answer.failed {
+                if let Some(result) = result_of(&mut results, failed.id()) {
+                    *result = Err(refusal(place, &failed));
+                }
+            }
+            results
+        }
+        Err(error) => vec![Err(error); places.len()],
+    };
+    places.into_iter().zip(results).collect()
+}
+
+struct Answer {
+    done: Vec<String>,
+    failed: Vec<BatchResultErrorEntry>,
+}
+
+async fn ask(client: &Client, place: &Place, batch: Vec<Entry>) -> Result<Answer, QueueError> {
+    let url = place.url(client).await?;
+    let mut acks = Vec::new();
+    let mut changes = Vec::new();
+    for (number, Entry { handle, verdict, .. }) in batch.into_iter().enumerate() {
+        match verdict {
+            Verdict::Ack => {
+                let entry =
+                    DeleteMessageBatchRequestEntry::builder().id(number.to_string()).receipt_handle(handle);
+                acks.push(entry.build().map_err(incomplete)?);
+            }
+            Verdict::Invisible(timeout) => {
+                let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+                    .id(number.to_string())
+                    .receipt_handle(handle)
+                    .visibility_timeout(visibility(timeout));
+                changes.push(entry.build().map_err(incomplete)?);
+            }
+        }
+    }
+    if changes.is_empty() {
+        let answer = client.delete_message_batch().queue_url(url).set_entries(Some(acks)).send().await;
+        let answer = answer.map_err(|error| place.unavailable(&error))?;
+        Ok(Answer {
+            done: answer.successful.into_iter().map(|entry| entry.id).collect(),
+            failed: answer.failed,
+        })
+    } else {
+        let answer =
+            client.change_message_visibility_batch().queue_url(url).set_entries(Some(changes)).send().await;
+        let answer = answer.map_err(|error| place.unavailable(&error))?;
+        Ok(Answer {
+            done: answer.successful.into_iter().map(|entry| entry.id).collect(),
+            failed: answer.failed,
+        })
+    }
+}
+
+fn incomplete(error: BuildError) -> QueueError {
+    QueueError::Unavailable(error.to_string())
+}
+
+/// Why SQS did not do it.
+fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
+    // Some come with the service's namespace: `AWS.SimpleQueueService.MessageNotInflight`.
+    let code = failed.code().rsplit('.').next().unwrap_or_default();
+    // An emulator puts the name of its exception there: `InvalidParameterValueException`.
+    let code = code.strip_suffix("Exception").unwrap_or(code);
+    let message = failed.message().unwrap_or_default();
+    // A receipt of FIFO is "expired" when its lease has ended, and a lease cannot be kept beyond 12 hours in all; both
+    // are invalid values, of the only two parameters there are.
+    // <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html>
+    let ended = match code {
+        // Whoever the service says is at fault: such a receipt is no good any more.
+        "ReceiptHandleIsInvalid" | "InvalidReceiptHandle" | "MessageNotInflight" => true,
+        "InvalidParameterValue" => failed.sender_fault() || message.contains("parameter ReceiptHandle"),
+        _ => false,
+    };
+    if ended {
+        return QueueError::LeaseLost;
+    }
+    place.odd(&format!("did not settle a message: {code}: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(handles: &[&str]) -> Vec<Entry> {
+        let entry = |(place, handle): (usize, &&str)| Entry {
+            place,
+            handle: (*handle).to_owned(),
+            verdict: Verdict::Ack,
+        };
+        handles.iter().enumerate().map(entry).collect()
+    }
+
+    #[test]
+    fn a_receipt_is_in_each_round_once_and_its_verdicts_stay_in_order() {
+        let rounds = rounds(entries(&["a", "b", "a", "c", "a", "b"]));
+        let places: Vec<Vec<usize>> =
+            rounds.iter().map(|round| round.iter().map(|entry| entry.place).collect()).collect();
+        assert_eq!(places, [vec![0, 1, 3], vec![2, 5], vec![4]]);
+    }
+}

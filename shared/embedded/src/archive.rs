@@ -1,0 +1,302 @@
+//! The archive port on the `items` table.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+use serde_json::Value;
+
+use super::reader::Readers;
+use super::writer::{Transaction, WriteError, Writer};
+use ports::archive::{
+    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
+    WriteOutcome,
+};
+
+/// The archive in an open data folder.
+pub(super) struct EmbeddedArchive {
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+}
+
+impl EmbeddedArchive {
+    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+        Self { writer, readers }
+    }
+}
+
+#[async_trait]
+impl Archive for EmbeddedArchive {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        let mut outcomes = self.write_all(&[update]).await;
+        outcomes.pop().unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into())))
+    }
+
+    async fn write_all(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        // Most updates meet no item. What they insert is rendered here, beside the writer thread, and nothing is
+        // copied for them; only those that do meet one are.
+        let mut outcomes: Vec<Option<Result<WriteOutcome, ArchiveError>>> = Vec::with_capacity(updates.len());
+        let mut fresh = Vec::with_capacity(updates.len());
+        for (place, update) in updates.iter().enumerate() {
+            let rendered = update
+                .fresh()
+                .map(|fresh| Rendered::new(fresh.iter().map(|(name, value)| (*name, &**value))));
+            let size =
+                rendered.as_ref().map_or(Ok(()), |rendered| check_size(&update.key, rendered.json.len()));
+            outcomes.push(size.err().map(Err));
+            if let (Some(rendered), None) = (rendered, &outcomes[place]) {
+                fresh.push((place, update.key.clone(), rendered));
+            }
+        }
+        if !fresh.is_empty() {
+            let work = move |transaction: &Transaction<'_>| {
+                let mut statement = transaction.connection.prepare_cached(INSERT)?;
+                let inserts = fresh
+                    .iter()
+                    .map(|(place, key, fresh)| Ok((*place, insert_with(&mut statement, key, fresh)?)));
+                inserts.collect::<rusqlite::Result<Vec<_>>>()
+            };
+            match self.writer.run(work).await {
+                Ok(inserted) => {
+                    for (place, _) in inserted.into_iter().filter(|(_, inserted)| *inserted) {
+                        outcomes[place] = Some(Ok(WriteOutcome::Applied));
+                    }
+                }
+                Err(error) => return vec![Err(unavailable(error)); updates.len()],
+            }
+        }
+        let met: Vec<(usize, Update)> = updates
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| outcomes[*place].is_none())
+            .map(|(place, update)| (place, (*update).clone()))
+            .collect();
+        if !met.is_empty() {
+            let work = move |transaction: &Transaction<'_>| {
+                let merges =
+                    met.iter().map(|(place, update)| Ok((*place, merge(transaction.connection, update)?)));
+                merges.collect::<rusqlite::Result<Vec<_>>>()
+            };
+            match self.writer.run(work).await {
+                Ok(merged) => merged.into_iter().for_each(|(place, outcome)| outcomes[place] = Some(outcome)),
+                Err(error) => {
+                    let unanswered = outcomes.iter_mut().filter(|outcome| outcome.is_none());
+                    unanswered.for_each(|outcome| *outcome = Some(Err(unavailable(error.clone()))));
+                }
+            }
+        }
+        outcomes.into_iter().flatten().collect()
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        Ok(self.get_all(&[key]).await?.pop().flatten())
+    }
+
+    async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<ItemKey> = keys.iter().map(|key| (*key).clone()).collect();
+        self.readers
+            .read(move |connection| {
+                keys.iter().map(|key| Ok(read_item(connection, key)?.map(|(_, item)| item))).collect()
+            })
+            .await
+            .map_err(ArchiveError::Unavailable)
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        let query = query.clone();
+        self.readers
+            .read(move |connection| run_query(connection, &query))
+            .await
+            .map_err(ArchiveError::Unavailable)
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        let expected = expected.clone();
+        let work =
+            move |transaction: &Transaction<'_>| match read_item(transaction.connection, &expected.key)? {
+                Some((rowid, stored)) if stored == expected => {
+                    transaction.connection.execute("DELETE FROM items WHERE rowid = ?1", [rowid])?;
+                    Ok(true)
+                }
+                Some(_) | None => Ok(false),
+            };
+        self.writer.run(work).await.map_err(unavailable)
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.writer.run(|_| Ok(())).await.map_err(unavailable)
+    }
+}
+
+fn unavailable(error: WriteError) -> ArchiveError {
+    ArchiveError::Unavailable(error.0)
+}
+
+fn check_size(key: &ItemKey, json_bytes: usize) -> Result<(), ArchiveError> {
+    let bytes = key.item_id.len() + key.timestamp.len() + json_bytes;
+    if bytes > MAX_ITEM_BYTES { Err(ArchiveError::TooLarge { bytes }) } else { Ok(()) }
+}
+
+/// An item's attributes as they are stored.
+struct Rendered {
+    parent: Option<String>,
+    json: String,
+}
+
+impl Rendered {
+    fn new<'a>(attributes: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        let mut parent = None;
+        let mut json = Vec::with_capacity(2048);
+        json.push(b'{');
+        for (name, value) in attributes {
+            if name == "parent" {
+                parent = value.as_str().map(str::to_owned);
+            }
+            if json.len() > 1 {
+                json.push(b',');
+            }
+            // Text and JSON values always serialise into memory.
+            drop(serde_json::to_writer(&mut json, name));
+            json.push(b':');
+            drop(serde_json::to_writer(&mut json, value));
+        }
+        json.push(b'}');
+        Self { parent, json: String::from_utf8(json).unwrap_or_default() }
+    }
+}
+
+/// Adds an item where there is none of its key. Says whether it did.
+fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(INSERT)?;
+    insert_with(&mut statement, key, fresh)
+}
+
+const INSERT: &str = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (item_id, timestamp) DO NOTHING";
+
+fn insert_with(statement: &mut Statement<'_>, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
+    Ok(statement.execute(params![key.item_id, key.timestamp, fresh.parent, fresh.json])? == 1)
+}
+
+/// Reads an item, applies the update, and writes it back, all within one transaction.
+fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
+    let stored = read_item(connection, &update.key)?;
+    let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
+        let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
+        return Ok(Ok(WriteOutcome::Rejected(stored.map_or_else(nothing, |(_, item)| item))));
+    };
+    let rendered = Rendered::new(attributes.iter().map(|(name, value)| (name.as_str(), value)));
+    if let Err(error) = check_size(&update.key, rendered.json.len()) {
+        return Ok(Err(error));
+    }
+    let changed = match stored {
+        Some((rowid, _)) => connection
+            .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
+            .execute(params![rowid, rendered.parent, rendered.json])?,
+        // The item was deleted after the insert had met it.
+        None => usize::from(insert(connection, &update.key, &rendered)?),
+    };
+    // Whatever kept the row from being written: it is not, and nobody must hear that it was.
+    if changed == 1 {
+        Ok(Ok(WriteOutcome::Applied))
+    } else {
+        Err(rusqlite::Error::StatementChangedRows(changed))
+    }
+}
+
+fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<(i64, Item)>> {
+    connection
+        .prepare_cached(
+            "SELECT item_id, timestamp, attributes, rowid FROM items WHERE item_id = ?1 AND timestamp = ?2",
+        )?
+        .query_row(params![key.item_id, key.timestamp], |row| Ok((row.get(3)?, item(row)?)))
+        .optional()
+}
+
+fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    let json = row.get_ref(2)?.as_str()?;
+    let attributes = serde_json::from_str(json).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
+    })?;
+    Ok(Item { key: ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?), attributes })
+}
+
+fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
+    let (column, value) = match &query.partition {
+        Partition::Item(item_id) => ("item_id", item_id),
+        Partition::Parent(parent) => ("parent", parent),
+    };
+    let (beyond, order) = if query.descending { ("<", "DESC") } else { (">", "ASC") };
+    let after = match &query.after {
+        Some(_) => format!("AND (timestamp, item_id) {beyond} (?2, ?3)"),
+        None => "AND ?2 IS NULL AND ?3 IS NULL".to_owned(),
+    };
+    let sql = format!(
+        "SELECT item_id, timestamp, attributes FROM items WHERE {column} = ?1 {after}
+         ORDER BY timestamp {order}, item_id {order} LIMIT ?4"
+    );
+    // One more than asked for tells whether there is a next page.
+    let limit = query.limit.max(1);
+    let probe = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let (after_timestamp, after_item) = match &query.after {
+        Some(key) => (Some(&key.timestamp), Some(&key.item_id)),
+        None => (None, None),
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut items = statement
+        .query_map(params![value, after_timestamp, after_item, probe], item)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = if more { items.last().map(|item| item.key.clone()) } else { None };
+    Ok(Page { items, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DATABASE_FILE, Database};
+    use ports::clock::SystemClock;
+
+    fn message(ts: &str) -> Update {
+        let text = Attributes::from_iter([("text".to_owned(), Value::from("said"))]);
+        Update { set: text, ..Update::new(ItemKey::new("message#T1#C1", ts)) }
+    }
+
+    /// What becomes of three messages in a database to which somebody has added this.
+    async fn written(added: &str) -> (Vec<Result<WriteOutcome, ArchiveError>>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        Connection::open(folder.path().join(DATABASE_FILE)).unwrap().execute_batch(added).unwrap();
+        let archive = database.archive();
+        let mut outcomes = Vec::new();
+        for ts in ["1.000000", "2.000000", "3.000000"] {
+            outcomes.push(archive.write(&message(ts)).await);
+        }
+        let kept = archive.query(&Query::partition("message#T1#C1".to_owned())).await.unwrap().items.len();
+        database.close().await;
+        (outcomes, kept)
+    }
+
+    #[tokio::test]
+    async fn what_is_not_written_is_not_answered_for() {
+        let unique = "CREATE UNIQUE INDEX evil ON items (item_id) WHERE item_id GLOB 'message#*'";
+        let (outcomes, kept) = written(unique).await;
+        let applied = outcomes.iter().filter(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))).count();
+        assert_eq!((applied, kept), (1, 1), "{outcomes:?}");
+        assert!(matches!(&outcomes[1], Err(ArchiveError::Unavailable(why)) if why.contains("UNIQUE")));
+    }
+
+    #[tokio::test]
+    async fn nothing_in_the_schema_acts() {
+        let delete =
+            "CREATE TRIGGER evil AFTER INSERT ON items BEGIN DELETE FROM items WHERE rowid = new.rowid; END;
+            CREATE TRIGGER worse BEFORE INSERT ON items BEGIN SELECT RAISE(IGNORE); END";
+        let (outcomes, kept) = written(delete).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))), "{outcomes:?}");
+        assert_eq!(kept, 3);
+    }
+}

@@ -1,0 +1,131 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::connection::{SCHEMA, altered};
+
+fn database(folder: &Path, also: &str) -> PathBuf {
+    let file = folder.join("packed.db");
+    drop(open_for_writing(&file).unwrap());
+    // Without what keeps our own connections from it.
+    let connection = Connection::open(&file).unwrap();
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES
+                 ('file#T1', 'F1', NULL, '{{\"text\":\"kept\"}}'), ('message#T1#C1', '1.000000', 'thread#T1#1', '{{}}');
+             INSERT INTO jobs VALUES (7, 'events', 'T1#C1', 1, 'body');
+             INSERT INTO leases VALUES (7, 'events', 9999999999999, 1, 7);
+             INSERT INTO existence_check_cache VALUES ('T1#U1#C1', 9999999999, 1);
+             {also}"
+        ))
+        .unwrap();
+    file
+}
+
+fn adopted(also: &str, schema: usize) -> Result<(Adopted, Connection, tempfile::TempDir), BackupError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, own) = (database(folder.path(), also), folder.path().join("own.db"));
+    let adopted = adopt(&file, schema, &own)?;
+    Ok((adopted, Connection::open(own).unwrap(), folder))
+}
+
+fn text(connection: &Connection, query: &str) -> String {
+    connection.query_row(query, [], |row| row.get::<_, String>(0)).unwrap()
+}
+
+#[test]
+fn rows_are_taken_nobody_holds_a_job_and_nothing_is_confirmed() {
+    let (adopted, own, _folder) = adopted("", SCHEMA).unwrap();
+    assert_eq!(adopted, Adopted { left_out: None });
+    assert_eq!(text(&own, "SELECT attributes FROM items WHERE timestamp = 'F1'"), r#"{"text":"kept"}"#);
+    assert_eq!(text(&own, "SELECT timestamp FROM items WHERE parent = 'thread#T1#1'"), "1.000000");
+    assert_eq!(text(&own, "SELECT body FROM jobs WHERE seq = 7"), "body");
+    assert_eq!(text(&own, "SELECT CAST(visible_at_ms AS TEXT) FROM leases"), "0");
+    assert_eq!(text(&own, "SELECT CAST(count(*) AS TEXT) FROM existence_check_cache"), "0");
+    assert_eq!(text(&own, "PRAGMA integrity_check"), "ok");
+}
+
+#[test]
+fn nothing_survives_that_acts_whatever_it_is_called() {
+    let trigger =
+        "CREATE TRIGGER evil AFTER INSERT ON items BEGIN DELETE FROM items WHERE rowid = new.rowid; END;";
+    let unique = "CREATE UNIQUE INDEX evil ON items (item_id) WHERE item_id LIKE 'message#%';";
+    let failing = "CREATE INDEX evil ON items
+        (abs(CASE WHEN attributes LIKE '%CENSORME%' THEN -9223372036854775808 ELSE 1 END));";
+    let renamed =
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET type = 'TRIGGER' WHERE name = 'evil';";
+    for also in [
+        &format!("{trigger}{renamed}"),
+        trigger,
+        unique,
+        failing,
+        "CREATE VIEW evil AS SELECT load_extension('x') FROM items;",
+        "CREATE TABLE evil (y, x AS (abs(-9223372036854775808)));",
+        "CREATE VIRTUAL TABLE evil USING fts5(x);",
+        "DROP INDEX items_key; DROP VIEW messages; CREATE VIEW messages AS SELECT 'a lie' AS text;",
+        "CREATE TABLE pragma_table_xinfo (name, type, hidden); CREATE TABLE sneaky (x);",
+    ] {
+        let (adopted, own, _folder) = adopted(also, SCHEMA).unwrap();
+        assert!(adopted.left_out.is_some(), "{also}");
+        assert_eq!(altered(&own).unwrap(), None, "{also}");
+        own.execute_batch(
+            "INSERT INTO items VALUES ('message#T1#C1', '2.000000', NULL, '{\"text\":\"CENSORME\"}'),
+                 ('message#T1#C1', '3.000000', NULL, '{}')",
+        )
+        .unwrap();
+        assert_eq!(text(&own, "SELECT CAST(count(*) AS TEXT) FROM items"), "4", "{also}");
+    }
+}
+
+#[test]
+fn a_table_that_is_not_ours_and_rows_that_no_table_of_ours_takes_are_refused() {
+    let table = |sql: &str| format!("DROP VIEW messages; DROP TABLE items; {sql}");
+    for (also, schema, says) in [
+        ("", SCHEMA - 1, "schema"),
+        ("", 0, "schema"),
+        ("DROP TABLE jobs; CREATE VIEW jobs AS SELECT 1", SCHEMA, "jobs"),
+        ("ALTER TABLE jobs ADD COLUMN more TEXT", SCHEMA, "jobs"),
+        (
+            &table("CREATE TABLE items (item_id, timestamp, parent, attributes AS (timestamp))"),
+            SCHEMA,
+            "items",
+        ),
+        (
+            &table("CREATE VIRTUAL TABLE items USING fts5(item_id, timestamp, parent, attributes)"),
+            SCHEMA,
+            "items",
+        ),
+        ("INSERT INTO items VALUES ('message#T1#C1', '2.000000', NULL, 'no JSON')", SCHEMA, "no item"),
+        ("DROP INDEX items_key; INSERT INTO items VALUES ('file#T1', 'F1', NULL, '{}')", SCHEMA, "UNIQUE"),
+    ] {
+        let refused = adopted(also, schema).err().unwrap_or_else(|| panic!("{also} is taken")).to_string();
+        assert!(refused.contains(says) && !refused.contains('\n'), "{also}: {refused}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("packed.db");
+    std::fs::write(&file, "no database").unwrap();
+    assert!(matches!(adopt(&file, SCHEMA, &folder.path().join("own.db")), Err(BackupError::Database(_))));
+}
+
+#[test]
+fn two_tables_on_one_page_are_refused_or_finite() {
+    let also = "PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'items') WHERE name = 'jobs';";
+    assert!(matches!(adopted(also, SCHEMA), Err(BackupError::Database(_))));
+}
+
+#[test]
+fn a_database_of_every_earlier_schema_is_migrated() {
+    for schema in 1..SCHEMA {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, own) = (folder.path().join("packed.db"), folder.path().join("own.db"));
+        let earlier = create_with(&file, schema).unwrap();
+        earlier
+            .execute_batch("INSERT INTO items VALUES ('user#T1', 'U1', NULL, '{\"name\":\"ana\"}')")
+            .unwrap();
+        drop(earlier);
+        assert_eq!(adopt(&file, schema, &own).unwrap(), Adopted { left_out: None }, "{schema}");
+        let own = Connection::open(own).unwrap();
+        assert_eq!(altered(&own).unwrap(), None);
+        assert_eq!(text(&own, "SELECT name FROM users"), "ana");
+    }
+}

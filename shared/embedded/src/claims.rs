@@ -1,0 +1,239 @@
+//! The claims port on the `claims` table. Every call is one operation of the writer's transaction.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::writer::{Transaction, WriteError, Writer};
+use ports::claims::standing::ttl_s;
+use ports::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Standing, Status, Take};
+
+/// Frees what a process was at. Its rows stay: who died over what is worth a look.
+pub(super) const FREE: &str =
+    "UPDATE claims SET lease_until = 0 WHERE process = ?1 AND status = 'in_progress'";
+
+/// Rows whose time is over are removed by each claim, so many at a time: faster than one comes, and no transaction has
+/// to wait for thousands.
+const SWEPT_AT_ONCE: i64 = 8;
+
+/// The claims in an open data folder.
+pub(super) struct EmbeddedClaims {
+    writer: Arc<Writer>,
+    process: i64,
+}
+
+impl EmbeddedClaims {
+    pub(super) fn new(writer: Arc<Writer>, process: i64) -> Self {
+        Self { writer, process }
+    }
+
+    /// Changes the claim's row where one is found; says whether that was so.
+    async fn change<F>(&self, claim: &Claim, mut change: F) -> Result<(), ClaimsError>
+    where
+        F: FnMut(&Transaction<'_>, &Claim) -> rusqlite::Result<bool> + Send + 'static,
+    {
+        let claim = claim.clone();
+        let changed = self.writer.run(move |transaction| change(transaction, &claim)).await;
+        if changed.map_err(unavailable)? { Ok(()) } else { Err(ClaimsError::NotOwner) }
+    }
+}
+
+#[async_trait]
+impl Claims for EmbeddedClaims {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+        let (claim, process) = (claim.clone(), self.process);
+        let work = move |transaction: &Transaction<'_>| {
+            let Transaction { connection, now, .. } = transaction;
+            sweep(connection, now.seconds())?;
+            let standing = read(connection, &claim.key)?;
+            let answer = standing.map_or(Answer::Claimed, |row| row.answer_to(&claim, take, *now));
+            if answer == Answer::Claimed {
+                put(transaction, &claim, process)?;
+            }
+            Ok(answer)
+        };
+        self.writer.run(work).await.map_err(unavailable)
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.change(claim, |transaction, claim| {
+            let Standing { owner, lease_until_s, ttl_s, .. } = Standing::begun(claim, transaction.now);
+            let sql = "UPDATE claims SET lease_until = ?3, ttl = ?4
+                       WHERE event_key = ?1 AND lambda_instance_id = ?2 AND status = 'in_progress'";
+            let values = params![claim.key.as_str(), owner.as_str(), lease_until_s, ttl_s];
+            Ok(transaction.connection.prepare_cached(sql)?.execute(values)? == 1)
+        })
+        .await
+    }
+
+    async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.change(claim, |transaction, claim| {
+            let now = transaction.now;
+            let sql = "UPDATE claims SET status = 'completed', lease_until = 0, processed_at = ?3, ttl = ?4
+                       WHERE event_key = ?1 AND lambda_instance_id = ?2";
+            let values = params![claim.key.as_str(), claim.owner.as_str(), now.seconds(), ttl_s(claim, now)];
+            Ok(transaction.connection.prepare_cached(sql)?.execute(values)? == 1)
+        })
+        .await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
+        self.change(claim, |transaction, claim| {
+            let Some(standing) = read(transaction.connection, &claim.key)? else { return Ok(true) };
+            if !standing.is_worked_on_by(&claim.owner) {
+                return Ok(false);
+            }
+            let sql = "DELETE FROM claims WHERE event_key = ?1";
+            transaction.connection.prepare_cached(sql)?.execute([claim.key.as_str()])?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn ready(&self) -> Result<(), ClaimsError> {
+        self.writer.run(|_| Ok(())).await.map_err(unavailable)
+    }
+}
+
+fn unavailable(error: WriteError) -> ClaimsError {
+    ClaimsError::Unavailable(error.0)
+}
+
+fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<Standing>> {
+    let sql = "SELECT status, lambda_instance_id, lease_until, ttl FROM claims WHERE event_key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let standing = statement.query_row([key.as_str()], |row| {
+        let label = row.get_ref(0)?.as_str()?;
+        let unknown = || {
+            let what = format!("a claim is {label:?}, which this version does not know");
+            rusqlite::Error::FromSqlConversionFailure(0, Type::Text, what.into())
+        };
+        Ok(Standing {
+            status: Status::from_label(label).ok_or_else(unknown)?,
+            owner: Owner::stored(row.get_ref(1)?.as_str()?),
+            lease_until_s: row.get(2)?,
+            ttl_s: row.get(3)?,
+        })
+    });
+    standing.optional()
+}
+
+fn put(transaction: &Transaction<'_>, claim: &Claim, process: i64) -> rusqlite::Result<()> {
+    let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, transaction.now);
+    let about = &claim.about;
+    let sql = "INSERT INTO claims (event_key, status, lambda_instance_id, lease_until, processed_at, ttl,
+                   file_id, channel_id, user_id, process) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+               ON CONFLICT (event_key) DO UPDATE SET (status, lambda_instance_id, lease_until, processed_at, ttl,
+                   file_id, channel_id, user_id, process) = (excluded.status, excluded.lambda_instance_id,
+                   excluded.lease_until, excluded.processed_at, excluded.ttl, excluded.file_id, excluded.channel_id,
+                   excluded.user_id, excluded.process)";
+    transaction.connection.prepare_cached(sql)?.execute(params![
+        claim.key.as_str(),
+        status.label(),
+        owner.as_str(),
+        lease_until_s,
+        transaction.now.seconds(),
+        ttl_s,
+        about.file_id.as_ref().map(|id| id.as_str()),
+        about.channel_id.as_ref().map(|id| id.as_str()),
+        about.user_id.as_ref().map(|id| id.as_str()),
+        process,
+    ])?;
+    Ok(())
+}
+
+/// Removes some of the rows that count for nothing any more.
+fn sweep(connection: &Connection, now_s: i64) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM claims WHERE event_key IN
+                   (SELECT event_key FROM claims WHERE ttl <= ?1 ORDER BY ttl LIMIT ?2)";
+    connection.prepare_cached(sql)?.execute([now_s, SWEPT_AT_ONCE])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{DATABASE_FILE, Database};
+    use ports::claims::About;
+    use ports::clock::{ManualClock, TimestampMs};
+    use slack::ids::{ChannelId, FileId, UserId};
+
+    const START: TimestampMs = TimestampMs(1_700_000_000_000);
+
+    fn claim(event: u32, number: u64) -> Claim {
+        Claim {
+            key: EventKey::of_event(&format!("Ev{event}")).unwrap(),
+            owner: Owner::of("one", number),
+            about: About {
+                file_id: FileId::parse("F01").ok(),
+                channel_id: ChannelId::parse("C01").ok(),
+                user_id: UserId::parse("U01").ok(),
+            },
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_secs(3600),
+        }
+    }
+
+    fn rows(data: &std::path::Path) -> Vec<String> {
+        let connection = Connection::open(data.join(DATABASE_FILE)).unwrap();
+        let sql = "SELECT concat_ws(' ', event_key, status, lambda_instance_id, lease_until, processed_at, ttl, file_id,
+                   channel_id, user_id) FROM claims ORDER BY event_key";
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>();
+        rows.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_row_has_the_names_of_the_table_on_aws() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), clock.clone()).unwrap();
+        let claims = database.claims();
+        claims.claim(&claim(1, 7), Take::IfFree).await.unwrap();
+        let begun = "Ev1 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
+        assert_eq!(rows(folder.path()), [begun]);
+        clock.advance(Duration::from_secs(5));
+        claims.complete(&claim(1, 7)).await.unwrap();
+        let completed = "Ev1 completed one/7 0 1700000005 1700003605 F01 C01 U01";
+        assert_eq!(rows(folder.path()), [completed]);
+    }
+
+    #[tokio::test]
+    async fn rows_whose_time_is_over_are_removed_in_bounded_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), clock.clone()).unwrap();
+        let claims = database.claims();
+        for event in 0..20 {
+            claims.claim(&claim(event, 1), Take::IfFree).await.unwrap();
+        }
+        assert_eq!(rows(folder.path()).len(), 20);
+        clock.advance(Duration::from_secs(3600));
+        for (event, left) in [(100, 13), (101, 6), (102, 3), (103, 4)] {
+            claims.claim(&claim(event, 1), Take::IfFree).await.unwrap();
+            assert_eq!(rows(folder.path()).len(), left);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_process_was_at_is_free_once_it_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let [ends, stays] = [(); 2].map(|()| Database::open(folder.path(), clock.clone()).unwrap());
+        ends.claims().claim(&claim(1, 1), Take::IfFree).await.unwrap();
+        ends.claims().claim(&claim(2, 1), Take::IfFree).await.unwrap();
+        ends.claims().complete(&claim(2, 1)).await.unwrap();
+        stays.claims().claim(&claim(3, 2), Take::IfFree).await.unwrap();
+        let claims = stays.claims();
+        let held = Answer::HeldUntil(START.plus(Duration::from_secs(30)));
+        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), held);
+        ends.close().await;
+        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), Answer::Claimed);
+        assert_eq!(claims.claim(&claim(2, 2), Take::IfFree).await.unwrap(), Answer::Completed);
+        assert_eq!(claims.claim(&claim(3, 3), Take::IfFree).await.unwrap(), held);
+    }
+}

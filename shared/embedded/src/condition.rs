@@ -1,0 +1,180 @@
+//! The condition a data folder is in: room, rights, whether its database is sound, and who uses it.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::ErrorCode;
+
+use super::connection::{altered, open_for_reading};
+use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, presence};
+
+/// So many steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
+const STEPS: i32 = 10_000;
+
+/// What the system says of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Folder {
+    /// What its owner may still write on its filesystem.
+    pub free_bytes: u64,
+    /// How large its filesystem is.
+    pub total_bytes: u64,
+    /// Who may do what with it, as `chmod` takes it.
+    pub mode: u32,
+}
+
+impl Folder {
+    /// Whether anybody but its owner may enter it, or see what is in it.
+    #[must_use]
+    pub fn lets_others_in(self) -> bool {
+        self.mode & 0o077 != 0
+    }
+}
+
+/// What a look through the database found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Integrity {
+    /// Every page is what it should be.
+    Sound,
+    /// SQLite's first complaint.
+    Damaged(String),
+    /// Its schema is not the one that this version makes: the first object that differs.
+    Altered(String),
+    /// There was not enough time to look at all of it.
+    Unfinished,
+}
+
+/// Asks the system about a folder.
+///
+/// # Errors
+/// The system's reason, also where there is no such folder.
+#[cfg(unix)]
+pub fn folder(path: &Path) -> io::Result<Folder> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let space = rustix::fs::statvfs(path)?;
+    Ok(Folder {
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+        total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
+        mode: std::fs::metadata(path)?.permissions().mode() & 0o777,
+    })
+}
+
+/// Asks the system about a folder.
+///
+/// # Errors
+/// Always: only Unix is asked.
+#[cfg(not(unix))]
+pub fn folder(_: &Path) -> io::Result<Folder> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl Database {
+    /// Whether another process has the folder open.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn is_used_by_others(&self) -> io::Result<bool> {
+        Ok(presence::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
+    }
+
+    /// Looks through the database for as long as `patience` lasts: a few gigabytes take minutes, and meanwhile the log
+    /// cannot be folded away.
+    ///
+    /// # Errors
+    /// Where the database cannot be read at all.
+    pub async fn integrity(&self, patience: Duration) -> Result<Integrity, String> {
+        let file = self.data.join(DATABASE_FILE);
+        let looked = tokio::task::spawn_blocking(move || look(&file, patience)).await;
+        looked.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+fn look(file: &Path, patience: Duration) -> rusqlite::Result<Integrity> {
+    let connection = open_for_reading(file)?;
+    let until = Instant::now() + patience;
+    connection.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
+    // Asked first, as it takes no time; said last, as damage is worse.
+    let altered = altered(&connection);
+    let or_altered = |otherwise| Ok(altered?.map_or(otherwise, Integrity::Altered));
+    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(said) if said == "ok" => or_altered(Integrity::Sound),
+        Ok(complaint) => Ok(Integrity::Damaged(complaint)),
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => or_altered(Integrity::Unfinished),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Ok(Integrity::Damaged(error.to_string()))
+            }
+            Some(_) | None => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom, Write};
+
+    use rusqlite::Connection;
+
+    use super::super::connection::open_for_writing;
+    use super::*;
+    use ports::clock::SystemClock;
+
+    #[test]
+    fn a_folder_has_room_and_rights() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let path = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(path.path(), std::fs::Permissions::from_mode(0o750)).unwrap();
+        let found = folder(path.path()).unwrap();
+        assert_eq!(found.mode, 0o750);
+        assert!(found.free_bytes > 0 && found.free_bytes <= found.total_bytes, "{found:?}");
+        assert!(folder(&path.path().join("nowhere")).is_err());
+    }
+
+    #[tokio::test]
+    async fn others_are_noticed_and_this_process_is_none_of_them() {
+        let path = tempfile::tempdir().unwrap();
+        let database = Database::open(path.path(), SystemClock::shared()).unwrap();
+        assert!(!database.is_used_by_others().unwrap());
+        let other = Database::open(path.path(), SystemClock::shared()).unwrap();
+        assert!(database.is_used_by_others().unwrap());
+        other.close().await;
+        drop(other);
+        assert!(!database.is_used_by_others().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_sound_database_is_told_from_a_damaged_one_and_from_one_that_takes_too_long() {
+        let path = tempfile::tempdir().unwrap();
+        let database = Database::open(path.path(), SystemClock::shared()).unwrap();
+        assert_eq!(database.integrity(Duration::from_secs(30)).await.unwrap(), Integrity::Sound);
+        let other = Connection::open(path.path().join(DATABASE_FILE)).unwrap();
+        for (change, differs) in [
+            ("ANALYZE; CREATE INDEX mine ON items (timestamp)", "mine"),
+            ("DROP INDEX mine; DROP VIEW users", "users"),
+        ] {
+            other.execute_batch(change).unwrap();
+            let found = database.integrity(Duration::from_secs(30)).await.unwrap();
+            assert_eq!(found, Integrity::Altered(differs.to_owned()));
+        }
+
+        let file = path.path().join("many.db");
+        let many = open_for_writing(&file).unwrap();
+        many.execute_batch(
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000)
+             INSERT INTO items SELECT 'message#T1#C1', x, NULL, '{}' FROM n; PRAGMA wal_checkpoint(TRUNCATE)",
+        )
+        .unwrap();
+        drop(many);
+        assert_eq!(look(&file, Duration::ZERO).unwrap(), Integrity::Unfinished);
+        assert_eq!(look(&file, Duration::from_secs(30)).unwrap(), Integrity::Sound);
+
+        let mut raw = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+        raw.seek(SeekFrom::Start(40 * 8192)).unwrap();
+        raw.write_all(&[0xff; 8192]).unwrap();
+        drop(raw);
+        let damaged = look(&file, Duration::from_secs(30)).unwrap();
+        assert!(matches!(damaged, Integrity::Damaged(_)), "{damaged:?}");
+    }
+}

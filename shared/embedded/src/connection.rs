@@ -1,0 +1,283 @@
+//! Opening the file: permissions, pragmas, migrations.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
+
+use super::OpenError;
+
+/// Another process may be migrating or folding the log while this one opens the file.
+const OPEN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
+const WRITER_CACHE_KIB: i32 = 16 * 1024;
+
+/// A message takes about 2 KiB: pages of 4 KiB would hold one and waste the rest.
+const PAGE_BYTES: i32 = 8192;
+
+const MIGRATIONS: &[M<'_>] = &[
+    M::up(include_str!("schema/01.sql")),
+    M::up(include_str!("schema/02.sql")),
+    M::up(include_str!("schema/03.sql")),
+    M::up(include_str!("schema/04.sql")),
+    M::up(include_str!("schema/05.sql")),
+];
+
+/// The schema of this version.
+pub(super) const SCHEMA: usize = MIGRATIONS.len();
+
+/// Which schema a database has.
+pub(super) fn schema_of(connection: &Connection) -> rusqlite::Result<usize> {
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    usize::try_from(version).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, version))
+}
+
+/// An empty database with an earlier schema or this version's.
+pub(super) fn empty_with(schema: usize) -> Result<Connection, rusqlite_migration::Error> {
+    let mut empty = Connection::open_in_memory()?;
+    Migrations::from_slice(MIGRATIONS).to_version(&mut empty, schema)?;
+    Ok(empty)
+}
+
+/// A new database with an earlier schema or this version's, in a file that is there and empty. It is quick to fill: nothing
+/// of it is durable before [`open_for_writing`] has it.
+pub(super) fn create_with(file: &Path, schema: usize) -> Result<Connection, rusqlite_migration::Error> {
+    let mut created = Connection::open(file)?;
+    harden(&created)?;
+    created.pragma_update(None, "page_size", PAGE_BYTES)?;
+    created.pragma_update(None, "synchronous", "OFF")?;
+    created.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    Migrations::from_slice(MIGRATIONS).to_version(&mut created, schema)?;
+    Ok(created)
+}
+
+/// What stands in a database's schema.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SchemaObject {
+    pub(super) kind: String,
+    pub(super) table: String,
+    pub(super) sql: Option<String>,
+}
+
+/// The objects of a schema by their names, without the statistics that `ANALYZE` keeps.
+pub(super) fn objects(connection: &Connection) -> rusqlite::Result<BTreeMap<String, SchemaObject>> {
+    let mut statement = connection.prepare(
+        "SELECT name, type, tbl_name, sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_stat[14]'",
+    )?;
+    let objects = statement.query_map([], |row| {
+        Ok((row.get(0)?, SchemaObject { kind: row.get(1)?, table: row.get(2)?, sql: row.get(3)? }))
+    })?;
+    objects.collect()
+}
+
+/// The first object in which a database differs from what the migrations make.
+pub(super) fn altered(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let expected = empty_with(SCHEMA).map_err(|_| rusqlite::Error::InvalidQuery)?;
+    let (found, expected) = (objects(connection)?, objects(&expected)?);
+    let differs = |name: &&String| found.get(*name) != expected.get(*name);
+    Ok(found.keys().chain(expected.keys()).find(differs).cloned())
+}
+
+/// Keeps what stands in a file's schema from acting: whoever else can write to the file cannot make this process do more
+/// than read and write rows. No trigger runs, no view calls a function that does more than compute, and nothing writes to
+/// the schema but a migration.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.pragma_update(None, "cell_size_check", true)
+}
+
+/// From now on, what this process makes is its owner's alone to read, in a folder that others may enter as well.
+pub(super) fn keep_private() {
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
+/// Makes the file of a database where there is none. SQLite gives those beside it the same rights.
+fn create_private_file(file: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(file) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Makes a folder that only its owner may enter: it holds a workspace's messages.
+pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// The connection that writes, migrated to this version's schema.
+pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
+    let database_error = |source| OpenError::Database { path: file.to_owned(), source };
+    create_private_file(file).map_err(|source| OpenError::Folder { path: file.to_owned(), source })?;
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(file)?;
+        harden(&connection)?;
+        connection.busy_timeout(OPEN_PATIENCE)?;
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A 200 means fsynced: FULL syncs the log at every commit.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+        // What was acked or dropped is overwritten: it may have been what must not be kept.
+        connection.pragma_update(None, "secure_delete", "ON")?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    let mut connection = open().map_err(database_error)?;
+    match Migrations::from_slice(MIGRATIONS).to_latest(&mut connection) {
+        Ok(()) => {}
+        Err(rusqlite_migration::Error::MigrationDefinition(
+            MigrationDefinitionError::DatabaseTooFarAhead,
+        )) => {
+            return Err(OpenError::Newer(file.to_owned()));
+        }
+        Err(rusqlite_migration::Error::RusqliteError { err, .. }) => return Err(database_error(err)),
+        Err(_) => return Err(database_error(rusqlite::Error::InvalidQuery)),
+    }
+    // From here on the writer retries by itself, every millisecond: SQLite's own waiting backs off to 100 ms and
+    // starves beside a busy process.
+    connection.busy_timeout(Duration::ZERO).map_err(database_error)?;
+    Ok(connection)
+}
+
+/// A connection that only folds the log.
+pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    harden(&connection)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// A connection that cannot write.
+pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    harden(&connection)?;
+    connection.busy_timeout(OPEN_PATIENCE)?;
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_migrations_are_valid() {
+        Migrations::from_slice(MIGRATIONS).validate().unwrap();
+    }
+
+    #[test]
+    fn an_archive_of_the_first_version_is_migrated_when_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("annalist.db");
+        let mut first = Connection::open(&file).unwrap();
+        Migrations::from_slice(&MIGRATIONS[..1]).to_latest(&mut first).unwrap();
+        let row = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
+        for (ts, attributes) in [
+            ("1.000000", r#"{"channel_id":"C1","name":"old","folded":"1"}"#),
+            ("2.000000", r#"{"channel_id":"C1","name":"new","archived":true,"folded":"2"}"#),
+            ("3.000000", r#"{"channel_id":"C1"}"#),
+        ] {
+            first.execute(row, ("channel#T1#C1", ts, attributes)).unwrap();
+        }
+        first.execute(row, ("channelindex#T1", "0", r#"{"channels_map":{"C1":"new"}}"#)).unwrap();
+        for (file, attributes) in [
+            (
+                "F1",
+                r#"{"team_id":"T1","name":"a.txt","size_bytes":3,"file#F1":"9/stored/file:///old/slack/files/slack/T1/C1/1.0/F1","deleted":true}"#,
+            ),
+            ("F2", r#"{"name":"b.txt","object":{"size":4},"file#F2":"1/failed/no answer"}"#),
+            ("F3", r#"{"file#F3":"7/external"}"#),
+            ("F4", r#"{"name":"d.txt"}"#),
+        ] {
+            first.execute(row, ("file#T1", file, attributes)).unwrap();
+        }
+        drop(first);
+
+        let migrated = open_for_writing(&file).unwrap();
+        let query = "SELECT channel_id, name, archived, event_ts FROM channels";
+        let mut channels = migrated.prepare(query).unwrap();
+        let rows = channels.query_map([], |row| <(String, String, bool, String)>::try_from(row)).unwrap();
+        let rows: Vec<_> = rows.collect::<rusqlite::Result<_>>().unwrap();
+        assert_eq!(rows, [("C1".into(), "new".into(), true, "2.000000".into())]);
+
+        let query = "SELECT concat_ws(' ', file_id, name, size_bytes, state, key, why, deleted) FROM files";
+        let mut files = migrated.prepare(query).unwrap();
+        let rows: rusqlite::Result<Vec<String>> = files.query_map([], |row| row.get(0)).unwrap().collect();
+        assert_eq!(
+            rows.unwrap(),
+            [
+                "F1 a.txt 3 held slack/T1/C1/1.0/F1 1",
+                "F2 b.txt 4 failed no answer",
+                "F3 skipped external",
+                "F4 d.txt pending"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_view_of_messages_shows_their_files_as_json_does() {
+        use ports::archive::{Item, ItemKey};
+        use rules::project;
+
+        let folder = tempfile::tempdir().unwrap();
+        let database = open_for_writing(&folder.path().join("annalist.db")).unwrap();
+        let rows = [
+            r#"{"files":[{"id":"F9"},{"id":"F1"},{"no":"id"},7,"text",null,{"id":"F1"}],"file#F1":"9/stored/slack/T1/C1/1.000000/F1",
+                "file#F5":"9/stored/file:///old/files/slack/T1/C1/1.000000/F5","file#F9":"9/stored/slack/T1/C1/1.000000/F9",
+                "file#F2":"1/failed/no answer","file#F0":"1/failed/no answer","file#F6":"1/failed/another","file#F3":"7/external"}"#,
+            r#"{"files":[{"id":"F1"}]}"#,
+            r#"{"files":"none","file#F1":"0/pending"}"#,
+            r#"{"text":"hello"}"#,
+        ];
+        for (number, row) in rows.iter().enumerate() {
+            let key = ItemKey::new("message#T1#C1", format!("{number}.000000"));
+            let mut attributes: ports::archive::Attributes = serde_json::from_str(row).unwrap();
+            for (name, text) in [("team_id", "T1"), ("channel_id", "C1"), ("content_version", "1")] {
+                attributes.insert(name.into(), text.into());
+            }
+            let json = serde_json::to_string(&attributes).unwrap();
+            let insert = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
+            database.execute(insert, (&key.item_id, &key.timestamp, json)).unwrap();
+            let shown = project::message(&Item { key: key.clone(), attributes }).unwrap();
+            let query = "SELECT json_object('files_s3', json(files_s3), 'files_verdict', json(files_verdict),
+                'files_fetch_failed', files_fetch_failed = 1, 'files_fetch_error', files_fetch_error) FROM messages WHERE ts = ?1";
+            let found: String = database.query_row(query, [&key.timestamp], |row| row.get(0)).unwrap();
+            let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+            for name in ["files_s3", "files_verdict", "files_fetch_error"] {
+                assert_eq!(found[name], shown.get(name).cloned().unwrap_or_default(), "{name} of {row}");
+            }
+            let failed = shown.get("files_fetch_failed").is_some();
+            assert_eq!(found["files_fetch_failed"], if failed { 1.into() } else { serde_json::Value::Null });
+        }
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("annalist.db");
+        open_for_writing(&file).unwrap().pragma_update(None, "user_version", 1_000).unwrap();
+        assert!(matches!(open_for_writing(&file), Err(OpenError::Newer(_))));
+    }
+}

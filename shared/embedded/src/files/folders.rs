@@ -1,0 +1,90 @@
+//! Folders that are still there after a power cut: a folder's name is on the disk once the folder it is in was synced.
+//!
+//! That takes milliseconds even where there is nothing to write, so what was done is remembered.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::connection::create_private_folder;
+
+/// Folders remembered. Beyond it all are forgotten and synced again.
+const MAX_REMEMBERED: usize = 4096;
+
+/// The folders below the data folder.
+pub(super) struct Folders {
+    data: PathBuf,
+    durable: Mutex<HashSet<PathBuf>>,
+}
+
+impl Folders {
+    pub(super) fn new(data: PathBuf) -> Self {
+        Self { data, durable: Mutex::default() }
+    }
+
+    /// Makes a folder below the data folder, with those it is in, where they do not exist.
+    pub(super) fn make(&self, folder: &Path) -> io::Result<()> {
+        let Some(parent) = folder.parent().filter(|_| folder != self.data) else { return Ok(()) };
+        if self.remembers(folder) && folder.is_dir() {
+            return Ok(());
+        }
+        self.make(parent)?;
+        create_private_folder(folder)?;
+        // Also where it exists: whoever made it may not have come to this yet.
+        sync(parent)?;
+        self.remember(folder);
+        Ok(())
+    }
+
+    /// Gives a file another name, unless there is something of that name already; answers whether it did. Either way
+    /// what has the name is there for good.
+    pub(super) fn link(&self, file: &Path, name: &Path) -> io::Result<bool> {
+        let folder = name.parent().unwrap_or(&self.data);
+        self.make(folder)?;
+        let is_new = match std::fs::hard_link(file, name) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
+        };
+        sync(folder)?;
+        Ok(is_new)
+    }
+
+    fn remembers(&self, folder: &Path) -> bool {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
+    }
+
+    fn remember(&self, folder: &Path) {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() >= MAX_REMEMBERED {
+            durable.clear();
+        }
+        durable.insert(folder.to_owned());
+    }
+}
+
+/// Other systems than Unix have no way to sync a folder, nor the need.
+fn sync(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_made_again_when_somebody_removed_them() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = Folders::new(data.path().to_owned());
+        let file = data.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let name = data.path().join("a/b/c/name");
+        assert!(folders.link(&file, &name).unwrap());
+        assert!(!folders.link(&file, &name).unwrap());
+        std::fs::remove_dir_all(data.path().join("a/b")).unwrap();
+        assert!(folders.link(&file, &name).unwrap());
+        assert!(name.is_file());
+    }
+}

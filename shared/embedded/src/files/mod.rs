@@ -1,0 +1,255 @@
+//! The files port on a folder, `files/` in the data folder.
+//!
+//! A file is written under a name of its own in [`temporary`] and gets its key by a hard link, which fails where there
+//! is something already: no crash leaves a part of a file under a key, and nothing is ever replaced. Whatever touches
+//! the disk runs beside the async threads.
+
+mod folders;
+mod temporary;
+pub(super) mod uri;
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+
+use folders::Folders;
+use temporary::{TemporaryFile, TemporaryFiles};
+
+/// Chunks are gathered to this size before they go to the disk: a network's chunks are a hundred times smaller, and
+/// each trip to another thread costs as much as writing one.
+const WRITE_BYTES: usize = 512 * 1024;
+
+/// How much is read at once.
+const READ_BYTES: usize = 256 * 1024;
+
+/// The files in an open data folder.
+pub(super) struct EmbeddedFiles {
+    folder: PathBuf,
+    folders: Arc<Folders>,
+    temporary: Arc<TemporaryFiles>,
+}
+
+impl EmbeddedFiles {
+    /// The files of a data folder, as the process with this id in [`super::presence`] writes them. Makes nothing yet:
+    /// most commands only read.
+    pub(super) fn new(data: &Path, process: i64) -> io::Result<Self> {
+        let data = std::path::absolute(data)?;
+        let folder = data.join(super::FILES_FOLDER);
+        let temporary = Arc::new(TemporaryFiles::new(folder.join(".incoming"), process));
+        Ok(Self { folder, folders: Arc::new(Folders::new(data)), temporary })
+    }
+
+    /// Removes what processes that are gone have left half-written.
+    pub(super) fn remove_leftovers(&self, is_alive: impl Fn(i64) -> bool) -> io::Result<()> {
+        self.temporary.remove_leftovers(is_alive)
+    }
+
+    fn path(&self, key: &FileKey) -> PathBuf {
+        self.folder.join(key.as_str())
+    }
+}
+
+#[async_trait]
+impl Files for EmbeddedFiles {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+        let temporary = Arc::clone(&self.temporary);
+        let file = aside(move || temporary.create()).await?;
+        let folders = Arc::clone(&self.folders);
+        Ok(Box::new(EmbeddedWriter {
+            folders,
+            path: self.path(key),
+            file: Some(file),
+            gathered: BytesMut::new(),
+        }))
+    }
+
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+        let path = self.path(key);
+        let opened = aside(move || match File::open(&path) {
+            Ok(file) => file.metadata().map(|metadata| Some((file, metadata.len()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        });
+        let reader =
+            |(file, size_bytes)| Box::new(EmbeddedReader { file: Some(file), size_bytes }) as Box<dyn Reader>;
+        Ok(opened.await?.map(reader))
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
+        let temporary = Arc::clone(&self.temporary);
+        aside(move || temporary.create().map(drop)).await
+    }
+}
+
+/// Runs what blocks beside the async threads. It goes on to its end even when nobody waits for it any more.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, FilesError> {
+    match spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| FilesError::Unavailable(error.to_string())),
+        Err(stopped) => Err(FilesError::Unavailable(stopped.to_string())),
+    }
+}
+
+/// A file under its temporary name.
+struct EmbeddedWriter {
+    folders: Arc<Folders>,
+    path: PathBuf,
+    /// Away while another thread writes to it; gone for good when that failed.
+    file: Option<TemporaryFile>,
+    gathered: BytesMut,
+}
+
+impl EmbeddedWriter {
+    /// Hands the file to another thread, with what was gathered.
+    async fn with_file<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(TemporaryFile) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, FilesError> {
+        let gathered = self.gathered.split().freeze();
+        let gone = || FilesError::Unavailable("a write to this file has failed before".into());
+        let mut file = self.file.take().ok_or_else(gone)?;
+        aside(move || {
+            file.append(&gathered)?;
+            work(file)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Writer for EmbeddedWriter {
+    async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let fits = rest.len().min(WRITE_BYTES - self.gathered.len());
+            self.gathered.extend_from_slice(&rest.split_to(fits));
+            if self.gathered.len() == WRITE_BYTES {
+                self.file = Some(self.with_file(Ok).await?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish(mut self: Box<Self>) -> Result<Published, FilesError> {
+        let (folders, path) = (Arc::clone(&self.folders), self.path.clone());
+        self.with_file(move |file| publish(&file, &folders, &path)).await
+    }
+}
+
+impl Drop for EmbeddedWriter {
+    fn drop(&mut self) {
+        // Removing a large file takes its time too.
+        if let (Some(file), Ok(runtime)) = (self.file.take(), Handle::try_current()) {
+            drop(runtime.spawn_blocking(move || drop(file)));
+        }
+    }
+}
+
+/// Gives a file its name, for good: first its content is on the disk, then its name.
+fn publish(file: &TemporaryFile, folders: &Folders, path: &Path) -> io::Result<Published> {
+    file.sync()?;
+    Ok(if folders.link(file.path(), path)? { Published::New } else { Published::AlreadyThere })
+}
+
+/// A published file.
+struct EmbeddedReader {
+    /// Away while another thread reads from it.
+    file: Option<File>,
+    size_bytes: u64,
+}
+
+#[async_trait]
+impl Reader for EmbeddedReader {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
+        let gone = || FilesError::Unavailable("a read of this file has failed before".into());
+        let mut file = self.file.take().ok_or_else(gone)?;
+        let (file, chunk) = aside(move || {
+            let mut chunk = Vec::with_capacity(READ_BYTES);
+            (&mut file).take(READ_BYTES as u64).read_to_end(&mut chunk)?;
+            Ok((file, chunk))
+        })
+        .await?;
+        self.file = Some(file);
+        Ok((!chunk.is_empty()).then(|| chunk.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slack::ids::TeamId;
+
+    fn key() -> FileKey {
+        FileKey::image(&TeamId::parse("T1").unwrap(), "https://example.com/a.png")
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_or_published_leaves_nothing_temporary() {
+        let data = tempfile::tempdir().unwrap();
+        let files = EmbeddedFiles::new(data.path(), 7).unwrap();
+        let incoming = data.path().join("files/.incoming/7");
+        let mut writer = files.create(&key()).await.unwrap();
+        writer.write(Bytes::from_static(b"abc")).await.unwrap();
+        assert_eq!(names(&incoming).len(), 1);
+        std::thread::spawn(move || drop(writer)).join().unwrap();
+        assert!(names(&incoming).is_empty() && files.open(&key()).await.unwrap().is_none());
+
+        assert_eq!(files.create(&key()).await.unwrap().publish().await.unwrap(), Published::New);
+        assert_eq!(files.create(&key()).await.unwrap().publish().await.unwrap(), Published::AlreadyThere);
+        assert!(names(&incoming).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_the_owner_may_look_inside() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let data = tempfile::tempdir().unwrap();
+        let files = EmbeddedFiles::new(data.path(), 7).unwrap();
+        files.create(&key()).await.unwrap().publish().await.unwrap();
+        let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for folder in ["files", "files/.incoming", "files/slack", "files/slack/T1"] {
+            assert_eq!(mode(data.path().join(folder)), 0o700, "{folder}");
+        }
+        assert_eq!(mode(files.path(&key())), 0o600);
+    }
+
+    #[tokio::test]
+    async fn the_uri_leads_to_the_file() {
+        let data = tempfile::tempdir().unwrap();
+        let files = EmbeddedFiles::new(&data.path().join("my data"), 7).unwrap();
+        files.create(&key()).await.unwrap().publish().await.unwrap();
+        let uri = format!("{}/{}", crate::files_uri(&data.path().join("my data")).unwrap(), key());
+        let path = uri.strip_prefix("file://").unwrap().replace("%20", " ");
+        assert!(Path::new(&path).is_file(), "{uri}");
+    }
+
+    #[tokio::test]
+    async fn a_failed_write_ends_the_file() {
+        let data = tempfile::tempdir().unwrap();
+        let files = EmbeddedFiles::new(data.path(), 7).unwrap();
+        let writer = files.create(&key()).await.unwrap();
+        // Somebody tidies up too eagerly.
+        std::fs::remove_dir_all(data.path().join("files")).unwrap();
+        assert!(writer.publish().await.is_err());
+        assert!(files.open(&key()).await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,215 @@
+//! The ports in a data folder: queue, archive and claims on one SQLite file, `annalist.db`, and [`files`] in a folder
+//! beside it.
+//!
+//! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
+//! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
+//! [`presence`] tells them of each other. [`condition`] is what a person asks about the folder.
+
+mod archive;
+pub mod backup;
+mod checkpoint;
+mod claims;
+pub mod condition;
+mod connection;
+mod existence;
+mod files;
+mod presence;
+mod queue;
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ports::archive::Archive;
+use ports::claims::Claims;
+use ports::clock::SharedClock;
+use ports::existence::Existence;
+use ports::files::Files;
+use ports::queue::Queue;
+
+use archive::EmbeddedArchive;
+use claims::EmbeddedClaims;
+use existence::EmbeddedExistence;
+use files::EmbeddedFiles;
+use presence::{JoinError, Presence};
+use queue::EmbeddedQueue;
+use reader::Readers;
+use writer::Writer;
+
+/// The database's name within the data folder.
+pub const DATABASE_FILE: &str = "annalist.db";
+
+/// The folder within the data folder that names the processes which use it.
+const PROCESSES_FOLDER: &str = "processes";
+
+/// The folder of the files.
+pub const FILES_FOLDER: &str = "files";
+
+/// This version of Annalist.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why a data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder holds no archive.
+    #[error("{0} holds no archive: name the folder that `annalist up` uses with --data")]
+    Missing(PathBuf),
+    /// The folder cannot be made or read.
+    #[error("cannot use the data folder {path}: {source}")]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A newer version wrote it.
+    #[error("{0} was written by a newer version of annalist: upgrade this one")]
+    Newer(PathBuf),
+    /// A process of another version uses it.
+    #[error(
+        "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
+    )]
+    OtherVersion {
+        /// Which folder.
+        folder: PathBuf,
+        /// The version that uses it.
+        theirs: String,
+        /// This one.
+        ours: String,
+    },
+    /// SQLite's reason.
+    #[error("cannot open {path}: {source}")]
+    Database {
+        /// Which file.
+        path: PathBuf,
+        /// SQLite's reason.
+        source: rusqlite::Error,
+    },
+}
+
+/// The URI of the folder that the files of a data folder are in: each lies there under its key.
+///
+/// # Errors
+/// The system's, where it does not know the working directory.
+pub fn files_uri(data: &Path) -> std::io::Result<String> {
+    // A URI has to be found from every working directory.
+    Ok(files::uri::of(&std::path::absolute(data)?.join(FILES_FOLDER)))
+}
+
+/// An open data folder. Cloning shares it; it closes with the last clone and port.
+#[derive(Clone)]
+pub struct Database {
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+    queue: Arc<EmbeddedQueue>,
+    archive: Arc<EmbeddedArchive>,
+    claims: Arc<EmbeddedClaims>,
+    files: Arc<EmbeddedFiles>,
+    data: Arc<Path>,
+    owner: i64,
+}
+
+impl Database {
+    /// Opens a data folder, making it where it does not exist yet.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do next.
+    pub fn open(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        Self::open_as(VERSION, data, clock)
+    }
+
+    /// As [`Database::open`], as a process of this version of Annalist.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
+        connection::keep_private();
+        connection::create_private_folder(data).map_err(folder_error)?;
+        if let Ok(folder) = condition::folder(data)
+            && folder.lets_others_in()
+        {
+            let (data, mode) = (data.display(), format!("{:04o}", folder.mode));
+            tracing::warn!(%data, mode, "others on this machine may look into the data folder: chmod 700 it");
+        }
+        // Before the database is migrated: whoever uses the folder must be of this version.
+        let presence = join(data, version)?;
+        let file = data.join(DATABASE_FILE);
+        let writing = connection::open_for_writing(&file)?;
+        let processes = data.join(PROCESSES_FOLDER);
+        let owner = presence.id();
+        let files = EmbeddedFiles::new(data, owner).map_err(folder_error)?;
+        files.remove_leftovers(|process| presence::is_alive(&processes, process)).map_err(folder_error)?;
+        let writer = Arc::new(
+            Writer::start(writing, file.clone(), presence, Arc::clone(&clock)).map_err(folder_error)?,
+        );
+        let readers = Arc::new(Readers::new(file));
+        let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
+        let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
+        let claims = Arc::new(EmbeddedClaims::new(Arc::clone(&writer), owner));
+        Ok(Self { writer, readers, queue, archive, claims, files: Arc::new(files), data: data.into(), owner })
+    }
+
+    /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
+    ///
+    /// # Errors
+    /// [`OpenError::Missing`] where there is none, else as [`Database::open`].
+    pub fn open_existing(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        if data.join(DATABASE_FILE).is_file() {
+            Self::open(data, clock)
+        } else {
+            Err(OpenError::Missing(data.into()))
+        }
+    }
+
+    /// The queue in this folder.
+    #[must_use]
+    pub fn queue(&self) -> Arc<dyn Queue> {
+        Arc::clone(&self.queue) as Arc<dyn Queue>
+    }
+
+    /// The archive in this folder.
+    #[must_use]
+    pub fn archive(&self) -> Arc<dyn Archive> {
+        Arc::clone(&self.archive) as Arc<dyn Archive>
+    }
+
+    /// The claims in this folder.
+    #[must_use]
+    pub fn claims(&self) -> Arc<dyn Claims> {
+        Arc::clone(&self.claims) as Arc<dyn Claims>
+    }
+
+    /// The files in this folder.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        Arc::clone(&self.files) as Arc<dyn Files>
+    }
+
+    /// What Slack confirmed to exist, in this folder.
+    #[must_use]
+    pub fn existence(&self) -> Arc<dyn Existence> {
+        Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
+    }
+
+    /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.
+    pub async fn close(&self) {
+        self.writer.close().await;
+        self.readers.close();
+    }
+}
+
+/// Announces a process of this version to those that use a data folder.
+fn join(data: &Path, version: &str) -> Result<Presence, OpenError> {
+    Presence::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
+        JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
+        JoinError::OtherVersion(theirs) => {
+            OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }
+        }
+    })
+}
+
+#[cfg(test)]
+#[path = "private_tests.rs"]
+mod tests;

@@ -1,0 +1,291 @@
+//! Receiving, and what may be done with what was received.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusqlite::{Statement, params};
+
+use super::memory::Memory;
+use super::recent::kept;
+use super::{append, label};
+use crate::writer::Transaction;
+use ports::clock::TimestampMs;
+use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
+
+/// From so many messages on, a receive leaves groups to others.
+const SHARED_FROM: usize = 64;
+
+/// What a receive found.
+pub(super) struct Claimed {
+    /// Messages that are now leased to the caller.
+    pub(super) deliveries: Vec<Delivery>,
+    /// When something else may become visible.
+    pub(super) visible_in: Option<Duration>,
+    /// Messages that were received too often and moved away.
+    pub(super) dead_letters: usize,
+}
+
+/// A message as it stands in the tables.
+enum Standing {
+    Gone,
+    Invisible { until: TimestampMs, foreign: bool },
+    Exhausted,
+    Deliverable(Delivery),
+}
+
+/// One group a receive takes from.
+struct Taken {
+    group: GroupId,
+    /// How many of its messages were looked at.
+    looked_at: usize,
+    gone: Vec<i64>,
+    exhausted: Vec<i64>,
+    /// Until when its first message that stays is invisible, and whether because of another process.
+    blocked: Option<(TimestampMs, bool)>,
+}
+
+/// Leases up to `max` messages, each group up to its first invisible message.
+pub(super) fn claim(
+    transaction: &Transaction<'_>,
+    memory: &mut Memory,
+    queue: QueueRef,
+    max: usize,
+    visibility_timeout: Duration,
+    owner: i64,
+) -> rusqlite::Result<Claimed> {
+    let mut claimed = Claimed { deliveries: Vec::new(), visible_in: None, dead_letters: 0 };
+    let visible_at = transaction.now.plus(visibility_timeout);
+    memory.look_ahead(transaction, queue)?;
+    // A round may find nothing but messages that others have acked; then there may be more behind them.
+    while claimed.deliveries.is_empty() && max > 0 && memory.groups(queue).has_ready() {
+        let taken = take(transaction, memory, queue, max, visible_at, owner, &mut claimed.deliveries)?;
+        for group in taken {
+            for seq in &group.exhausted {
+                bury(transaction, memory, queue, &group.group, *seq)?;
+            }
+            claimed.dead_letters += group.exhausted.len();
+            memory.forget(queue, &group.group, &group.exhausted);
+            memory.forget(queue, &group.group, &group.gone);
+            match group.blocked {
+                Some((until, foreign)) => memory.groups(queue).block(&group.group, until, foreign),
+                None => memory.groups(queue).make_ready(&group.group),
+            }
+        }
+    }
+    claimed.visible_in = memory.groups(queue).next_wake().map(|until| until.since(transaction.now));
+    Ok(claimed)
+}
+
+/// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
+/// later deleting them together touches each page once. A large receive that can fill itself from half of the ready
+/// groups leaves the others to whoever receives next, so that consumers work side by side on a backlog.
+fn take(
+    transaction: &Transaction<'_>,
+    memory: &mut Memory,
+    queue: QueueRef,
+    max: usize,
+    visible_at: TimestampMs,
+    owner: i64,
+    deliveries: &mut Vec<Delivery>,
+) -> rusqlite::Result<Vec<Taken>> {
+    let mut most_groups =
+        if max >= SHARED_FROM { memory.groups(queue).ready_groups().div_ceil(2) } else { usize::MAX };
+    let mut look = transaction.connection.prepare_cached(LOOK)?;
+    let mut lease = transaction.connection.prepare_cached(LEASE)?;
+    let queue_label = label(queue);
+    let mut taken: Vec<Taken> = Vec::new();
+    let mut next: BTreeSet<(i64, usize)> = BTreeSet::new();
+    while deliveries.len() < max {
+        let groups = memory.groups(queue);
+        let first_taken = next.first().map(|(seq, _)| *seq);
+        let first_ready = groups.first_ready().filter(|_| taken.len() < most_groups);
+        if first_ready.is_some_and(|ready| first_taken.is_none_or(|first| ready < first))
+            && let Some(group) = groups.next_ready()
+        {
+            if let Some(head) = groups.seq_at(&group, 0) {
+                next.insert((head, taken.len()));
+            }
+            let (gone, exhausted) = (Vec::new(), Vec::new());
+            taken.push(Taken { group, looked_at: 0, gone, exhausted, blocked: None });
+            continue;
+        }
+        let Some((seq, place)) = next.pop_first() else {
+            if most_groups == usize::MAX {
+                break;
+            }
+            // Half of the groups did not fill it.
+            most_groups = usize::MAX;
+            continue;
+        };
+        let from = &mut taken[place];
+        from.looked_at += 1;
+        match standing(&mut look, transaction.now, queue, &from.group, seq, owner)? {
+            Standing::Gone => from.gone.push(seq),
+            Standing::Exhausted => from.exhausted.push(seq),
+            Standing::Invisible { until, foreign } => {
+                // Nothing behind it may be delivered.
+                from.blocked = from.blocked.or(Some((until, foreign)));
+                continue;
+            }
+            Standing::Deliverable(delivery) => {
+                lease.execute(params![seq, queue_label, visible_at.0, delivery.receive_count, owner])?;
+                memory.lease(seq, from.group.clone());
+                from.blocked = from.blocked.or(Some((visible_at, false)));
+                deliveries.push(delivery);
+            }
+        }
+        if let Some(following) = memory.groups(queue).seq_at(&from.group, from.looked_at) {
+            next.insert((following, place));
+        }
+    }
+    Ok(taken)
+}
+
+const LOOK: &str =
+    "SELECT jobs.sent_at_ms, leases.visible_at_ms, leases.receive_count, leases.owner, jobs.body
+     FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq WHERE jobs.seq = ?1";
+
+const LEASE: &str =
+    "INSERT INTO leases (seq, queue, visible_at_ms, receive_count, owner) VALUES (?1, ?2, ?3, ?4, ?5)
+     ON CONFLICT (seq) DO UPDATE SET (queue, visible_at_ms, receive_count, owner) =
+         (excluded.queue, excluded.visible_at_ms, excluded.receive_count, excluded.owner)";
+
+fn standing(
+    look: &mut Statement<'_>,
+    now: TimestampMs,
+    queue: QueueRef,
+    group: &GroupId,
+    seq: i64,
+    owner: i64,
+) -> rusqlite::Result<Standing> {
+    let spec = queue.name.spec();
+    let mut rows = look.query([seq])?;
+    let Some(row) = rows.next()? else { return Ok(Standing::Gone) };
+    let sent_at = TimestampMs(row.get(0)?);
+    let delayed_until = if queue.dead_letters { sent_at } else { sent_at.plus(spec.delay) };
+    if delayed_until > now {
+        return Ok(Standing::Invisible { until: delayed_until, foreign: false });
+    }
+    let receive_count: u32 = match row.get::<_, Option<i64>>(1)? {
+        Some(visible_at_ms) if visible_at_ms > now.0 => {
+            let foreign = row.get::<_, i64>(3)? != owner;
+            return Ok(Standing::Invisible { until: TimestampMs(visible_at_ms), foreign });
+        }
+        Some(_) => row.get(2)?,
+        None => 0,
+    };
+    // Dead letters have nowhere further to go.
+    if receive_count >= spec.max_receive_count && !queue.dead_letters {
+        return Ok(Standing::Exhausted);
+    }
+    let receive_count = receive_count.saturating_add(1);
+    Ok(Standing::Deliverable(Delivery {
+        message_id: MessageId(seq.to_string()),
+        group: group.clone(),
+        body: row.get(4)?,
+        receive_count,
+        sent_at,
+        receipt: Receipt(format!("{seq}-{receive_count}")),
+    }))
+}
+
+/// Moves a message to the dead-letter queue, where it is sent anew.
+fn bury(
+    transaction: &Transaction<'_>,
+    memory: &mut Memory,
+    queue: QueueRef,
+    group: &GroupId,
+    seq: i64,
+) -> rusqlite::Result<()> {
+    let body: String = transaction
+        .connection
+        .prepare_cached("SELECT body FROM jobs WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))?;
+    delete(transaction, seq)?;
+    let dead_letters = QueueRef::dead_letters(queue.name);
+    let key = kept(&DedupId::of(&[label(queue).as_bytes(), &seq.to_be_bytes()]));
+    let new_seq = memory.next_seq();
+    let now_ms = transaction.now.0;
+    append(transaction.connection, new_seq, &label(dead_letters), &key, group.as_str(), now_ms, &body)
+}
+
+fn delete(transaction: &Transaction<'_>, seq: i64) -> rusqlite::Result<()> {
+    transaction.connection.prepare_cached("DELETE FROM leases WHERE seq = ?1")?.execute([seq])?;
+    transaction.connection.prepare_cached("DELETE FROM jobs WHERE seq = ?1")?.execute([seq])?;
+    Ok(())
+}
+
+/// Removes messages whose leases still hold.
+pub(super) fn ack(
+    transaction: &Transaction<'_>,
+    memory: &mut Memory,
+    queue: QueueRef,
+    receipts: &[Receipt],
+) -> rusqlite::Result<BatchResult> {
+    let mut acked = Vec::with_capacity(receipts.len());
+    let mut results = Vec::with_capacity(receipts.len());
+    let queue_label = label(queue);
+    let mut end_lease = transaction.connection.prepare_cached(
+        "DELETE FROM leases WHERE seq = ?1 AND receive_count = ?2 AND queue = ?3 AND visible_at_ms > ?4",
+    )?;
+    let mut delete_job = transaction.connection.prepare_cached("DELETE FROM jobs WHERE seq = ?1")?;
+    for receipt in receipts {
+        let held = match parse(receipt) {
+            Some((seq, receive_count)) => {
+                let ended = end_lease.execute(params![seq, receive_count, queue_label, transaction.now.0])?;
+                (ended == 1).then_some(seq)
+            }
+            None => None,
+        };
+        results.push(match held {
+            Some(seq) => {
+                delete_job.execute([seq])?;
+                acked.push(seq);
+                Ok(())
+            }
+            None => Err(QueueError::LeaseLost),
+        });
+    }
+    memory.acked(queue, &acked);
+    Ok(results)
+}
+
+/// Moves the end of leases that still hold.
+pub(super) fn change_visibility(
+    transaction: &Transaction<'_>,
+    memory: &mut Memory,
+    queue: QueueRef,
+    entries: &[(Receipt, Duration)],
+) -> rusqlite::Result<BatchResult> {
+    let mut results = Vec::with_capacity(entries.len());
+    for (receipt, timeout) in entries {
+        let changed = match parse(receipt) {
+            Some((seq, receive_count)) => {
+                let changed = transaction
+                    .connection
+                    .prepare_cached(
+                        "UPDATE leases SET visible_at_ms = ?1
+                         WHERE seq = ?2 AND receive_count = ?3 AND queue = ?4 AND visible_at_ms > ?5",
+                    )?
+                    .execute(params![
+                        transaction.now.plus(*timeout).0,
+                        seq,
+                        receive_count,
+                        label(queue),
+                        transaction.now.0
+                    ])?;
+                memory.released(queue, seq);
+                changed
+            }
+            None => 0,
+        };
+        results.push(if changed == 1 { Ok(()) } else { Err(QueueError::LeaseLost) });
+    }
+    Ok(results)
+}
+
+/// A receipt names a message and which of its receives it belongs to: a later receive makes it void.
+fn parse(receipt: &Receipt) -> Option<(i64, u32)> {
+    let (seq, receive_count) = receipt.0.split_once('-')?;
+    Some((seq.parse().ok()?, receive_count.parse().ok()?))
+}

@@ -1,0 +1,178 @@
+//! What the process remembers of the tables, and how it notices that it is wrong.
+
+use std::collections::HashMap;
+
+use rusqlite::params;
+
+use super::groups::Groups;
+use super::recent::{KEPT_BYTES, RecentIds};
+use super::{claim, label};
+use crate::writer::Transaction;
+use ports::clock::TimestampMs;
+use ports::queue::topology::QUEUES;
+use ports::queue::{DEDUPLICATION_WINDOW, GroupId, QueueRef, Receipt};
+
+/// Rows of expired sends deleted with each transaction: more than it can add in the long run, few enough not to be felt.
+const PRUNED_PER_TRANSACTION: i64 = 2_000;
+
+/// Built from the tables, kept up with every transaction, rebuilt after a rollback.
+#[derive(Default)]
+pub(super) struct Memory {
+    rollbacks: Option<u64>,
+    foreign_commits: u64,
+    last_seq: i64,
+    recent: HashMap<QueueRef, RecentIds>,
+    groups: HashMap<QueueRef, Groups>,
+    /// Where messages received by this process belong.
+    leased: HashMap<i64, GroupId>,
+    abandoned: Vec<(QueueRef, Receipt)>,
+    pruned_to: i64,
+    expired_to: i64,
+}
+
+impl Memory {
+    /// Brings the memory up to the transaction: after a rollback everything is read anew, after another process's
+    /// commit what it sent is added and what it may have freed is looked at again.
+    pub(super) fn catch_up(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        if self.rollbacks != Some(transaction.rollbacks) {
+            let abandoned = std::mem::take(&mut self.abandoned);
+            *self = Self { abandoned, ..Self::default() };
+            self.pruned_to =
+                transaction
+                    .connection
+                    .query_row("SELECT coalesce(min(seq), 0) FROM sends", [], |row| row.get(0))?;
+            self.read_sends(transaction)?;
+            self.rollbacks = Some(transaction.rollbacks);
+            self.foreign_commits = transaction.foreign_commits;
+        } else if self.foreign_commits != transaction.foreign_commits {
+            self.read_sends(transaction)?;
+            self.groups.values_mut().for_each(Groups::wake_foreign);
+            self.foreign_commits = transaction.foreign_commits;
+        }
+        for (queue, receipt) in std::mem::take(&mut self.abandoned) {
+            claim::change_visibility(transaction, self, queue, &[(receipt, std::time::Duration::ZERO)])?;
+        }
+        Ok(())
+    }
+
+    fn read_sends(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        let queues: HashMap<String, QueueRef> = QUEUES
+            .iter()
+            .flat_map(|spec| [QueueRef::from(spec.name), QueueRef::dead_letters(spec.name)])
+            .map(|queue| (label(queue), queue))
+            .collect();
+        let since =
+            transaction.now.0.saturating_sub(i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(0));
+        let mut statement = transaction
+            .connection
+            .prepare_cached("SELECT seq, queue, dedup, sent_at_ms FROM sends WHERE seq > ?1 ORDER BY seq")?;
+        let mut rows = statement.query(params![self.last_seq])?;
+        while let Some(row) = rows.next()? {
+            self.last_seq = row.get(0)?;
+            let sent_at_ms: i64 = row.get(3)?;
+            let queue = queues.get(row.get_ref(1)?.as_str()?);
+            if let (Some(queue), true) = (queue, sent_at_ms > since) {
+                let mut key = [0; KEPT_BYTES];
+                key.copy_from_slice(row.get_ref(2)?.as_blob()?.get(..KEPT_BYTES).unwrap_or(&[0; KEPT_BYTES]));
+                self.recent.entry(*queue).or_default().insert(key, TimestampMs(sent_at_ms), self.last_seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the next message. Numbers only grow: the last send is always kept.
+    pub(super) fn next_seq(&mut self) -> i64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+
+    /// The ids sent to a queue lately.
+    pub(super) fn recent(&mut self, queue: QueueRef) -> &mut RecentIds {
+        self.recent.entry(queue).or_default()
+    }
+
+    /// Deletes some of the sends that are outside the window.
+    pub(super) fn prune(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        for recent in self.recent.values_mut() {
+            if let Some(last) = recent.expire(transaction.now) {
+                self.expired_to = self.expired_to.max(last);
+            }
+        }
+        // The last send stays, and so does everything younger in other queues: it lies behind in the table.
+        let end = self.expired_to.min(self.pruned_to + PRUNED_PER_TRANSACTION).min(self.last_seq);
+        if self.pruned_to >= end {
+            return Ok(());
+        }
+        let window_ms = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(i64::MAX);
+        transaction
+            .connection
+            .prepare_cached("DELETE FROM sends WHERE seq >= ?1 AND seq < ?2 AND sent_at_ms <= ?3")?
+            .execute(params![self.pruned_to, end, transaction.now.0 - window_ms])?;
+        self.pruned_to = end;
+        Ok(())
+    }
+
+    /// Learns of every message of a queue that may be looked ahead to.
+    pub(super) fn look_ahead(
+        &mut self,
+        transaction: &Transaction<'_>,
+        queue: QueueRef,
+    ) -> rusqlite::Result<()> {
+        let groups = self.groups(queue);
+        let mut statement = transaction.connection.prepare_cached(
+            "SELECT seq, group_id FROM jobs WHERE queue = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        )?;
+        let room = i64::try_from(groups.room()).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![label(queue), groups.indexed_to(), room])?;
+        while let Some(row) = rows.next()? {
+            let seq = row.get(0)?;
+            groups.push(GroupId::from(row.get::<_, String>(1)?), seq);
+        }
+        groups.wake(transaction.now);
+        Ok(())
+    }
+
+    /// The groups of a queue, as far as they are known.
+    pub(super) fn groups(&mut self, queue: QueueRef) -> &mut Groups {
+        self.groups.entry(queue).or_default()
+    }
+
+    /// Messages turned out to be gone.
+    pub(super) fn forget(&mut self, queue: QueueRef, group: &GroupId, gone: &[i64]) {
+        gone.iter().for_each(|seq| drop(self.leased.remove(seq)));
+        self.groups(queue).remove(group, gone);
+    }
+
+    /// A message of this group was received by this process.
+    pub(super) fn lease(&mut self, seq: i64, group: GroupId) {
+        self.leased.insert(seq, group);
+    }
+
+    /// A received message may be visible again.
+    pub(super) fn released(&mut self, queue: QueueRef, seq: i64) {
+        if let (Some(group), Some(groups)) = (self.leased.get(&seq), self.groups.get_mut(&queue)) {
+            groups.make_ready(group);
+        }
+    }
+
+    /// Messages are gone.
+    pub(super) fn acked(&mut self, queue: QueueRef, seqs: &[i64]) {
+        let mut by_group: HashMap<GroupId, Vec<i64>> = HashMap::new();
+        for seq in seqs {
+            if let Some(group) = self.leased.remove(seq) {
+                by_group.entry(group).or_default().push(*seq);
+            }
+        }
+        if let Some(groups) = self.groups.get_mut(&queue) {
+            for (group, seqs) in by_group {
+                groups.remove(&group, &seqs);
+                groups.make_ready(&group);
+            }
+        }
+    }
+
+    /// What was received for somebody who is gone is released by the next operation.
+    pub(super) fn give_back(&mut self, queue: QueueRef, receipts: impl Iterator<Item = Receipt>) {
+        self.abandoned.extend(receipts.map(|receipt| (queue, receipt)));
+    }
+}

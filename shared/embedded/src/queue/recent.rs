@@ -1,0 +1,106 @@
+//! Which deduplication ids were sent lately.
+
+use std::collections::{HashMap, VecDeque};
+
+use ports::clock::TimestampMs;
+use ports::queue::{DEDUPLICATION_WINDOW, DedupId};
+
+/// Ids are forgotten in steps of this: whole buckets are dropped instead of single entries.
+const BUCKET_MS: i64 = 30_000;
+
+/// Ids remembered at most, about 40 bytes each. Beyond it, which takes 13,000 sends a second for five minutes, the
+/// oldest are forgotten early: an event stored twice changes nothing in the archive, an event refused would be lost.
+const MAX_IDS: usize = 4_000_000;
+
+/// Half of a SHA-256 is still far beyond chance.
+pub(super) const KEPT_BYTES: usize = 16;
+
+type Key = [u8; KEPT_BYTES];
+
+struct Bucket {
+    started: TimestampMs,
+    last_seq: i64,
+    sent_at: HashMap<Key, TimestampMs>,
+}
+
+/// The ids sent to one queue within the window.
+#[derive(Default)]
+pub(super) struct RecentIds {
+    buckets: VecDeque<Bucket>,
+}
+
+/// The part of an id that is kept.
+pub(super) fn kept(dedup: &DedupId) -> Key {
+    let mut key = [0; KEPT_BYTES];
+    key.copy_from_slice(&dedup.as_bytes()[..KEPT_BYTES]);
+    key
+}
+
+impl RecentIds {
+    /// Whether the id was sent within the window that ends `now`.
+    pub(super) fn contains(&self, key: &Key, now: TimestampMs) -> bool {
+        self.buckets.iter().any(|bucket| {
+            bucket.sent_at.get(key).is_some_and(|sent_at| now.since(*sent_at) < DEDUPLICATION_WINDOW)
+        })
+    }
+
+    /// Remembers a send.
+    pub(super) fn insert(&mut self, key: Key, sent_at: TimestampMs, seq: i64) {
+        let started = TimestampMs(sent_at.0 - sent_at.0.rem_euclid(BUCKET_MS));
+        if self.buckets.back().is_none_or(|bucket| bucket.started < started) {
+            self.buckets.push_back(Bucket { started, last_seq: seq, sent_at: HashMap::new() });
+        }
+        if let Some(bucket) = self.buckets.back_mut() {
+            bucket.last_seq = bucket.last_seq.max(seq);
+            bucket.sent_at.insert(key, sent_at);
+        }
+    }
+
+    /// Forgets what is outside the window. Answers the last sequence number of what it forgot.
+    pub(super) fn expire(&mut self, now: TimestampMs) -> Option<i64> {
+        let mut forgotten = None;
+        while let Some(oldest) = self.buckets.front() {
+            let ends = TimestampMs(oldest.started.0 + BUCKET_MS);
+            let total: usize = self.buckets.iter().map(|bucket| bucket.sent_at.len()).sum();
+            let crowded = total > MAX_IDS && self.buckets.len() > 1;
+            if now.since(ends) < DEDUPLICATION_WINDOW && !crowded {
+                break;
+            }
+            forgotten = forgotten.max(Some(oldest.last_seq));
+            self.buckets.pop_front();
+        }
+        forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_known_for_exactly_the_window() {
+        let mut recent = RecentIds::default();
+        let start = TimestampMs(1_000_007);
+        recent.insert([1; KEPT_BYTES], start, 1);
+        let last = start.plus(DEDUPLICATION_WINDOW - Duration::from_millis(1));
+        recent.expire(last);
+        assert!(recent.contains(&[1; KEPT_BYTES], last));
+        assert!(!recent.contains(&[2; KEPT_BYTES], last));
+        let after = start.plus(DEDUPLICATION_WINDOW);
+        recent.expire(after);
+        assert!(!recent.contains(&[1; KEPT_BYTES], after));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_named_so_that_its_rows_can_go() {
+        let mut recent = RecentIds::default();
+        recent.insert([1; KEPT_BYTES], TimestampMs(0), 1);
+        recent.insert([2; KEPT_BYTES], TimestampMs(1), 2);
+        recent.insert([3; KEPT_BYTES], TimestampMs(BUCKET_MS), 3);
+        let window_ms = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap();
+        assert_eq!(recent.expire(TimestampMs(BUCKET_MS + window_ms)), Some(2));
+        assert_eq!(recent.expire(TimestampMs(BUCKET_MS + window_ms)), None);
+    }
+}

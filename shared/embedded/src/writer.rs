@@ -1,0 +1,391 @@
+//! The writer thread: group commit.
+//!
+//! Whatever waits when the thread is free goes into one transaction, and nobody is answered before its log is on disk.
+//! One sync then carries as many operations as arrived during the last one, which is what makes a durable answer cheap.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use super::checkpoint::Checkpoints;
+use super::presence::Presence;
+use ports::clock::{SharedClock, TimestampMs};
+
+/// Operations that may wait for the thread; whoever comes later waits for a place.
+const WAITING: usize = 8192;
+
+/// A transaction ends when it has taken this long, so that no answer waits for an endless queue of others.
+const MAX_TRANSACTION: Duration = Duration::from_millis(20);
+
+/// A transaction is kept open this long for the next operation, as long as they keep coming: after a commit everyone
+/// who was answered comes back at about the same time, and a sync for the first of them alone would make the others
+/// wait for two.
+const GATHER: Duration = Duration::from_micros(150);
+
+/// And no longer than this in all.
+const MAX_GATHERING: Duration = Duration::from_millis(2);
+
+/// How long to wait for the lock of another process before the operations fail. Its transactions take about 20 ms.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two attempts to get the lock.
+const LOCK_RETRY: Duration = Duration::from_millis(1);
+
+/// How long the lock is left free after a commit while another process has the file open: longer than its
+/// [`LOCK_RETRY`], or it would never get a turn.
+const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
+
+/// Where nothing came for so long, the log is folded and emptied: what was acked or dropped is not kept in it. Nobody waits
+/// for that, and it takes milliseconds.
+const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
+
+/// How often to look for other processes.
+const LOOK_AROUND: Duration = Duration::from_millis(200);
+
+/// An operation that did not become durable.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct WriteError(pub(super) String);
+
+/// What an operation sees of its transaction.
+pub(super) struct Transaction<'a> {
+    /// The connection, within the transaction.
+    pub(super) connection: &'a Connection,
+    /// The time of this transaction.
+    pub(super) now: TimestampMs,
+    /// Grows when something was rolled back: what was remembered of the database may be wrong.
+    pub(super) rollbacks: u64,
+    /// Grows when another process has changed the database.
+    pub(super) foreign_commits: u64,
+}
+
+trait Operation: Send {
+    fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()>;
+    fn finish(self: Box<Self>, outcome: Result<(), WriteError>);
+}
+
+struct Answered<T, F, A> {
+    work: F,
+    result: Option<T>,
+    reply: oneshot::Sender<Result<T, WriteError>>,
+    abandoned: A,
+}
+
+impl<T, F, A> Operation for Answered<T, F, A>
+where
+    T: Send,
+    F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send,
+    A: FnOnce(T) + Send,
+{
+    fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        self.result = Some((self.work)(transaction)?);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<(), WriteError>) {
+        let answer = match (outcome, self.result) {
+            (Ok(()), Some(result)) => Ok(result),
+            (Ok(()), None) => Err(WriteError("the operation did not run".into())),
+            (Err(error), _) => Err(error),
+        };
+        if let Err(Ok(result)) = self.reply.send(answer) {
+            (self.abandoned)(result);
+        }
+    }
+}
+
+/// Handle of the thread.
+pub(super) struct Writer {
+    sender: Mutex<Option<mpsc::Sender<Box<dyn Operation>>>>,
+    places: Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub(super) fn start(
+        connection: Connection,
+        file: PathBuf,
+        presence: Presence,
+        clock: SharedClock,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let places = Arc::new(Semaphore::new(WAITING));
+        let (stopping, stopped) = watch::channel(false);
+        let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
+        let thread = Thread {
+            connection,
+            checkpoints,
+            presence,
+            clock,
+            places: Arc::clone(&places),
+            looked_around: None,
+            others_alive: false,
+            has_log: true,
+            rollbacks: 0,
+            foreign_commits: 0,
+            data_version: 0,
+        };
+        std::thread::Builder::new().name("annalist-writer".into()).spawn(move || {
+            thread.run(&receiver);
+            stopping.send_replace(true);
+        })?;
+        Ok(Self { sender: Mutex::new(Some(sender)), places, stopped })
+    }
+
+    /// Runs `work` in the next transaction and answers when it is durable. `work` may run more than once only if its
+    /// transaction failed, in which case nothing of it remains.
+    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, WriteError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run_or_undo(work, drop).await
+    }
+
+    /// As [`Writer::run`]; `abandoned` gets the result where the caller was gone before it was answered.
+    pub(super) async fn run_or_undo<T, F, A>(&self, work: F, abandoned: A) -> Result<T, WriteError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        A: FnOnce(T) + Send + 'static,
+    {
+        // The thread gives the place back when it takes the operation up.
+        self.places.acquire().await.map_err(|_| closed())?.forget();
+        let (reply, answer) = oneshot::channel();
+        let operation = Box::new(Answered { work, result: None, reply, abandoned });
+        match &*self.sender() {
+            Some(sender) => sender.send(operation).map_err(|_| closed())?,
+            None => return Err(closed()),
+        }
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Lets the thread finish what waits, and waits until it has.
+    pub(super) async fn close(&self) {
+        self.sender().take();
+        let mut stopped = self.stopped.clone();
+        // An error means that the thread is gone, which is as good.
+        drop(stopped.wait_for(|stopped| *stopped).await);
+    }
+
+    fn sender(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<Box<dyn Operation>>>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn closed() -> WriteError {
+    WriteError("the database is closed".into())
+}
+
+struct Thread {
+    connection: Connection,
+    checkpoints: Checkpoints,
+    presence: Presence,
+    clock: SharedClock,
+    places: Arc<Semaphore>,
+    looked_around: Option<Instant>,
+    others_alive: bool,
+    /// Whether something may stand in the log.
+    has_log: bool,
+    rollbacks: u64,
+    foreign_commits: u64,
+    data_version: i64,
+}
+
+impl Thread {
+    fn run(mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) {
+        while let Some(first) = self.next(receiver) {
+            self.places.add_permits(1);
+            self.look_around();
+            let mut batch = vec![first];
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch, receiver)))
+                .unwrap_or_else(|_| Err(WriteError("an operation panicked".into())));
+            if let Err(error) = &outcome {
+                self.rollbacks += 1;
+                // Fails where there is nothing to roll back.
+                drop(self.connection.execute_batch("ROLLBACK"));
+                // Whoever asked says what it means for them.
+                tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
+            }
+            for operation in batch {
+                operation.finish(outcome.clone());
+            }
+            self.has_log = true;
+            self.checkpoints.after_commit(&self.connection);
+            if self.others_alive {
+                sleep(TURN_FOR_OTHERS);
+            }
+        }
+        // Whatever is still leased was received for nobody. Once this process's file is gone, nobody could tell.
+        let released = self.begin().and_then(|()| self.release_leases(&HashSet::from([self.presence.id()])));
+        if let Err(error) = released {
+            drop(self.connection.execute_batch("ROLLBACK"));
+            tracing::warn!(%error, "leases could not be released; they will time out");
+        }
+        self.empty_log();
+    }
+
+    /// Waits for the next operation; `None` where no more can come.
+    fn next(&mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) -> Option<Box<dyn Operation>> {
+        while self.has_log {
+            match receiver.recv_timeout(IDLE) {
+                Ok(first) => return Some(first),
+                Err(RecvTimeoutError::Timeout) => self.empty_log(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        receiver.recv().ok()
+    }
+
+    /// Folds the log into the database and leaves nothing in it. Where somebody reads or writes at this moment it stays.
+    fn empty_log(&mut self) {
+        let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        self.has_log = emptied.unwrap_or(true);
+    }
+
+    /// One transaction with the operations in `batch` and those that wait.
+    fn commit(
+        &mut self,
+        batch: &mut Vec<Box<dyn Operation>>,
+        receiver: &mpsc::Receiver<Box<dyn Operation>>,
+    ) -> Result<(), WriteError> {
+        let began = Instant::now();
+        self.begin().map_err(write_error)?;
+        let data_version: i64 = self
+            .connection
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(write_error)?;
+        if data_version != self.data_version {
+            self.data_version = data_version;
+            self.foreign_commits += 1;
+        }
+        let transaction = Transaction {
+            connection: &self.connection,
+            now: self.clock.now(),
+            rollbacks: self.rollbacks,
+            foreign_commits: self.foreign_commits,
+        };
+        let mut next = 0;
+        loop {
+            batch[next].run(&transaction).map_err(write_error)?;
+            next += 1;
+            if began.elapsed() > MAX_TRANSACTION {
+                break;
+            }
+            match receiver.try_recv().or_else(|_| self.gather(receiver, began)) {
+                Ok(operation) => {
+                    self.places.add_permits(1);
+                    batch.push(operation);
+                }
+                Err(_) => break,
+            }
+        }
+        self.connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut commit| commit.execute([]))
+            .map_err(write_error)?;
+        Ok(())
+    }
+
+    /// Waits a moment for the next operation.
+    fn gather(
+        &self,
+        receiver: &mpsc::Receiver<Box<dyn Operation>>,
+        began: Instant,
+    ) -> Result<Box<dyn Operation>, RecvTimeoutError> {
+        if began.elapsed() > MAX_GATHERING {
+            Err(RecvTimeoutError::Timeout)
+        } else {
+            receiver.recv_timeout(GATHER)
+        }
+    }
+
+    fn begin(&self) -> rusqlite::Result<()> {
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])) {
+                Ok(_) => return Ok(()),
+                Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(LOCK_RETRY),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Notices processes that came and went. What a dead one had received becomes visible at once.
+    fn look_around(&mut self) {
+        if self.looked_around.is_some_and(|at| at.elapsed() < LOOK_AROUND) {
+            return;
+        }
+        self.looked_around = Some(Instant::now());
+        let others = match self.presence.look_around() {
+            Ok(others) => others,
+            Err(error) => {
+                tracing::warn!(%error, "the other processes on this data folder cannot be seen");
+                return;
+            }
+        };
+        self.others_alive = others.alive;
+        if others.dead.is_empty() {
+            return;
+        }
+        let released =
+            self.begin().and_then(|()| self.release_leases(&others.dead.iter().copied().collect()));
+        match released {
+            Ok(released) => {
+                // The leases were remembered as somebody else's.
+                self.foreign_commits += 1;
+                others.dead.iter().for_each(|dead| self.presence.bury(*dead));
+                tracing::info!(released, "released the leases of a process that is gone");
+            }
+            Err(error) => {
+                drop(self.connection.execute_batch("ROLLBACK"));
+                tracing::warn!(%error, "the leases of a process that is gone could not be released; they will time out");
+            }
+        }
+    }
+
+    fn release_leases(&self, owners: &HashSet<i64>) -> rusqlite::Result<usize> {
+        let mut released = 0;
+        for owner in owners {
+            released +=
+                self.connection.execute("UPDATE leases SET visible_at_ms = 0 WHERE owner = ?1", [owner])?;
+            // What it was at is free for whoever gets its jobs.
+            self.connection.execute(super::claims::FREE, [owner])?;
+        }
+        self.connection.execute_batch("COMMIT")?;
+        Ok(released)
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn write_error(error: rusqlite::Error) -> WriteError {
+    if is_busy(&error) {
+        WriteError(format!("another process has locked the database for {} s", LOCK_PATIENCE.as_secs()))
+    } else {
+        WriteError(error.to_string())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "SQLite's lock has no notification; this thread does nothing else"
+)]
+fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// A lock that survives a panic elsewhere: whatever it guards is rebuilt from the database after a rollback.
+pub(super) fn lock<T>(mutex: &Arc<Mutex<T>>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,202 @@
+//! Where each kind of item lives. Each kind is one partition to query, never a scan.
+
+use crate::queue::run::RunId;
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+
+/// The primary key of an item: `itemId` and `timestamp` (seed 000).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemKey {
+    /// The partition.
+    pub item_id: String,
+    /// The place within the partition; compared as text.
+    pub timestamp: String,
+}
+
+impl ItemKey {
+    /// A key of the given parts.
+    #[must_use]
+    pub fn new(item_id: impl Into<String>, timestamp: impl Into<String>) -> Self {
+        Self { item_id: item_id.into(), timestamp: timestamp.into() }
+    }
+
+    /// A message.
+    #[must_use]
+    pub fn message(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(messages(team, channel), ts.as_str())
+    }
+
+    /// A version of a message that is not its content: by when it was made, and by a hash of what it says. The ids are
+    /// those of a message's row.
+    #[must_use]
+    pub fn revision(team: &str, channel: &str, ts: &str, edit_time: &Ts, signature: &str) -> Self {
+        Self::new(format!("revision#{team}#{channel}#{ts}"), format!("{edit_time}#{signature}"))
+    }
+
+    /// A person.
+    #[must_use]
+    pub fn user(team: &TeamId, user: &UserId) -> Self {
+        Self::new(users(team), user.as_str())
+    }
+
+    /// A profile that a person had; `hash` tells it from their others.
+    #[must_use]
+    pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
+        Self::new(profiles(team, user), hash)
+    }
+
+    /// A channel as of an event's clock.
+    #[must_use]
+    pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
+        Self::new(channels(team, channel), clock.as_str())
+    }
+
+    /// The mark of a channel that was public at some time.
+    #[must_use]
+    pub fn public_mark(team: &TeamId, channel: &ChannelId) -> Self {
+        Self::new(public_marks(team), channel.as_str())
+    }
+
+    /// A custom emoji.
+    #[must_use]
+    pub fn emoji(team: &TeamId, name: &str) -> Self {
+        Self::new(emoji(team), name)
+    }
+
+    /// A file, wherever it was shared.
+    #[must_use]
+    pub fn file(team: &TeamId, file: &FileId) -> Self {
+        Self::new(files(team), file.as_str())
+    }
+
+    /// That the existence check waits for Slack; `what` is a workspace, or a workspace and a method.
+    #[must_use]
+    pub fn existence_breaker(what: &str) -> Self {
+        Self::new(EXISTENCE_BREAKERS, what)
+    }
+
+    /// What the last sync of a workspace's directory found.
+    #[must_use]
+    pub fn directory_sync(team: &TeamId) -> Self {
+        Self::new(format!("meta#{team}#sync"), "directory")
+    }
+
+    /// What a workspace is called.
+    #[must_use]
+    pub fn workspace_name(team: &TeamId) -> Self {
+        Self::new(workspace(team), "name")
+    }
+
+    /// Where a workspace is.
+    #[must_use]
+    pub fn workspace_address(team: &TeamId) -> Self {
+        Self::new(workspace(team), "address")
+    }
+
+    /// What a run of ingest saw of a workspace.
+    #[must_use]
+    pub fn run(team: &TeamId, run: &RunId) -> Self {
+        Self::new(runs(team), run.as_str())
+    }
+
+    /// That the app joined a channel.
+    #[must_use]
+    pub fn joined(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
+        Self::new(joins(team, channel), clock.padded())
+    }
+
+    /// A workspace that has sent something.
+    #[must_use]
+    pub fn team(team: &TeamId) -> Self {
+        Self::new(TEAMS, team.as_str())
+    }
+}
+
+/// The partition that lists the workspaces.
+pub const TEAMS: &str = "meta#teams";
+
+/// The partition of what the existence check waits for.
+pub const EXISTENCE_BREAKERS: &str = "meta#existence";
+
+/// The partition of a channel's messages.
+#[must_use]
+pub fn messages(team: &TeamId, channel: &ChannelId) -> String {
+    format!("message#{team}#{channel}")
+}
+
+/// The partition of a message's replaced versions.
+#[must_use]
+pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
+    format!("revision#{team}#{channel}#{ts}")
+}
+
+/// The partition of a channel's snapshots: the newest is the channel now.
+#[must_use]
+pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
+    format!("channel#{team}#{channel}")
+}
+
+/// The partition of a workspace's ChannelIndex.
+#[must_use]
+pub fn channel_index(team: &TeamId) -> String {
+    format!("channelindex#{team}")
+}
+
+/// The partition of the marks of channels that were public at some time.
+#[must_use]
+pub fn public_marks(team: &TeamId) -> String {
+    format!("meta#{team}#public")
+}
+
+/// The partition of a workspace's custom emoji.
+#[must_use]
+pub fn emoji(team: &TeamId) -> String {
+    format!("meta#{team}#emoji")
+}
+
+/// The partition of what a workspace says of itself.
+#[must_use]
+pub fn workspace(team: &TeamId) -> String {
+    format!("meta#{team}#workspace")
+}
+
+/// The partition of a workspace's people.
+#[must_use]
+pub fn users(team: &TeamId) -> String {
+    format!("user#{team}")
+}
+
+/// The partition of the profiles that a person had, the current one included.
+#[must_use]
+pub fn profiles(team: &TeamId, user: &UserId) -> String {
+    format!("userhistory#{team}#{user}")
+}
+
+/// The partition of a workspace's files.
+#[must_use]
+pub fn files(team: &TeamId) -> String {
+    format!("file#{team}")
+}
+
+/// The partition of a workspace's gaps.
+#[must_use]
+pub fn gaps(team: &TeamId) -> String {
+    format!("gap#{team}")
+}
+
+/// The partition of what each run of ingest saw of a workspace.
+#[must_use]
+pub fn runs(team: &TeamId) -> String {
+    format!("meta#{team}#runs")
+}
+
+/// The partition of when the app joined a channel.
+#[must_use]
+pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
+    format!("meta#{team}#joined#{channel}")
+}
+
+/// The value of `parent` on every message of a thread, its root included.
+#[must_use]
+pub fn thread_parent(team: &TeamId, thread_ts: &Ts) -> String {
+    format!("thread#{team}#{thread_ts}")
+}

@@ -1,0 +1,261 @@
+//! The queue port: durable FIFO per message group, with the semantics of SQS FIFO on every backend.
+//!
+//! * A message group is delivered in order and only up to its first invisible message.
+//! * A received message is invisible until its visibility timeout ends or it is acked; then it is delivered again.
+//! * A deduplication id is remembered for five minutes, also after its message was acked: a second send with it to the
+//!   same message group is accepted and not delivered. To another group it is so on some backends only; ids are made of
+//!   what decides the group, so nothing depends on it.
+//! * After [`topology::QueueSpec::max_receive_count`] receives a message moves to the dead-letter queue.
+
+pub mod job;
+pub mod route;
+pub mod run;
+pub mod topology;
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+
+use crate::clock::TimestampMs;
+use slack::signature::to_hex;
+
+pub use topology::QueueName;
+
+/// The largest message body: SQS's limit since 2025.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
+/// How long a deduplication id is remembered.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
+pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
+
+/// A queue, or the dead-letter queue beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueRef {
+    /// Which queue of the topology.
+    pub name: QueueName,
+    /// Its dead letters instead of itself.
+    pub dead_letters: bool,
+}
+
+impl QueueRef {
+    /// The dead-letter queue of the same name.
+    #[must_use]
+    pub fn dead_letters(name: QueueName) -> Self {
+        Self { name, dead_letters: true }
+    }
+}
+
+impl From<QueueName> for QueueRef {
+    fn from(name: QueueName) -> Self {
+        Self { name, dead_letters: false }
+    }
+}
+
+impl fmt::Display for QueueRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = if self.dead_letters { "-dlq" } else { "" };
+        write!(f, "{}{suffix}", self.name)
+    }
+}
+
+/// A message group: what must be serial.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(Arc<str>);
+
+impl GroupId {
+    /// Joins parts with `#`. Parts are Slack ids, days or fixed words, so the result stays within SQS's 128 characters
+    /// of letters, digits and punctuation.
+    #[must_use]
+    pub fn of(parts: &[&str]) -> Self {
+        Self(parts.join("#").into())
+    }
+
+    /// The group's name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for GroupId {
+    fn from(name: String) -> Self {
+        Self(name.into())
+    }
+}
+
+impl Borrow<str> for GroupId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A deduplication id: the SHA-256 of its parts, so that no id from outside can be refused by a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DedupId([u8; 32]);
+
+impl DedupId {
+    /// Hashes the parts, each with its length, so that `ab`+`c` is not `a`+`bc`.
+    #[must_use]
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
+    }
+
+    /// The hash itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The hash in hex: what SQS is given.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        to_hex(&self.0)
+    }
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub queue: QueueName,
+    /// What it is serial with.
+    pub group: GroupId,
+    /// What makes it the same message when it is sent again.
+    pub dedup: DedupId,
+    /// An encoded [`job::Job`].
+    pub body: String,
+}
+
+/// What to receive.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiveRequest {
+    /// From where.
+    pub queue: QueueRef,
+    /// At most this many; a backend may return fewer (SQS: 10).
+    pub max: usize,
+    /// How long what is received stays invisible to others.
+    pub visibility_timeout: Duration,
+    /// How long to wait for the first message. A send wakes the wait.
+    pub wait: Duration,
+}
+
+/// Identifies a message for as long as it lives; a redelivery has the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageId(pub String);
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Proof of one delivery; opaque to everyone but the backend that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Receipt(pub String);
+
+/// A received message, invisible to others until its lease ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The message.
+    pub message_id: MessageId,
+    /// Its group.
+    pub group: GroupId,
+    /// What was sent.
+    pub body: String,
+    /// How often it was received, this time included.
+    pub receive_count: u32,
+    /// When it was sent.
+    pub sent_at: TimestampMs,
+    /// Needed to ack it or to change its visibility.
+    pub receipt: Receipt,
+}
+
+/// How full a queue is. Approximate on backends that only offer that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Depth {
+    /// Messages that may be received now or once the messages before them are gone.
+    pub waiting: u64,
+    /// Messages that the queue's delay still holds back.
+    pub delayed: u64,
+    /// Messages that are received and not acked, or backing off.
+    pub in_flight: u64,
+    /// Age of the oldest message in seconds; `None` where the backend cannot tell.
+    pub oldest_age_s: Option<u64>,
+}
+
+impl Depth {
+    /// Whether nothing is waiting, delayed, backing off or in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting + self.delayed + self.in_flight == 0
+    }
+}
+
+/// What the queue could not do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// The backend did not answer in time or failed. Nothing is known about the call; doing it again is safe.
+    #[error("the queue is unavailable: {0}")]
+    Unavailable(String),
+    /// The body exceeds [`MAX_MESSAGE_BYTES`]. Trying again cannot help.
+    #[error("the message has {bytes} bytes, more than {MAX_MESSAGE_BYTES}")]
+    TooLarge {
+        /// The size of the body.
+        bytes: usize,
+    },
+    /// The lease ended: the message may be with somebody else, and whatever this receipt was for must stop.
+    #[error("the lease has ended")]
+    LeaseLost,
+}
+
+/// One result per entry of a batch, in the order of the entries.
+pub type BatchResult = Vec<Result<(), QueueError>>;
+
+/// A FIFO queue. Every method may be repeated without harm.
+#[async_trait]
+pub trait Queue: Send + Sync + 'static {
+    /// Sends messages in order. `Ok` means durable, or that the deduplication id was seen within
+    /// [`DEDUPLICATION_WINDOW`]. An entry's failure leaves the others alone.
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult;
+
+    /// Receives messages, each group in order and only up to its first invisible message. Empty when `wait` is over.
+    ///
+    /// Dropping the future loses nothing: what it had received becomes visible again, at the latest when the
+    /// visibility timeout ends.
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError>;
+
+    /// Makes each message invisible for the given time from now: longer to keep a lease, shorter (or zero) to give it
+    /// back. [`QueueError::LeaseLost`] for a lease that has ended.
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult;
+
+    /// Removes messages for good. [`QueueError::LeaseLost`] for a lease that has ended.
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult;
+
+    /// How full the queue is.
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError>;
+
+    /// How much later than the truth [`Queue::depth`] may be. Where it lags, a queue is empty only if it is so twice,
+    /// this far apart.
+    fn depth_lag(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether a send could be accepted now.
+    async fn ready(&self) -> Result<(), QueueError>;
+}

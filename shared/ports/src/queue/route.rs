@@ -1,0 +1,282 @@
+//! From an envelope to the queues it goes to: a pure function over the topology.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+
+use super::job::{encode_event, encode_event_of_run, encode_refused};
+use super::run::RunId;
+use super::{DedupId, GroupId, Outgoing, QueueName};
+use slack::envelope::Envelope;
+use slack::event::EventHeader;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::verification::without_token;
+
+/// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
+pub const INVALID_GROUP: &str = "invalid";
+
+/// Sent for everybody who joins a channel, the app included.
+/// <https://docs.slack.dev/reference/events/member_joined_channel>
+pub const APP_JOINED: &str = "member_joined_channel";
+
+/// Where an envelope goes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To these queues, all of them before the answer 200.
+    Queues(Vec<Outgoing>),
+    /// Nowhere: a direct message is never stored.
+    DirectMessage,
+}
+
+/// Who can see a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Everyone in the workspace.
+    Public,
+    /// A private channel.
+    Private,
+    /// A direct message, a group of them, or an app's own page.
+    Direct,
+    /// The event does not say.
+    Untyped,
+}
+
+impl Audience {
+    /// What the event says about its conversation. The id's first letter decides only for `D…`.
+    #[must_use]
+    pub fn of(event: &EventHeader<'_>) -> Self {
+        if event.channel().is_some_and(|channel| channel.starts_with('D')) {
+            return Self::Direct;
+        }
+        match event.channel_type.as_deref() {
+            Some("im" | "mpim" | "app_home") => Self::Direct,
+            Some("channel") => Self::Public,
+            Some("group") => Self::Private,
+            Some(_) | None => Self::Untyped,
+        }
+    }
+}
+
+/// Routes an envelope; `body` is the request body it was read from.
+#[must_use]
+pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
+    route_in(None, envelope, body)
+}
+
+/// Routes an envelope that was taken in a run of ingest, where that says anything. What goes on a queue is the body as it
+/// came, but for the value of Slack's verification token.
+#[must_use]
+pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Route {
+    let event = envelope.event.map(EventHeader::read).unwrap_or_default();
+    if Audience::of(&event) == Audience::Direct {
+        return Route::DirectMessage;
+    }
+    let kind = match envelope.kind.as_deref() {
+        Some("event_callback") => event.kind.as_deref().unwrap_or_default(),
+        Some(other) => other,
+        None => "",
+    };
+    let body = &*without_token(body);
+    let Some(team) = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok()) else {
+        return Route::Queues(vec![outgoing(
+            QueueName::Events,
+            GroupId::of(&[INVALID_GROUP]),
+            run,
+            envelope,
+            body,
+            "",
+        )]);
+    };
+    let events_group = || events_group(&team, &event);
+    let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
+    // Of all who join channels only the app itself ends a gap by it.
+    let rejoins = kind == APP_JOINED && event.user().is_some_and(|user| envelope.is_own_user(&user));
+    let destination = if rejoins { Destination::Channels } else { destination(kind) };
+    Route::Queues(match destination {
+        Destination::Events => vec![send(QueueName::Events, events_group(), "")],
+        Destination::Channels => vec![send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind)],
+        // The message-writer carries the public mark over in the old channel's group; the row is the indexer's.
+        Destination::Both => vec![
+            send(QueueName::Events, events_group(), ""),
+            send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind),
+        ],
+    })
+}
+
+/// Passes an event on to the channel-indexer, as the message-writer does with what only messages tell of a channel.
+#[must_use]
+pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
+    outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), None, envelope, body, "channel")
+}
+
+/// Tells the channel-indexer of a time in which requests were refused although Slack had signed them: from the first of
+/// them to the last.
+#[must_use]
+pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
+    let dedup = [b"refused", team.as_str().as_bytes(), from.as_str().as_bytes(), to.as_str().as_bytes()];
+    Outgoing {
+        queue: QueueName::Channels,
+        group: GroupId::of(&[team.as_str()]),
+        dedup: DedupId::of(&dedup),
+        body: encode_refused(&json!({ "team_id": team, "from": from, "to": to }).to_string()),
+    }
+}
+
+enum Destination {
+    Events,
+    Channels,
+    Both,
+}
+
+/// Events that change a channel's row, and what becomes a gap, are serial per workspace; all else is an event.
+fn destination(kind: &str) -> Destination {
+    match kind {
+        "channel_id_changed" => Destination::Both,
+        "app_rate_limited" | "tokens_revoked" | "app_uninstalled" => Destination::Channels,
+        "channel_created"
+        | "channel_rename"
+        | "channel_archive"
+        | "channel_unarchive"
+        | "channel_deleted"
+        | "channel_left"
+        | "channel_shared"
+        | "channel_unshared"
+        | "channel_history_changed"
+        | "group_rename"
+        | "group_archive"
+        | "group_unarchive"
+        | "group_deleted"
+        | "group_left"
+        | "group_history_changed" => Destination::Channels,
+        _ => Destination::Events,
+    }
+}
+
+fn events_group(team: &TeamId, event: &EventHeader<'_>) -> GroupId {
+    let valid_or_invalid = |valid: bool, id: Cow<'_, str>| {
+        if valid { GroupId::of(&[team.as_str(), &id]) } else { GroupId::of(&[INVALID_GROUP]) }
+    };
+    if let Some(channel) = event.channel() {
+        return valid_or_invalid(ChannelId::parse(&channel).is_ok(), channel);
+    }
+    match event.user() {
+        Some(user) => valid_or_invalid(UserId::parse(&user).is_ok(), user),
+        None => GroupId::of(&[team.as_str()]),
+    }
+}
+
+fn outgoing(
+    queue: QueueName,
+    group: GroupId,
+    run: Option<&RunId>,
+    envelope: &Envelope<'_>,
+    body: &str,
+    kind: &str,
+) -> Outgoing {
+    // Of the body too: with a leaked secret, another event could be sent under an id that Slack is about to use.
+    let team = envelope.team_id.as_deref().unwrap_or_default();
+    let event_id = envelope.event_id.as_deref().unwrap_or_default();
+    let dedup = DedupId::of(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);
+    let body = run.map_or_else(|| encode_event(body), |run| encode_event_of_run(run, body));
+    Outgoing { queue, group, dedup, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(body: &str) -> Vec<(String, String)> {
+        match route(&Envelope::peek(body.as_bytes()).unwrap(), body) {
+            Route::Queues(sends) => {
+                sends.into_iter().map(|send| (send.queue.to_string(), send.group.to_string())).collect()
+            }
+            Route::DirectMessage => vec![("direct".into(), String::new())],
+        }
+    }
+
+    fn event(event: &str) -> Vec<(String, String)> {
+        routed(&format!(r#"{{"type":"event_callback","team_id":"T1","event_id":"Ev1","event":{event}}}"#))
+    }
+
+    #[test]
+    fn each_event_goes_to_the_group_it_is_serial_with() {
+        for (json, queue, group) in [
+            (r#"{"type":"message","channel":"C1","channel_type":"channel"}"#, "events", "T1#C1"),
+            (r#"{"type":"reaction_added","item":{"channel":"C1"},"user":"U1"}"#, "events", "T1#C1"),
+            (r#"{"type":"user_change","user":{"id":"U1"}}"#, "events", "T1#U1"),
+            (r#"{"type":"emoji_changed"}"#, "events", "T1"),
+            (r#"{"type":"something_new"}"#, "events", "T1"),
+            (r#"{"type":"channel_rename","channel":{"id":"C1"}}"#, "channels", "T1"),
+            (r#"{"type":"message","channel":"c#1","channel_type":"channel"}"#, "events", "invalid"),
+            (r#"{"type":"user_change","user":{"id":"u"}}"#, "events", "invalid"),
+        ] {
+            assert_eq!(event(json), [(queue.into(), group.into())], "{json}");
+        }
+    }
+
+    #[test]
+    fn a_changed_id_goes_to_both_workers() {
+        let json = r#"{"type":"channel_id_changed","old_channel_id":"G1","new_channel_id":"C1"}"#;
+        assert_eq!(event(json), [("events".into(), "T1#G1".into()), ("channels".into(), "T1".into())]);
+    }
+
+    #[test]
+    fn direct_messages_go_nowhere() {
+        for json in [
+            r#"{"type":"message","channel":"D1"}"#,
+            r#"{"type":"message","channel":"D1","channel_type":"channel"}"#,
+            r#"{"type":"message","channel":"C1","channel_type":"im"}"#,
+            r#"{"type":"message","channel":"G1","channel_type":"mpim"}"#,
+            r#"{"type":"reaction_added","item":{"type":"message","channel":"D1"}}"#,
+            r#"{"type":"reaction_added","channel":"C1","channel_type":"channel","item":{"type":"message","channel":"D1"}}"#,
+        ] {
+            assert_eq!(event(json), [("direct".into(), String::new())], "{json}");
+        }
+    }
+
+    #[test]
+    fn of_all_who_join_only_the_app_itself_goes_to_channels() {
+        let joined = |user: &str, authorizations: &str| {
+            let body = format!(
+                r#"{{"type":"event_callback","team_id":"T1","authorizations":{authorizations},
+                "event":{{"type":"member_joined_channel","user":{user},"channel":"C1","channel_type":"C"}}}}"#
+            );
+            routed(&body).remove(0).0
+        };
+        let app = r#"[{"team_id":"T1","user_id":"U0APP","is_bot":true}]"#;
+        assert_eq!(joined("\"U0APP\"", app), "channels");
+        assert_eq!(joined("\"U0OTHER\"", app), "events");
+        // A person authorized the app too: that person's joining says nothing about the app.
+        assert_eq!(joined("\"U0APP\"", r#"[{"team_id":"T1","user_id":"U0APP","is_bot":false}]"#), "events");
+        for odd in ["null", "[]", "{}", "7", r#"[7,{"user_id":7,"is_bot":true}]"#] {
+            assert_eq!(joined("\"U0APP\"", odd), "events", "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_rate_limited_minute_goes_to_channels() {
+        let body = r#"{"type":"app_rate_limited","team_id":"T1","minute_rate_limited":1}"#;
+        assert_eq!(routed(body), [("channels".into(), "T1".into())]);
+    }
+
+    #[test]
+    fn a_team_that_is_no_id_is_invalid_and_never_part_of_a_group() {
+        for body in [r#"{"type":"event_callback","team_id":"t#"}"#, "{}"] {
+            assert_eq!(routed(body), [("events".into(), "invalid".into())]);
+        }
+    }
+
+    #[test]
+    fn the_same_event_has_one_dedup_id_and_others_differ() {
+        let dedup = |body: &str| match route(&Envelope::peek(body.as_bytes()).unwrap(), body) {
+            Route::Queues(sends) => sends[0].dedup,
+            Route::DirectMessage => panic!("not routed"),
+        };
+        let first = dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#);
+        assert_eq!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#));
+        assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#), "a forged one swallows it");
+        assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev2"}"#));
+        assert_ne!(first, dedup(r#"{"team_id":"T2","event_id":"Ev1"}"#));
+        assert_ne!(dedup(r#"{"team_id":"T1"}"#), dedup(r#"{"team_id":"T1","x":1}"#));
+    }
+}

@@ -1,0 +1,54 @@
+//! What is called how on AWS. AWS's own variables (`AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, …) are read by its
+//! SDK and mean what they mean everywhere.
+
+use super::ConfigError;
+use aws_template::names::Names;
+
+/// Names of resources.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AwsArgs {
+    /// What the queues' names begin with
+    #[arg(long, help_heading = HEADING, env = "ANNALIST_PREFIX", value_name = "PREFIX", default_value = DEFAULT_PREFIX)]
+    pub prefix: String,
+    /// The bucket for files; required
+    #[arg(long, help_heading = HEADING, env = "ANNALIST_BUCKET", value_name = "BUCKET")]
+    pub bucket: Option<String>,
+    /// The archive's table, if not SlackArchive
+    #[arg(long, help_heading = HEADING, env = "ANNALIST_TABLE", value_name = "TABLE")]
+    pub table: Option<String>,
+    /// The table of the existence check, if not slack-existence-check-cache
+    #[arg(long, help_heading = HEADING, env = "ANNALIST_EXISTENCE_TABLE", value_name = "TABLE", hide_short_help = true)]
+    pub existence_table: Option<String>,
+    /// The table of claims, if not slack-processed-events
+    #[arg(long, help_heading = HEADING, env = "ANNALIST_CLAIMS_TABLE", value_name = "TABLE", hide_short_help = true)]
+    pub claims_table: Option<String>,
+}
+
+const HEADING: &str = "With --backend aws";
+
+const DEFAULT_PREFIX: &str = "annalist";
+
+impl Default for AwsArgs {
+    fn default() -> Self {
+        Self {
+            prefix: DEFAULT_PREFIX.to_owned(),
+            bucket: None,
+            table: None,
+            existence_table: None,
+            claims_table: None,
+        }
+    }
+}
+
+impl AwsArgs {
+    /// The names, checked.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where there is no bucket, or AWS would refuse a name.
+    pub fn names(&self) -> Result<Names, ConfigError> {
+        let bucket =
+            self.bucket.as_deref().filter(|bucket| !bucket.is_empty()).ok_or(ConfigError::NoBucket)?;
+        let tables = [&self.table, &self.existence_table, &self.claims_table].map(Option::as_deref);
+        Ok(Names::new(&self.prefix, tables, bucket)?)
+    }
+}

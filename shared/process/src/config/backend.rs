@@ -1,0 +1,302 @@
+//! The one place where a backend is chosen.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+#[cfg(feature = "aws")]
+use std::sync::OnceLock;
+
+#[cfg(feature = "aws")]
+use super::aws::AwsArgs;
+use super::{ConfigError, DataArgs};
+#[cfg(feature = "aws")]
+use aws::{Aws, ConnectError};
+#[cfg(feature = "embedded")]
+use embedded::{Database, OpenError};
+use ports::archive::Archive;
+use ports::claims::Claims;
+use ports::clock::SharedClock;
+use ports::existence::Existence;
+use ports::files::Files;
+use ports::queue::Queue;
+
+/// Which backend, and where.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BackendArgs {
+    /// One folder on this machine, or SQS, DynamoDB and S3
+    #[arg(long, env = "ANNALIST_BACKEND", value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
+    pub backend: BackendKind,
+    /// For the embedded backend
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// For the other one
+    #[cfg(feature = "aws")]
+    #[command(flatten)]
+    pub aws: AwsArgs,
+}
+
+/// The backends there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum BackendKind {
+    /// SQLite and a folder.
+    Embedded,
+    /// SQS FIFO, DynamoDB and S3.
+    Aws,
+}
+
+impl BackendArgs {
+    /// The embedded backend in this folder.
+    #[must_use]
+    pub fn embedded(data: &Path) -> Self {
+        Self {
+            backend: BackendKind::Embedded,
+            data: DataArgs { data: data.to_owned() },
+            #[cfg(feature = "aws")]
+            aws: AwsArgs::default(),
+        }
+    }
+
+    /// The URI below which each file lies under its key. It is made from the settings each time: the folder may have moved, or
+    /// the bucket another name.
+    ///
+    /// # Errors
+    /// [`BackendError`] where a setting is missing, or the folder cannot be found.
+    pub fn files_uri(&self) -> Result<String, BackendError> {
+        match self.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => {
+                let data = &self.data.data;
+                let folder = |source| OpenError::Folder { path: data.clone(), source };
+                Ok(embedded::files_uri(data).map_err(folder)?)
+            }
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => Ok(format!("s3://{}", self.aws.names()?.bucket())),
+            #[cfg(not(all(feature = "embedded", feature = "aws")))]
+            kind => Err(ConfigError::NotBuilt(kind).into()),
+        }
+    }
+
+    /// The flag that leads another command to the same place. What else it needs is in the environment.
+    #[must_use]
+    pub fn as_typed(&self) -> String {
+        match self.backend {
+            BackendKind::Embedded => format!("--data {}", self.data.data.display()),
+            kind @ BackendKind::Aws => format!("--backend {kind}"),
+        }
+    }
+}
+
+/// The ports of the chosen backend, each constructed when it is asked for. Take only those you need.
+pub struct Backend(Chosen);
+
+enum Chosen {
+    #[cfg(feature = "embedded")]
+    Embedded(Database),
+    #[cfg(feature = "aws")]
+    Aws(Box<OnAws>),
+}
+
+/// Each port once, so that all who use it share its connections and its batches.
+#[cfg(feature = "aws")]
+struct OnAws {
+    aws: Aws,
+    clock: SharedClock,
+    queue: OnceLock<Arc<dyn Queue>>,
+    archive: OnceLock<Arc<dyn Archive>>,
+    files: OnceLock<Arc<dyn Files>>,
+    claims: OnceLock<Arc<dyn Claims>>,
+}
+
+/// Why there is no backend.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// A setting is missing or cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data folder cannot be used.
+    #[cfg(feature = "embedded")]
+    #[error(transparent)]
+    Embedded(#[from] OpenError),
+    /// AWS cannot be used.
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Aws(#[from] ConnectError),
+}
+
+impl BackendError {
+    /// Whether a setting is to be corrected, which is the caller's mistake and not a failure.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Config(_))
+    }
+}
+
+impl Backend {
+    /// Opens the chosen backend: a data folder is made where it does not exist yet, resources of AWS are not.
+    ///
+    /// # Errors
+    /// [`BackendError`] says what to do next.
+    pub async fn open(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => Ok(Self(Chosen::Embedded(Database::open(&args.data.data, clock)?))),
+            _ => Self::connect(args, clock).await,
+        }
+    }
+
+    /// Opens a backend that holds an archive already.
+    ///
+    /// # Errors
+    /// [`BackendError`], also where a data folder holds none.
+    pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "embedded")]
+            BackendKind::Embedded => {
+                Ok(Self(Chosen::Embedded(Database::open_existing(&args.data.data, clock)?)))
+            }
+            _ => Self::connect(args, clock).await,
+        }
+    }
+
+    /// AWS tells the time by itself, but for when a lease ends.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with AWS it awaits"))]
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "AWS takes it"))]
+    async fn connect(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
+        match args.backend {
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => {
+                let aws = Aws::connect(args.aws.names()?).await?;
+                let (queue, archive) = (OnceLock::new(), OnceLock::new());
+                let (files, claims) = (OnceLock::new(), OnceLock::new());
+                Ok(Self(Chosen::Aws(Box::new(OnAws { aws, clock, queue, archive, files, claims }))))
+            }
+            kind => Err(ConfigError::NotBuilt(kind).into()),
+        }
+    }
+
+    /// Where jobs travel.
+    #[must_use]
+    pub fn queue(&self) -> Arc<dyn Queue> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.queue(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.queue.get_or_init(|| on.aws.queue())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where rows are kept.
+    #[must_use]
+    pub fn archive(&self) -> Arc<dyn Archive> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.archive(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.archive.get_or_init(|| on.aws.archive())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where files are kept.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.files(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// What Slack confirmed to exist.
+    #[must_use]
+    pub fn existence(&self) -> Arc<dyn Existence> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.existence(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => on.aws.existence(),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// Where claims are kept.
+    #[must_use]
+    pub fn claims(&self) -> Arc<dyn Claims> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.claims(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(on) => Arc::clone(on.claims.get_or_init(|| on.aws.claims(Arc::clone(&on.clock)))),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// How many batches one worker should work on at once, where that is not what suits one machine.
+    #[must_use]
+    pub fn batches_at_once(&self) -> Option<usize> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(_) => None,
+            // SQS hands out ten messages at a time, and each step of a batch waits for the network. A receive takes
+            // about a quarter of a batch's time; a few more than four keep one receive after the other going.
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => Some(6),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => None,
+        }
+    }
+
+    /// The open data folder, where that is the backend: only it has a condition of its own to ask about.
+    #[cfg(feature = "embedded")]
+    #[must_use]
+    pub fn folder(&self) -> Option<&Database> {
+        match &self.0 {
+            Chosen::Embedded(database) => Some(database),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => None,
+        }
+    }
+
+    /// Waits until everything is durable and closes the backend.
+    pub async fn close(&self) {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.close().await,
+            // What AWS has answered is durable.
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => {}
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => {}
+        }
+    }
+}
+
+/// Where it is, for people: the folder, or the prefix on AWS.
+impl fmt::Display for BackendArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.backend {
+            BackendKind::Embedded => write!(f, "{}", self.data.data.display()),
+            #[cfg(feature = "aws")]
+            BackendKind::Aws => write!(f, "AWS, {}", self.aws.prefix),
+            #[cfg(not(feature = "aws"))]
+            BackendKind::Aws => f.write_str("AWS"),
+        }
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Aws => "aws",
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Secrets: each from its variable or, where another names it, from Secrets Manager.
+
+use secrecy::SecretString;
+use slack::credentials::SecretVariable;
+
+use super::ConfigError;
+
+/// A secret, and the variable it is set by.
+pub(super) struct Found {
+    pub(super) variable: &'static str,
+    pub(super) secret: SecretString,
+}
+
+/// The secret, if it is set in either way.
+pub(super) async fn find(variable: SecretVariable) -> Result<Option<Found>, ConfigError> {
+    match (super::text(variable.value), super::text(variable.arn)) {
+        (Some(_), Some(_)) => Err(ConfigError::SecretTwice(variable)),
+        (Some(value), None) => Ok(Some(Found { variable: variable.value, secret: value.into() })),
+        (None, Some(arn)) => {
+            Ok(Some(Found { variable: variable.arn, secret: from_secrets_manager(variable, &arn).await? }))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn from_secrets_manager(variable: SecretVariable, arn: &str) -> Result<SecretString, ConfigError> {
+    aws::secrets::read(arn)
+        .await
+        .map_err(|error| ConfigError::SecretsManager { variable: variable.arn, why: error.to_string() })
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with AWS it awaits")]
+async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<SecretString, ConfigError> {
+    Err(ConfigError::NotBuilt(super::backend::BackendKind::Aws))
+}

@@ -1,0 +1,103 @@
+//! Where Slack's Web API is, and the tokens for it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::secrets::{self, Found};
+use super::tokens::TokensFile;
+use super::{BOT_TOKEN, ConfigError};
+use slack_api::{ApiUrl, Tokens, WebApi};
+
+/// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
+pub const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
+
+/// Where Slack's Web API is.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SlackArgs {
+    /// Base of Slack's Web API [default: https://slack.com/api/]
+    // Read as it is and checked later, so that a mistake in it is not repeated: it may hold a password.
+    #[arg(long, env = "SLACK_API_URL", value_name = "URL", hide_env_values = true)]
+    pub slack_api_url: Option<String>,
+}
+
+/// Whether the app joins channels.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct JoinArgs {
+    /// Join no public channels: keep those the app is invited to
+    #[arg(long, env = "ANNALIST_NO_JOIN")]
+    pub no_join: bool,
+}
+
+/// Slack's Web API with the tokens from the environment, or from where it says they are. Without any, it can still fetch
+/// what needs none.
+///
+/// # Errors
+/// [`ConfigError`] where a setting cannot be used.
+pub async fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
+    let file = super::text(BOT_TOKENS_FILE);
+    let tokens = tokens(secrets::find(BOT_TOKEN).await?.as_ref(), file.as_deref().map(Path::new))?;
+    Ok(Arc::new(WebApi::new(api_url(args)?, tokens)))
+}
+
+fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
+    match args.slack_api_url.as_deref().filter(|url| !url.trim().is_empty()) {
+        Some(url) => url.parse().map_err(|error| ConfigError::ApiUrl(format!("{error}"))),
+        None => Ok(ApiUrl::default()),
+    }
+}
+
+fn tokens(token: Option<&Found>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
+    match (token, file) {
+        (None, None) => Ok(Tokens::none()),
+        (Some(found), None) => {
+            Tokens::read(&found.secret).map_err(|why| ConfigError::BotToken { variable: found.variable, why })
+        }
+        (None, Some(path)) => {
+            let file = TokensFile::open(path)
+                .map_err(|why| ConfigError::BotTokensFile { path: path.to_owned(), why })?;
+            Ok(Tokens::per_team(move || file.table()))
+        }
+        (Some(_), Some(_)) => Err(ConfigError::TwoTokens),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(token: &str) -> Found {
+        Found { variable: BOT_TOKEN.value, secret: token.into() }
+    }
+
+    fn url(text: &str) -> Result<ApiUrl, ConfigError> {
+        api_url(&SlackArgs { slack_api_url: Some(text.into()) })
+    }
+
+    #[test]
+    fn every_mistake_is_one_line_without_the_secret() {
+        let missing = Path::new("/nowhere/tokens.json");
+        for (error, expected) in [
+            (url("http://slack.com/").unwrap_err(), "https://"),
+            (url("https://user:hidden@slack.com/").unwrap_err(), "password"),
+            (url("slack.com/hidden").unwrap_err(), "SLACK_API_URL"),
+            (tokens(Some(&found("xoxb hidden")), None).unwrap_err(), "SLACK_BOT_TOKEN"),
+            (tokens(Some(&found(r#"{"T1": "xoxb hidden"}"#)), None).unwrap_err(), "T1"),
+            (tokens(Some(&found("xoxb-hidden")), Some(missing)).unwrap_err(), "SLACK_BOT_TOKENS_FILE"),
+            (tokens(None, Some(missing)).unwrap_err(), "/nowhere/tokens.json"),
+        ] {
+            let line = error.to_string();
+            assert!(line.contains(expected) && !line.contains("hidden") && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_empty_is_not_set() {
+        assert_eq!(url(" ").unwrap(), ApiUrl::default());
+        assert_eq!(api_url(&SlackArgs { slack_api_url: None }).unwrap(), ApiUrl::default());
+        assert!(!WebApi::new(ApiUrl::default(), tokens(None, None).unwrap()).has_tokens());
+        for one_or_several in ["xoxb-1", r#" {"T1": "xoxb-1"}"#] {
+            let tokens = tokens(Some(&found(one_or_several)), None).unwrap();
+            assert!(WebApi::new(ApiUrl::default(), tokens).has_tokens());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The file of tokens: read again when it changes, so that a workspace is added, or a token replaced, without a restart.
+
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slack_api::tokens::{TokenTable, read_table};
+
+/// Room for some ten thousand workspaces.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// A file of tokens and what it said last.
+#[derive(Debug)]
+pub(super) struct TokensFile {
+    path: PathBuf,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// As the file was when it was read; `None` while it could not be looked at.
+    seen: Option<Metadata>,
+    table: Arc<TokenTable>,
+}
+
+impl TokensFile {
+    /// Reads the file for the first time.
+    ///
+    /// # Errors
+    /// Why it cannot be used, without a word of what is in it.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let seen = fs::metadata(path).map_err(|error| error.to_string())?;
+        let table = Arc::new(read(path)?);
+        Ok(Self { path: path.to_owned(), last: Mutex::new(Last { seen: Some(seen), table }) })
+    }
+
+    /// The tokens as the file has them now, or as it had them when it could last be read.
+    pub(super) fn table(&self) -> Arc<TokenTable> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = fs::metadata(&self.path);
+        if !is_same(last.seen.as_ref(), now.as_ref().ok()) {
+            let table = now.as_ref().map_err(ToString::to_string).and_then(|_| read(&self.path));
+            let path = self.path.display();
+            match table {
+                Ok(table) => {
+                    tracing::info!(%path, workspaces = table.len(), "the tokens were read again");
+                    last.table = Arc::new(table);
+                }
+                Err(error) => {
+                    tracing::warn!(%path, error, "the tokens cannot be read: the last ones stay in use")
+                }
+            }
+            // Remembered even where it was of no use: it is complained about once.
+            last.seen = now.ok();
+        }
+        Arc::clone(&last.table)
+    }
+}
+
+fn is_same(before: Option<&Metadata>, now: Option<&Metadata>) -> bool {
+    match (before, now) {
+        (None, None) => true,
+        (Some(before), Some(now)) => {
+            before.len() == now.len() && before.modified().ok() == now.modified().ok()
+        }
+        (None, Some(_)) | (Some(_), None) => false,
+    }
+}
+
+fn read(path: &Path) -> Result<TokenTable, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err("it is longer than 1 MiB".to_owned());
+    }
+    read_table(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn teams(file: &TokensFile) -> Vec<String> {
+        file.table().keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_that_changes_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.json");
+        fs::write(&path, r#"{"T1": "xoxb-1"}"#).unwrap();
+        let file = TokensFile::open(&path).unwrap();
+        let first = file.table();
+        assert!(Arc::ptr_eq(&first, &file.table()));
+        fs::write(&path, r#"{"T1": "xoxb-1", "T2": "xoxb-2"}"#).unwrap();
+        assert_eq!(teams(&file), ["T1", "T2"]);
+    }
+
+    #[test]
+    fn a_file_that_breaks_leaves_the_last_tokens_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.json");
+        fs::write(&path, r#"{"T1": "xoxb-1"}"#).unwrap();
+        let file = TokensFile::open(&path).unwrap();
+        fs::write(&path, r#"{"T1": "xoxb"#).unwrap();
+        assert_eq!(teams(&file), ["T1"]);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(teams(&file), ["T1"]);
+        fs::write(&path, "{}").unwrap();
+        assert!(teams(&file).is_empty());
+    }
+}

@@ -1,0 +1,209 @@
+//! Metrics on Lambda: lines in CloudWatch's embedded metric format on standard output, since a function has no port to
+//! scrape. <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
+//!
+//! CloudWatch bills each name with each set of dimensions by the hour. So by default the functions of an installation tell
+//! five metrics between them, each under one dimension: [`SUMMARY`](aws_template::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of
+//! metrics, with its labels.
+
+use std::io::Write;
+
+use metrics_cloudwatch_embedded::{Builder, Collector};
+use serde_json::{Map, Value, json};
+
+use crate::config::MetricsDetail;
+use aws_template::summary::{ACKS, FAILURES, INSTALLATION, NAMESPACE, OLDEST_AGE, QUARANTINED};
+use ports::metrics::{AWS_REQUESTS, DEAD_LETTERS, INGEST_REQUESTS, WORKER_AGE, WORKER_JOBS};
+
+/// What was recorded since the last flush.
+#[derive(Clone)]
+pub struct Emf {
+    collector: &'static Collector,
+    detail: MetricsDetail,
+    installation: String,
+}
+
+/// A recorder is installed already.
+#[derive(Debug, thiserror::Error)]
+#[error("metrics cannot be recorded: {0}")]
+pub struct InstallError(String);
+
+/// Starts collecting. `installation` is the prefix of its queues.
+///
+/// # Errors
+/// If a recorder is already installed.
+pub fn install(detail: MetricsDetail, installation: &str) -> Result<Emf, InstallError> {
+    let collector = Builder::new().cloudwatch_namespace(NAMESPACE).init();
+    let collector = collector.map_err(|error| InstallError(error.to_string()))?;
+    Ok(Emf { collector, detail, installation: installation.to_owned() })
+}
+
+impl Emf {
+    /// Writes what was recorded since the last time: one line, or with full detail one more for each set of labels.
+    pub fn flush(&self) {
+        let mut lines = Vec::new();
+        // A buffer takes everything.
+        drop(self.collector.flush(&mut lines));
+        let told = told(&lines, self.detail, &self.installation);
+        if let Err(error) = std::io::stdout().lock().write_all(told.as_bytes()) {
+            tracing::warn!(%error, "metrics could not be written");
+        }
+    }
+}
+
+/// What is told of the collector's lines.
+fn told(lines: &[u8], detail: MetricsDetail, installation: &str) -> String {
+    let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let lines: Vec<Map<String, Value>> = lines.collect();
+    let summary = summary(&lines, installation);
+    // The counts of requests per operation are left out: AWS counts them itself.
+    let labelled = lines.iter().filter(|line| !line.contains_key(AWS_REQUESTS)).map(|line| json!(line));
+    let labelled = labelled.filter(|_| detail == MetricsDetail::Full);
+    summary.into_iter().chain(labelled).map(|line| format!("{line}\n")).collect()
+}
+
+/// One line for all of them, or none if there is nothing to tell.
+fn summary(lines: &[Map<String, Value>], installation: &str) -> Option<Value> {
+    let label =
+        |line: &Map<String, Value>, name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
+    let count = |metric: &str, outcomes: &[&str]| -> u64 {
+        let of = lines.iter().filter(|line| {
+            outcomes.is_empty() || label(line, "outcome").is_some_and(|it| outcomes.contains(&it.as_str()))
+        });
+        of.filter_map(|line| line.get(metric)?.as_u64()).sum()
+    };
+    let ages = lines.iter().filter_map(|line| line.get(WORKER_AGE)?.as_array()).flatten();
+    let oldest = ages.filter_map(Value::as_f64).reduce(f64::max);
+    let counts = [
+        (ACKS, count(WORKER_JOBS, &["done"])),
+        (
+            FAILURES,
+            // A job that crashed its handler is counted as one that is tried again, too.
+            count(WORKER_JOBS, &["retry", "lease_lost"])
+                + count(INGEST_REQUESTS, &["queue_failed", "queue_slow", "shed"]),
+        ),
+        (QUARANTINED, count(WORKER_JOBS, &["quarantined"])),
+        (DEAD_LETTERS, count(DEAD_LETTERS, &[])),
+    ];
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name, json!(count)));
+    let values: Vec<(&str, Value)> =
+        oldest.map(|age| (OLDEST_AGE, json!(age))).into_iter().chain(counts).collect();
+    let timestamp = lines.first()?.get("_aws")?.get("Timestamp")?;
+    let metrics: Vec<Value> = values.iter().map(|(name, _)| json!({ "Name": name })).collect();
+    let mut line = json!({
+        "_aws": {
+            "Timestamp": timestamp,
+            "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": [[INSTALLATION]], "Metrics": metrics }],
+        },
+        INSTALLATION: installation,
+    });
+    (!values.is_empty()).then(|| {
+        values.into_iter().for_each(|(name, value)| line[name] = value);
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use aws_template::summary::SUMMARY;
+    use ports::metrics::{Kind, METRICS, Metric};
+
+    /// A line of the collector's: a metric under these labels.
+    fn line(metric: &Metric, labels: &[(&str, String)], value: &Value) -> Value {
+        let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
+        let mut line = json!({
+            "_aws": {
+                "Timestamp": 1_700_000_000_000_u64,
+                "CloudWatchMetrics": [
+                    { "Namespace": NAMESPACE, "Dimensions": [names], "Metrics": [{ "Name": metric.name }] },
+                ],
+            },
+        });
+        line[metric.name] = value.clone();
+        labels.iter().for_each(|(name, value)| line[*name] = json!(value));
+        line
+    }
+
+    /// What functions tell in which every metric of the table was recorded, under two values of each label.
+    fn everything_told(detail: MetricsDetail) -> Vec<Value> {
+        let outcomes = [
+            "done",
+            "retry",
+            "lease_lost",
+            "panicked",
+            "quarantined",
+            "stored",
+            "queue_failed",
+            "queue_slow",
+            "shed",
+        ];
+        let mut lines = String::new();
+        for metric in METRICS {
+            for (place, outcome) in outcomes.iter().enumerate() {
+                let value = |name: &str| match name {
+                    "outcome" => (*outcome).to_owned(),
+                    _ => format!("{name}-{}", place % 2),
+                };
+                let names = metric.labels.split(", ").filter(|name| !name.is_empty());
+                let labels: Vec<(&str, String)> = names.map(|name| (name, value(name))).collect();
+                let value = match metric.kind {
+                    Kind::Counter => json!(1),
+                    Kind::Gauge => json!(1.0),
+                    Kind::Histogram => json!([3.5, 10 + place, 4.0]),
+                };
+                lines += &format!("{}\n", line(metric, &labels, &value));
+            }
+        }
+        let told = told(lines.as_bytes(), detail, "annalist");
+        told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Custom metrics as CloudWatch bills them: a name with the values of its dimensions.
+    fn billed(lines: &[Value]) -> BTreeSet<(String, Vec<String>)> {
+        let mut billed = BTreeSet::new();
+        for line in lines {
+            for directive in line["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
+                for set in directive["Dimensions"].as_array().unwrap() {
+                    let names = set.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+                    let dimensions: Vec<String> =
+                        names.map(|name| format!("{name}={}", line[name])).collect();
+                    for metric in directive["Metrics"].as_array().unwrap() {
+                        billed.insert((metric["Name"].as_str().unwrap().to_owned(), dimensions.clone()));
+                    }
+                }
+            }
+        }
+        billed
+    }
+
+    #[test]
+    fn whatever_is_recorded_cloudwatch_bills_five_metrics() {
+        let dimension = vec!["installation=\"annalist\"".to_owned()];
+        let five: BTreeSet<_> =
+            SUMMARY.iter().map(|metric| (metric.name.to_owned(), dimension.clone())).collect();
+        assert_eq!((five.len(), billed(&everything_told(MetricsDetail::Few))), (5, five));
+    }
+
+    #[test]
+    fn the_summary_adds_up_what_the_labels_keep_apart() {
+        let lines = everything_told(MetricsDetail::Few);
+        assert_eq!(lines.len(), 1, "one line for each flush");
+        let value = |name: &str| lines[0][name].as_f64().unwrap();
+        // The oldest of all; one of each outcome; nine dead letters.
+        assert_eq!(
+            [OLDEST_AGE, ACKS, FAILURES, QUARANTINED, DEAD_LETTERS].map(value),
+            [18.0, 1.0, 5.0, 1.0, 9.0]
+        );
+        assert_eq!(told(b"", MetricsDetail::Full, "annalist"), "", "nothing was recorded");
+    }
+
+    #[test]
+    fn full_detail_adds_every_metric_but_the_requests_that_aws_counts_itself() {
+        let told: BTreeSet<String> =
+            billed(&everything_told(MetricsDetail::Full)).into_iter().map(|(name, _)| name).collect();
+        let table = METRICS.iter().chain(&SUMMARY).map(|metric| metric.name.to_owned());
+        assert_eq!(told, table.filter(|name| name != AWS_REQUESTS).collect());
+    }
+}

@@ -1,0 +1,26 @@
+//! Logs and metrics.
+
+pub mod alerts;
+pub mod dashboard;
+#[cfg(feature = "aws")]
+pub mod emf;
+pub mod listener;
+pub mod recorder;
+pub mod seldom;
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging to standard error: for people on a terminal, one JSON object per line elsewhere.
+pub fn init_log(filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = if std::io::stderr().is_terminal() {
+        log.with_target(false).try_init()
+    } else {
+        log.json().flatten_event(true).with_current_span(false).try_init()
+    };
+    // A second start within one process keeps the first log.
+    drop(started);
+}

@@ -1,0 +1,20 @@
+//! Collects what the process counts.
+
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use ports::metrics::{Kind, METRICS};
+
+/// Starts collecting metrics. The handle renders them in Prometheus' text format.
+///
+/// # Errors
+/// Where a recorder is already installed.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = PrometheusBuilder::new().install_recorder()?;
+    for metric in METRICS {
+        match metric.kind {
+            Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
+    Ok(handle)
+}

@@ -1,0 +1,227 @@
+//! What happened to a channel.
+//!
+//! <https://docs.slack.dev/reference/events?family=channel>, and what only messages tell: topic, purpose, conversion,
+//! posting permissions, <https://docs.slack.dev/reference/events/message>.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::{Event, Kind, Malformed, checked_name, version};
+use super::fold::{Kept, State};
+use ports::archive::{Attributes, Item, ItemKey, Update};
+use slack::envelope;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+/// The kind of what Slack's directory said, beside the names of Slack's events.
+pub const LISTED: &str = "listed";
+
+/// Attributes that keep events as they came.
+const RAW_PREFIX: &str = "raw#";
+
+/// One thing that happened to a channel, ready to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelEvent {
+    team: TeamId,
+    channel: ChannelId,
+    /// Set where the channel goes on under another id: then it is kept in both channels' rows.
+    successor: Option<ChannelId>,
+    clock: Ts,
+    kind: String,
+    raw: String,
+}
+
+impl ChannelEvent {
+    /// Reads an event about a channel; `None` for any other.
+    ///
+    /// # Errors
+    /// [`Malformed`] where an id or a name that the rows need is missing or malformed.
+    pub fn read(event: &Event<'_>) -> Result<Option<Self>, Malformed> {
+        let kind = match event.kind() {
+            Kind::Channel => event.header.kind.as_deref(),
+            Kind::Message => event.header.subtype.as_deref().filter(|subtype| is_told_by_message(subtype)),
+            Kind::Reaction
+            | Kind::User
+            | Kind::Emoji
+            | Kind::FileDeleted
+            | Kind::Workspace
+            | Kind::ChannelIdChanged
+            | Kind::Unknown => None,
+        };
+        let Some(kind) = kind else {
+            return if event.kind() == Kind::ChannelIdChanged {
+                Self::id_changed(event).map(Some)
+            } else {
+                Ok(None)
+            };
+        };
+        if matches!(kind, "channel_created" | "channel_rename" | "group_rename") {
+            check_name(event.raw, "channel")?;
+        }
+        Ok(Some(Self {
+            team: event.team.clone(),
+            channel: event.channel()?,
+            successor: None,
+            clock: event.clock(),
+            kind: kind.to_owned(),
+            raw: canonical(event.raw)?,
+        }))
+    }
+
+    fn id_changed(event: &Event<'_>) -> Result<Self, Malformed> {
+        let (old, new) = event.changed_ids()?;
+        Ok(Self {
+            team: event.team.clone(),
+            channel: old,
+            successor: Some(new),
+            clock: event.clock(),
+            kind: "channel_id_changed".into(),
+            raw: canonical(event.raw)?,
+        })
+    }
+
+    /// A channel as Slack's directory lists it, as of `clock`.
+    ///
+    /// # Errors
+    /// [`Malformed`] where its id or name is missing or malformed.
+    pub fn listed(team: &TeamId, raw: &RawValue, clock: &Ts) -> Result<Self, Malformed> {
+        let object: Named<'_> = envelope::object(raw);
+        let id = object.id.ok_or(Malformed::Missing { event: LISTED, field: "id" })?;
+        let name = object.name.ok_or(Malformed::Missing { event: LISTED, field: "name" })?;
+        checked_name(&name, "channel's name")?;
+        Ok(Self {
+            team: team.clone(),
+            channel: ChannelId::parse(&id)?,
+            successor: None,
+            clock: clock.clone(),
+            kind: LISTED.into(),
+            raw: canonical(raw)?,
+        })
+    }
+
+    /// The workspace.
+    #[must_use]
+    pub fn team(&self) -> &TeamId {
+        &self.team
+    }
+
+    /// The channel it happened to: the old id where that changed.
+    #[must_use]
+    pub fn channel(&self) -> &ChannelId {
+        &self.channel
+    }
+
+    /// Every channel in whose rows it is kept.
+    pub fn channels(&self) -> impl Iterator<Item = &ChannelId> {
+        std::iter::once(&self.channel).chain(&self.successor)
+    }
+
+    /// When it happened, by Slack's clock.
+    #[must_use]
+    pub fn clock(&self) -> &Ts {
+        &self.clock
+    }
+
+    /// The event's name in Slack.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Keeps it in the rows of its channels. May be repeated without harm.
+    #[must_use]
+    pub fn inserts(&self) -> Vec<Update> {
+        let name = format!("{RAW_PREFIX}{}#{}", self.kind, version::hash(&self.raw));
+        self.channels()
+            .map(|channel| {
+                let mut set_if_absent = identity(&self.team, channel);
+                set_if_absent.insert(name.clone(), self.raw.clone().into());
+                Update { set_if_absent, ..Update::new(ItemKey::channel(&self.team, channel, &self.clock)) }
+            })
+            .collect()
+    }
+}
+
+/// Whether what is listed differs from what the newest row of the channel says. What Slack says the same every hour is
+/// not kept every hour.
+#[must_use]
+pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
+    let Some(newest) = newest else { return true };
+    let known = State::of(newest);
+    let mut told = known.clone();
+    told.tell(&Kept::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
+    told != known
+}
+
+/// The attributes that say which channel a row is about.
+pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
+    [("type", "channel"), ("team_id", team.as_str()), ("channel_id", channel.as_str())]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect()
+}
+
+/// The events kept in a row, in the order in which they count: by the names of their kinds.
+pub(super) fn kept(item: &Item) -> Vec<Kept> {
+    // The attributes are sorted by name already, but for kinds that begin like others.
+    let mut found: Vec<(&str, &str, &str)> = item
+        .attributes
+        .iter()
+        .filter_map(|(name, value)| {
+            let (kind, hash) = name.strip_prefix(RAW_PREFIX)?.rsplit_once('#')?;
+            Some((kind, hash, value.as_str()?))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(kind, _, raw)| Kept::new(kind.to_owned(), raw.to_owned())).collect()
+}
+
+/// Whether an attribute of a row keeps an event.
+pub(crate) fn is_raw(name: &str) -> bool {
+    name.starts_with(RAW_PREFIX)
+}
+
+/// What has no event of its own: only messages tell of it.
+#[must_use]
+pub fn is_told_by_message(subtype: &str) -> bool {
+    matches!(
+        subtype,
+        "channel_topic"
+            | "group_topic"
+            | "channel_purpose"
+            | "group_purpose"
+            | "channel_convert_to_private"
+            | "channel_convert_to_public"
+            | "channel_posting_permissions"
+    )
+}
+
+#[derive(Default, Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
+    id: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
+    name: Option<std::borrow::Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WithChannel<'a> {
+    #[serde(borrow, default)]
+    channel: Option<&'a RawValue>,
+}
+
+fn check_name(event: &RawValue, what: &'static str) -> Result<(), Malformed> {
+    let body: WithChannel<'_> = envelope::object(event);
+    let channel: Named<'_> = body.channel.map(envelope::object).unwrap_or_default();
+    let name = channel.name.ok_or(Malformed::Missing { event: what, field: "channel.name" })?;
+    checked_name(&name, "channel's name").map(drop)
+}
+
+/// The same JSON always as the same text, so that an event delivered twice is kept once.
+fn canonical(raw: &RawValue) -> Result<String, Malformed> {
+    match serde_json::from_str::<Value>(raw.get()) {
+        Ok(value) => Ok(value.to_string()),
+        // Half a character stays as it came.
+        Err(_) => envelope::value(raw.get()).map(|_| raw.get().to_owned()).map_err(Malformed::from),
+    }
+}

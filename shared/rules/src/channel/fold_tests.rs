@@ -1,0 +1,282 @@
+use serde_json::json;
+
+use super::super::ChannelEvent;
+use super::*;
+use crate::Event;
+use slack::envelope::Envelope;
+
+fn team() -> TeamId {
+    TeamId::parse("T1").unwrap()
+}
+
+fn id(channel: &str) -> ChannelId {
+    ChannelId::parse(channel).unwrap()
+}
+
+fn event(event: &Value) -> ChannelEvent {
+    let body = json!({ "team_id": "T1", "event": event }).to_string();
+    ChannelEvent::read(&Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap()).unwrap().unwrap()
+}
+
+/// Keeps events and folds them, as a worker does.
+#[derive(Default)]
+struct Rows(BTreeMap<ItemKey, Attributes>);
+
+impl Rows {
+    fn of(events: &[Value]) -> Self {
+        let mut rows = Self::default();
+        for told in events {
+            event(told).inserts().iter().for_each(|insert| rows.write(insert));
+        }
+        rows.refold();
+        rows
+    }
+
+    /// Answers how many snapshots were written.
+    fn refold(&mut self) -> usize {
+        let folded = fold(&team(), &self.timelines());
+        let snapshots: Vec<Update> = folded.into_values().flat_map(|folded| folded.snapshots).collect();
+        snapshots.iter().for_each(|snapshot| self.write(snapshot));
+        snapshots.len()
+    }
+
+    fn write(&mut self, update: &Update) {
+        if let Some(attributes) = update.apply(self.0.get(&update.key)) {
+            self.0.insert(update.key.clone(), attributes);
+        }
+    }
+
+    fn items(&self, channel: &str) -> Vec<Item> {
+        let partition = key::channels(&team(), &id(channel));
+        let rows = self.0.iter().filter(|(key, _)| key.item_id == partition);
+        rows.map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() }).collect()
+    }
+
+    fn timelines(&self) -> Timelines {
+        ["C1", "C2", "C3"].iter().map(|channel| (id(channel), Timeline::read(&self.items(channel)))).collect()
+    }
+
+    fn newest(&self, channel: &str) -> Attributes {
+        self.items(channel).pop().unwrap().attributes
+    }
+}
+
+fn created(name: &str, ts: &str) -> Value {
+    json!({ "type": "channel_created", "channel": { "id": "C1", "name": name, "created": 1 }, "event_ts": ts })
+}
+
+fn renamed(name: &str, ts: &str) -> Value {
+    json!({ "type": "channel_rename", "channel": { "id": "C1", "name": name }, "event_ts": ts })
+}
+
+fn simple(kind: &str, ts: &str) -> Value {
+    json!({ "type": kind, "channel": "C1", "event_ts": ts })
+}
+
+fn told(subtype: &str, field: &str, text: &str, ts: &str) -> Value {
+    json!({ "type": "message", "subtype": subtype, "channel": "C1", "ts": ts, "event_ts": ts, field: text })
+}
+
+#[test]
+fn a_channels_life_is_its_newest_row_and_false_is_absence() {
+    let life = [
+        created("general", "1.000000"),
+        told("channel_topic", "topic", "all things", "2.000000"),
+        told("channel_purpose", "purpose", "talk", "3.000000"),
+        simple("channel_archive", "4.000000"),
+        renamed("everyone", "5.000000"),
+        simple("channel_unarchive", "6.000000"),
+        renamed("everyone", "7.000000"),
+        told("channel_topic", "topic", "", "8.000000"),
+    ];
+    let rows = Rows::of(&life);
+    let newest = rows.newest("C1");
+    assert_eq!(newest["name"], "everyone");
+    assert_eq!(newest["names_history"], json!(["everyone", "general"]));
+    assert_eq!(newest["visibility"], "public");
+    assert_eq!(newest["purpose"], "talk");
+    for absent in ["archived", "deleted", "topic", "ext_shared", "prev_channel_id"] {
+        assert!(!newest.contains_key(absent), "{absent}");
+    }
+    let archived = &rows.items("C1")[3];
+    assert!(archived.is("archived") && archived.text("name") == Some("general"));
+    // The same events in any order give the same rows.
+    let backwards: Vec<Value> = life.iter().rev().cloned().collect();
+    assert_eq!(Rows::of(&backwards).0, rows.0);
+}
+
+#[test]
+fn an_event_that_comes_late_changes_every_later_snapshot() {
+    let mut rows = Rows::of(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
+    event(&renamed("b", "5.000000")).inserts().iter().for_each(|insert| rows.write(insert));
+    assert_eq!(fold(&team(), &rows.timelines())[&id("C1")].index_name.as_deref(), Some("b"));
+    assert_eq!(rows.refold(), 2);
+    assert_eq!(rows.newest("C1")["names_history"], json!(["b", "a"]));
+    assert_eq!(rows.refold(), 0);
+}
+
+#[test]
+fn events_of_one_clock_fold_into_one_row_in_the_order_of_their_names() {
+    let rows = Rows::of(&[simple("channel_unarchive", "5.000000"), simple("channel_archive", "5.000000")]);
+    assert_eq!(rows.items("C1").len(), 1);
+    assert!(!rows.newest("C1").contains_key("archived"));
+    assert!(rows.newest("C1")["raw_event"].as_str().unwrap().contains("channel_unarchive"));
+}
+
+#[test]
+fn a_new_id_carries_name_and_history_over_and_learns_what_comes_late() {
+    let change = json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "5.000000" });
+    let again = json!({ "type": "channel_id_changed", "old_channel_id": "C2", "new_channel_id": "C3", "event_ts": "7.000000" });
+    let rename =
+        json!({ "type": "channel_rename", "channel": { "id": "C2", "name": "c" }, "event_ts": "6.000000" });
+    let life = [created("a", "1.000000"), renamed("b", "3.000000"), change, rename, again];
+    let rows = Rows::of(&life);
+    assert_eq!(rows.newest("C1")["next_channel_id"], "C2");
+    let second = rows.newest("C2");
+    assert_eq!((&second["prev_channel_id"], &second["next_channel_id"]), (&json!("C1"), &json!("C3")));
+    let third = rows.newest("C3");
+    assert_eq!(third["prev_channel_id"], "C2");
+    assert_eq!(third["names_history"], json!(["c", "b", "a"]));
+    assert_eq!(third["visibility"], "public");
+    // What happens under the old id afterwards is not the new one's.
+    let later = [life.as_slice(), &[simple("channel_archive", "9.000000")]].concat();
+    assert!(!Rows::of(&later).newest("C3").contains_key("archived"));
+}
+
+#[test]
+fn ids_that_point_at_each_other_end() {
+    let change = |old: &str, new: &str, ts: &str| json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": ts });
+    let mut events = vec![created("a", "1.000000"), change("C1", "C1", "2.000000")];
+    for n in 0..40 {
+        let ts = format!("{}.000000", 100 + n);
+        let (old, new) = if n % 2 == 0 { ("C1", "C2") } else { ("C2", "C1") };
+        events.push(change(old, new, &ts));
+        events.push(change(new, old, &ts));
+    }
+    let rows = Rows::of(&events);
+    assert_eq!(rows.newest("C1")["name"], "a");
+}
+
+#[test]
+fn a_name_that_comes_back_is_a_new_name_and_the_history_is_bounded() {
+    let mut events = vec![created("n0", "1.000000")];
+    events.extend((1..30).map(|n| renamed(&format!("n{}", n % 25), &format!("{}.000000", 10 + n))));
+    let newest = Rows::of(&events).newest("C1");
+    let history = newest["names_history"].as_array().unwrap();
+    assert_eq!((history.len(), &history[0], &history[5]), (MAX_NAMES, &json!("n4"), &json!("n24")));
+}
+
+#[test]
+fn sharing_is_known_by_team_and_ends_with_the_last() {
+    let shared = |kind: &str, field: &str, team: &str, more: bool, ts: &str| json!({ "type": kind, "channel": "C1", field: team, "is_ext_shared": more, "event_ts": ts });
+    let mut events = vec![
+        shared("channel_shared", "connected_team_id", "T8", true, "1.000000"),
+        shared("channel_shared", "connected_team_id", "T9", true, "2.000000"),
+        shared("channel_unshared", "previously_connected_team_id", "T8", true, "3.000000"),
+    ];
+    let newest = Rows::of(&events).newest("C1");
+    assert_eq!((&newest["shared_with"], &newest["ext_shared"]), (&json!(["T9"]), &json!(true)));
+    events.push(shared("channel_unshared", "previously_connected_team_id", "T9", false, "4.000000"));
+    let newest = Rows::of(&events).newest("C1");
+    assert!(!newest.contains_key("shared_with") && !newest.contains_key("ext_shared"));
+}
+
+#[test]
+fn a_listing_says_everything_at_its_clock_and_odd_fields_say_nothing() {
+    let listed = |object: Value, ts: &str| {
+        let raw = serde_json::value::to_raw_value(&object).unwrap();
+        ChannelEvent::listed(&team(), &raw, &slack::ids::Ts::parse(ts).unwrap())
+    };
+    let mut rows = Rows::of(&[created("old", "1.000000"), renamed("newer", "9.000000")]);
+    let whole = json!({ "id": "C1", "name": "missed", "is_archived": true, "is_private": false, "is_ext_shared": false,
+        "topic": { "value": "t" }, "purpose": { "value": "" }, "previous_names": 7 });
+    let listing = listed(whole, "5.000000").unwrap();
+    let before = Rows::of(&[created("old", "1.000000")]);
+    assert!(super::super::is_news(before.items("C1").last(), &listing));
+    listing.inserts().iter().for_each(|insert| rows.write(insert));
+    rows.refold();
+    // The rename that is newer than the listing still wins.
+    assert_eq!(rows.newest("C1")["names_history"], json!(["newer", "missed", "old"]));
+    assert!(!super::super::is_news(rows.items("C1").get(1), &listing));
+
+    let odd =
+        json!({ "id": "C1", "name": "newer", "is_archived": "yes", "topic": 3, "purpose": { "value": [] } });
+    assert!(!super::super::is_news(rows.items("C1").last(), &listed(odd, "6.000000").unwrap()));
+    for malformed in [
+        json!({ "id": "C1" }),
+        json!({ "name": "x" }),
+        json!({ "id": "c1", "name": "x" }),
+        json!({ "id": "C1", "name": "" }),
+        json!({ "id": "C1", "name": "x".repeat(10_000) }),
+        json!(["C1", "x"]),
+    ] {
+        assert!(listed(malformed.clone(), "1.000000").is_err(), "{malformed}");
+    }
+}
+
+#[test]
+fn a_name_nobody_could_have_given_is_malformed() {
+    for channel in [
+        json!({ "id": "C1" }),
+        json!({ "id": "C1", "name": "x".repeat(10_000) }),
+        json!({ "id": "C1", "name": 7 }),
+    ] {
+        let body = json!({ "team_id": "T1", "event": { "type": "channel_rename", "channel": channel, "event_ts": "1.000000" } }).to_string();
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        assert!(ChannelEvent::read(&Event::read(&envelope).unwrap()).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn the_same_event_is_kept_once_however_its_json_is_written() {
+    let raws = [
+        r#"{"type":"channel_archive","channel":"C1","user":"U1","event_ts":"1.000000"}"#,
+        r#"{ "user": "U\u0031", "channel":"C1", "event_ts":"1.000000", "type":"channel_archive" }"#,
+    ];
+    let inserts = raws.map(|raw| {
+        let body = format!(r#"{{"team_id":"T1","event":{raw}}}"#);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        ChannelEvent::read(&Event::read(&envelope).unwrap()).unwrap().unwrap().inserts()
+    });
+    assert_eq!(inserts[0], inserts[1]);
+}
+
+#[test]
+fn the_newest_row_tells_of_every_event_that_came_after_a_fold() {
+    let told = [created("old", "5.0"), renamed("new", "6.0")];
+    let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
+    let mut rows = Rows::of(&told);
+    let before = fold(&team(), &rows.timelines()).remove(&id("C1")).unwrap().newest;
+    let is_behind = |rows: &Rows| before.is_behind(&rows.items("C1").pop().unwrap());
+    assert!(!is_behind(&rows));
+    rows.refold();
+    assert!(!is_behind(&rows), "nothing came");
+    event(&told[1]).inserts().iter().for_each(|insert| rows.write(insert));
+    rows.refold();
+    assert!(!is_behind(&rows), "a duplicate is nothing");
+    for late_or_new in ["4.0", "5.0", "6.0", "7.0"] {
+        let mut rows = Rows::of(&told);
+        event(&deleted(late_or_new)).inserts().iter().for_each(|insert| rows.write(insert));
+        rows.refold();
+        assert!(is_behind(&rows), "{late_or_new}");
+    }
+    let bare = Item {
+        key: ItemKey::new("x", rows.items("C1").pop().unwrap().key.timestamp),
+        attributes: Attributes::new(),
+    };
+    assert!(before.is_behind(&bare), "an erased row tells nothing");
+}
+
+#[test]
+fn half_a_character_in_an_event_leaves_the_rest_of_it() {
+    let mut rows = Rows::of(&[json!({ "type": "channel_created", "event_ts": "1.000000",
+        "channel": { "id": "C1", "name": "before" } })]);
+    let body = r#"{"team_id":"T1","event":{"type":"channel_rename","event_ts":"2.000000",
+        "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}}"#;
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    let renamed = ChannelEvent::read(&Event::read(&envelope).unwrap()).unwrap().unwrap();
+    renamed.inserts().iter().for_each(|insert| rows.write(insert));
+    rows.refold();
+    let newest = rows.newest("C1");
+    assert_eq!((&newest["name"], &newest["names_history"]), (&json!("after"), &json!(["after", "before"])));
+}

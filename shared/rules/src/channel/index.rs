@@ -1,0 +1,137 @@
+//! The ChannelIndex: which channel has which name, in shards that stay below DynamoDB's limit for an item.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::super::version;
+use ports::archive::key::channel_index;
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use slack::ids::{ChannelId, TeamId};
+
+/// A shard takes no more channels beyond this size. Seed 000: a new shard before 350 KB; DynamoDB's limit is 400 KB.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>
+pub const SHARD_BYTES: usize = 350_000;
+
+/// The register of a shard: a hash of its map.
+pub const VERSION: &str = "version";
+
+/// One item of the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shard {
+    number: u64,
+    /// The register it was read with; `None` for one that does not exist yet.
+    stored: Option<String>,
+    names: BTreeMap<String, String>,
+    /// What its map takes as JSON.
+    bytes: usize,
+}
+
+impl Shard {
+    fn empty(number: u64) -> Self {
+        Self { number, stored: None, names: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn put(&mut self, channel: &str, name: &str) {
+        let before = self.names.insert(channel.to_owned(), name.to_owned());
+        self.bytes -= before.map_or(0, |before| entry_bytes(channel, &before));
+        self.bytes += entry_bytes(channel, name);
+    }
+
+    fn take(&mut self, channel: &str) {
+        if let Some(name) = self.names.remove(channel) {
+            self.bytes -= entry_bytes(channel, &name);
+        }
+    }
+
+    fn update(&self, team: &TeamId) -> Update {
+        let names: Map<String, Value> =
+            self.names.iter().map(|(channel, name)| (channel.clone(), name.as_str().into())).collect();
+        let version = version::hash(&Value::Object(names.clone()).to_string());
+        let identity = [("type", "channelindex"), ("team_id", team.as_str())];
+        Update {
+            guard: Guard::Unchanged { register: VERSION.into(), expected: self.stored.clone(), version },
+            set: Attributes::from_iter([("channels_map".to_owned(), Value::Object(names))]),
+            set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            ..Update::new(ItemKey::new(channel_index(team), self.number.to_string()))
+        }
+    }
+}
+
+fn entry_bytes(channel: &str, name: &str) -> usize {
+    // Quotes, colon and comma; a character that JSON escapes takes six bytes at most.
+    let escaped: usize =
+        name.chars().map(|c| if c.is_control() || matches!(c, '"' | '\\') { 6 } else { c.len_utf8() }).sum();
+    channel.len() + escaped + 6
+}
+
+/// Reads the shards of a workspace, in the order of their numbers. What is no shard is passed over.
+#[must_use]
+pub fn shards(items: &[Item]) -> Vec<Shard> {
+    let mut shards: Vec<Shard> = items
+        .iter()
+        .filter_map(|item| {
+            let mut shard = Shard::empty(item.key.timestamp.parse().ok()?);
+            shard.stored = item.text(VERSION).map(str::to_owned);
+            for (channel, name) in item.attributes.get("channels_map")?.as_object()? {
+                shard.put(channel, name.as_str()?);
+            }
+            Some(shard)
+        })
+        .collect();
+    shards.sort_unstable_by_key(|shard| shard.number);
+    shards
+}
+
+/// The whole index. Where an id stands in several shards, the last one counts.
+#[must_use]
+pub fn merged(shards: Vec<Shard>) -> BTreeMap<String, String> {
+    shards.into_iter().flat_map(|shard| shard.names).collect()
+}
+
+/// What has to be written so that the index calls these channels by these names, in this order: an entry that moves is
+/// written to its new shard before it leaves the old one, so that readers always find it. Each shard is written at most
+/// once, and only if it is still what was read.
+#[must_use]
+pub fn plan(
+    team: &TeamId,
+    mut shards: Vec<Shard>,
+    names: &BTreeMap<ChannelId, String>,
+    shard_bytes: usize,
+) -> Vec<Update> {
+    let before = shards.clone();
+    let mut homeless = Vec::new();
+    for (channel, name) in names {
+        let channel = channel.as_str();
+        let mut held = false;
+        for shard in shards.iter_mut().filter(|shard| shard.names.contains_key(channel)) {
+            shard.put(channel, name);
+            held = shard.bytes <= shard_bytes || shard.names.len() == 1;
+            if !held {
+                shard.take(channel);
+            }
+        }
+        if !held {
+            homeless.push((channel, name));
+        }
+    }
+    for (channel, name) in homeless {
+        let bytes = entry_bytes(channel, name);
+        let fits = |shard: &&mut Shard| shard.bytes + bytes <= shard_bytes || shard.names.is_empty();
+        match shards.last_mut().filter(fits) {
+            Some(shard) => shard.put(channel, name),
+            None => {
+                let mut shard = Shard::empty(shards.last().map_or(0, |last| last.number + 1));
+                shard.put(channel, name);
+                shards.push(shard);
+            }
+        }
+    }
+    let changed = shards.iter().filter(|shard| before.iter().all(|before| before != *shard));
+    // Entries only ever move to later shards.
+    changed.rev().map(|shard| shard.update(team)).collect()
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

@@ -1,0 +1,262 @@
+//! People and custom emoji.
+//!
+//! <https://docs.slack.dev/reference/events/user_change>, <https://docs.slack.dev/reference/events/emoji_changed>
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::version::by_clock;
+use super::{Change, Event, MAX_NAME_BYTES, Malformed, checked_name, profile};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use slack::envelope::{self, text_or_none};
+use slack::ids::{TeamId, Ts, UserId};
+
+/// The register of a directory row.
+pub const VERSION: &str = "version";
+
+/// The register of the earliest clock at which a person was seen.
+pub(super) const EARLIEST: &str = "insert_timestamp";
+
+/// The attributes a person's register consists of.
+const USER: [&str; 8] =
+    ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", "raw_event"];
+
+/// A person as they are now.
+pub(super) fn user_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let user = event.user("user")?;
+    let raw = event.header.user_object().ok_or(Malformed::Missing { event: "user", field: "user object" })?;
+    let updates = user_updates(&event.team, &user, raw, &event.clock())?;
+    Ok(updates.into_iter().map(Change::Register).collect())
+}
+
+/// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept. Each object
+/// that says something else is kept beside it.
+///
+/// # Errors
+/// [`Malformed`] if the object cannot be read: it must not take the place of one that can.
+pub fn user_updates(
+    team: &TeamId,
+    user: &UserId,
+    raw: &RawValue,
+    clock: &Ts,
+) -> Result<Vec<Update>, Malformed> {
+    let object = envelope::value(raw.get())?;
+    let mut set = Attributes::new();
+    for (attribute, pointer) in [
+        ("name", "/name"),
+        ("real_name", "/real_name"),
+        ("display_name", "/profile/display_name"),
+        ("tz", "/tz"),
+        ("tz_offset", "/tz_offset"),
+        ("is_bot", "/is_bot"),
+        ("deleted", "/deleted"),
+    ] {
+        // False and empty are stored by absence.
+        match object.pointer(pointer) {
+            None | Some(Value::Null | Value::Bool(false) | Value::Array(_) | Value::Object(_)) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(value @ (Value::Bool(true) | Value::Number(_) | Value::String(_))) => {
+                set.insert(attribute.into(), value.clone());
+            }
+        }
+    }
+    if !set.contains_key("real_name")
+        && let Some(name) = object.pointer("/profile/real_name").and_then(Value::as_str)
+    {
+        set.insert("real_name".into(), name.into());
+    }
+    set.insert("raw_event".into(), raw.get().into());
+    let kept = profile::updates(team, user, raw, &set, clock);
+    let identity = [("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())];
+    let key = ItemKey::user(team, user);
+    let newest = Update {
+        guard: Guard::Greater { register: VERSION.into(), version: by_clock(clock, raw.get()) },
+        remove: USER.into_iter().filter(|name| !set.contains_key(*name)).collect(),
+        set,
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(key.clone())
+    };
+    let earliest = Update {
+        guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
+        ..Update::new(key)
+    };
+    Ok([newest, earliest].into_iter().chain(kept).collect())
+}
+
+/// Checks a person as Slack's directory lists them, and says who it is.
+///
+/// # Errors
+/// [`Malformed`] where the id is missing or malformed, or a name is longer than any.
+pub fn listed_user(raw: &RawValue) -> Result<UserId, Malformed> {
+    let user: ListedUser<'_> = envelope::read(raw)?;
+    let id = user.id.ok_or(Malformed::Missing { event: "listed user", field: "id" })?;
+    let profile: ListedProfile<'_> = user.profile.map(envelope::read).transpose()?.unwrap_or_default();
+    let names = [user.name, user.real_name, profile.real_name, profile.display_name];
+    if names.iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
+        return Err(Malformed::Name("user's name"));
+    }
+    Ok(UserId::parse(&id)?)
+}
+
+#[derive(Default, Deserialize)]
+struct ListedUser<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    real_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    profile: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListedProfile<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    real_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    display_name: Option<Cow<'a, str>>,
+}
+
+/// Whether what is listed differs from what the row of a person says. What Slack says the same every hour is not
+/// written every hour.
+#[must_use]
+pub fn is_user_news(row: Option<&Item>, listed: &RawValue) -> bool {
+    let Some(row) = row else { return true };
+    let Some(known) = row.text("raw_event") else { return !row.is_erased() };
+    let value = |text: &str| envelope::value(text).ok();
+    known != listed.get() && (value(known) != value(listed.get()) || value(known).is_none())
+}
+
+#[derive(Default, Deserialize)]
+struct EmojiChanged<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    value: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    old_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    new_name: Option<Cow<'a, str>>,
+    #[serde(default)]
+    names: Option<Value>,
+}
+
+/// Custom emoji that came, went or were renamed. One register per name.
+pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let missing = |field| Malformed::Missing { event: "emoji_changed", field };
+    let body: EmojiChanged<'_> = envelope::read(event.raw)?;
+    let present = |name: Cow<'_, str>| emoji(event, &name, body.value.as_deref().or(Some("")));
+    match event.header.subtype.as_deref() {
+        Some("add") => Ok(vec![present(body.name.clone().ok_or(missing("name"))?)?]),
+        Some("remove") => {
+            let names = body.names.as_ref().and_then(Value::as_array).ok_or(missing("names"))?;
+            names.iter().filter_map(Value::as_str).map(|name| emoji(event, name, None)).collect()
+        }
+        Some("rename") => Ok(vec![
+            emoji(event, body.old_name.as_deref().ok_or(missing("old_name"))?, None)?,
+            present(body.new_name.clone().ok_or(missing("new_name"))?)?,
+        ]),
+        // Before 2021 the event only said that something had changed.
+        Some(_) | None => Ok(Vec::new()),
+    }
+}
+
+fn emoji(event: &Event<'_>, name: &str, value: Option<&str>) -> Result<Change, Malformed> {
+    emoji_update(&event.team, name, value, &event.clock()).map(Change::Register)
+}
+
+/// The row of a custom emoji: its picture or the emoji it stands for; none where it is gone.
+///
+/// # Errors
+/// [`Malformed`] where the name cannot be a key.
+pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) -> Result<Update, Malformed> {
+    let name = checked_name(name, "emoji's name")?;
+    let mut set = Attributes::new();
+    if let Some(value) = value {
+        set.insert("value".into(), value.into());
+    }
+    let identity = [("type", "emoji"), ("team_id", team.as_str()), ("name", name)];
+    Ok(Update {
+        guard: Guard::Greater {
+            register: VERSION.into(),
+            version: by_clock(clock, value.unwrap_or_default()),
+        },
+        remove: if value.is_none() { vec!["value"] } else { Vec::new() },
+        set,
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(ItemKey::emoji(team, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_listed_person_needs_an_id_and_names_of_a_sane_length() {
+        for fine in [
+            json!({ "id": "U1" }),
+            json!({ "id": "U1", "name": 7, "profile": "none", "real_name": null }),
+            json!({ "id": "U1", "name": "ada", "profile": { "display_name": "Ada", "image_72": ["?"] } }),
+        ] {
+            assert_eq!(listed_user(&raw(&fine)).unwrap().as_str(), "U1");
+        }
+        let long = "x".repeat(10_000);
+        for odd in [
+            json!({}),
+            json!({ "id": 7 }),
+            json!({ "id": "u#1" }),
+            json!({ "id": "U1", "name": long }),
+            json!({ "id": "U1", "profile": { "display_name": long } }),
+            json!(["U1"]),
+            json!("U1"),
+            json!(null),
+        ] {
+            assert!(listed_user(&raw(&odd)).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_same_person_in_another_order_is_no_news() {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let listed: Box<RawValue> =
+            serde_json::from_str(r#"{"id":"U1", "name":"ada", "updated": 1}"#).unwrap();
+        let clock = Ts::parse("1.000000").unwrap();
+        let update = user_updates(&team, &user, &listed, &clock).unwrap().remove(0);
+        let row = Item { attributes: update.apply(None).unwrap(), key: update.key };
+        assert!(is_user_news(None, &listed));
+        for same in [r#"{"id":"U1", "name":"ada", "updated": 1}"#, r#"{"updated":1,"name":"ada","id":"U1"}"#]
+        {
+            assert!(
+                !is_user_news(Some(&row), &serde_json::from_str::<Box<RawValue>>(same).unwrap()),
+                "{same}"
+            );
+        }
+        assert!(is_user_news(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
+        let only_a_picture = Item { attributes: Attributes::new(), ..row };
+        assert!(is_user_news(Some(&only_a_picture), &listed));
+    }
+
+    #[test]
+    fn half_a_character_leaves_a_person_named_and_what_cannot_be_read_takes_no_place() {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let clock = Ts::parse("1.000000").unwrap();
+        let updates =
+            |json: String| user_updates(&team, &user, &RawValue::from_string(json).unwrap(), &clock);
+        let cut = r#"{"id":"U1","name":"ada","profile":{"display_name":"Ada","status_text":"cut \ud83d"}}"#;
+        let set = updates(cut.to_owned()).unwrap().remove(0).set;
+        assert_eq!((&set["name"], &set["display_name"]), (&json!("ada"), &json!("Ada")));
+        let deep = format!(r#"{{"id":"U1","name":"ada","odd":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        assert!(matches!(updates(deep), Err(Malformed::Unreadable(_))));
+    }
+}

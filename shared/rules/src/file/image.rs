@@ -1,0 +1,297 @@
+//! Avatars and custom emoji, so that a reader needs no network. They are public on Slack's side: no token is involved.
+//!
+//! Every picture a row has had is one attribute, `image#{hash of its URL}`; the row's content says which is current.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::{Malformed, checked_name};
+use ports::archive::{Attributes, Item, ItemKey, Update};
+use ports::files::FileKey;
+use ports::files::key::image_hash;
+use ports::queue::job::encode_image;
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
+use slack::envelope::{object, text_or_none};
+use slack::ids::{TeamId, UserId};
+
+pub(super) const IMAGE: &str = "image#";
+
+/// Sizes of an avatar, the most useful first: large enough for a page, small enough to keep many.
+const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "image_original", "image_48"];
+
+/// A longer URL is none of Slack's.
+const MAX_URL_BYTES: usize = 4096;
+
+/// Whose picture it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A person.
+    User(UserId),
+    /// A custom emoji, by its name.
+    Emoji(String),
+}
+
+/// A picture to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageJob {
+    /// The workspace.
+    pub team: TeamId,
+    /// Whose picture it is.
+    pub owner: Owner,
+    /// Where it is.
+    pub url: String,
+}
+
+/// The job for a person's avatar, by their user object.
+#[must_use]
+pub fn avatar_job(team: &TeamId, user: &UserId, object: &Value) -> Option<Outgoing> {
+    let url = avatar_url(object)?.to_owned();
+    Some(ImageJob { team: team.clone(), owner: Owner::User(user.clone()), url }.outgoing())
+}
+
+/// The job for a custom emoji. One that is another name for another (`alias:…`) has no picture of its own.
+#[must_use]
+pub fn emoji_job(team: &TeamId, name: &str, value: &str) -> Option<Outgoing> {
+    let name = checked_name(name, "emoji's name").ok()?.to_owned();
+    let url = picture_url(value)?.to_owned();
+    Some(ImageJob { team: team.clone(), owner: Owner::Emoji(name), url }.outgoing())
+}
+
+/// The job that follows an update of a row of the directory, if it brings a picture.
+#[must_use]
+pub fn job(update: &Update) -> Option<Outgoing> {
+    image_job(&update.set_if_absent, &update.set).map(|job| job.outgoing())
+}
+
+/// The job for the picture that a row of the directory names and does not hold.
+#[must_use]
+pub fn missing(row: &Item) -> Option<Outgoing> {
+    let job = image_job(&row.attributes, &row.attributes)?;
+    let held = row.attributes.contains_key(&format!("{IMAGE}{}", image_hash(&job.url)));
+    (!held).then(|| job.outgoing())
+}
+
+fn image_job(identity: &Attributes, content: &Attributes) -> Option<ImageJob> {
+    let identity = |name: &str| identity.get(name).and_then(Value::as_str);
+    let url = current_url(identity("type")?, content)?;
+    let team = TeamId::parse(identity("team_id")?).ok()?;
+    let owner = match identity("type")? {
+        "user" => Owner::User(UserId::parse(identity("user_id")?).ok()?),
+        _ => Owner::Emoji(identity("name")?.to_owned()),
+    };
+    Some(ImageJob { team, owner, url })
+}
+
+fn avatar_url(user: &Value) -> Option<&str> {
+    let profile = user.get("profile")?;
+    SIZES.iter().find_map(|size| profile.get(size).and_then(Value::as_str).and_then(picture_url))
+}
+
+fn picture_url(text: &str) -> Option<&str> {
+    let is_url = text.starts_with("https://") || text.starts_with("http://");
+    Some(text).filter(|text| is_url && text.len() <= MAX_URL_BYTES)
+}
+
+/// The URL of the picture that a row's content names.
+fn current_url(kind: &str, content: &Attributes) -> Option<String> {
+    let text = |name: &str| content.get(name).and_then(Value::as_str);
+    match kind {
+        "user" => {
+            let user: Value = serde_json::from_str(text("raw_event")?).ok()?;
+            avatar_url(&user).map(str::to_owned)
+        }
+        "emoji" => picture_url(text("value")?).map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// The key of the current picture of a row, if it is held.
+pub(crate) fn current(row: &Attributes) -> Option<Value> {
+    // Asked first: most rows of a workspace without a token have none, and a user object is long.
+    if !row.keys().any(|name| is_register(name)) {
+        return None;
+    }
+    let url = current_url(row.get("type")?.as_str()?, row)?;
+    let key = FileKey::stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
+    Some(key.as_str().into())
+}
+
+/// Whether an attribute of a row is a picture.
+pub(crate) fn is_register(name: &str) -> bool {
+    name.starts_with(IMAGE)
+}
+
+#[derive(Serialize)]
+struct Encoded<'a> {
+    team: &'a TeamId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a UserId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emoji: Option<&'a str>,
+    url: &'a str,
+}
+
+#[derive(Default, Deserialize)]
+struct Decoded<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    emoji: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    url: Option<Cow<'a, str>>,
+}
+
+impl ImageJob {
+    /// The job as a message.
+    #[must_use]
+    pub fn outgoing(&self) -> Outgoing {
+        let Self { team, owner, url } = self;
+        let hash = image_hash(url);
+        let (user, emoji, owner) = match owner {
+            Owner::User(user) => (Some(user), None, user.as_str()),
+            Owner::Emoji(name) => (None, Some(name.as_str()), name.as_str()),
+        };
+        let encoded = Encoded { team, user, emoji, url };
+        let kind = if user.is_some() { "avatar" } else { "emoji" };
+        Outgoing {
+            queue: QueueName::Files,
+            // A hash: names of emoji have letters that a group must not have.
+            group: GroupId::of(&[team.as_str(), &hash]),
+            dedup: DedupId::of(&[kind, team.as_str(), owner, &hash].map(str::as_bytes)),
+            // Texts always serialise.
+            body: encode_image(&serde_json::to_string(&encoded).unwrap_or_default()),
+        }
+    }
+
+    /// Reads the job in a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it does not say whose picture is where.
+    pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
+        let missing = |field| Malformed::Missing { event: "image job", field };
+        let decoded: Decoded<'_> = object(raw);
+        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
+        let owner = match (decoded.user, decoded.emoji) {
+            (Some(user), _) => Owner::User(UserId::parse(&user)?),
+            (None, Some(name)) => Owner::Emoji(checked_name(&name, "emoji's name")?.to_owned()),
+            (None, None) => return Err(missing("user or emoji")),
+        };
+        let url = decoded.url.ok_or(missing("url"))?.into_owned();
+        Ok(Self { team, owner, url })
+    }
+
+    /// The row the picture belongs to.
+    #[must_use]
+    pub fn key(&self) -> ItemKey {
+        match &self.owner {
+            Owner::User(user) => ItemKey::user(&self.team, user),
+            Owner::Emoji(name) => ItemKey::emoji(&self.team, name),
+        }
+    }
+
+    /// The picture is held.
+    #[must_use]
+    pub fn held(&self, key: &FileKey) -> Update {
+        let (kind, id, value) = match &self.owner {
+            Owner::User(user) => ("user", "user_id", user.as_str()),
+            Owner::Emoji(name) => ("emoji", "name", name.as_str()),
+        };
+        let image = format!("{IMAGE}{}", image_hash(&self.url));
+        let texts = [("type", kind), ("team_id", self.team.as_str()), (id, value), (&image, key.as_str())];
+        let set_if_absent = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+        Update { set_if_absent, ..Update::new(self.key()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Change, Event, project};
+    use ports::archive::Item;
+    use ports::queue::job::Job;
+    use slack::envelope::Envelope;
+
+    fn updates(event: Value) -> Vec<Update> {
+        let body = json!({ "team_id": "T1", "event": event }).to_string();
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let update = |change| match change {
+            Change::Register(update) => update,
+            Change::Content(_) => panic!("not of the directory"),
+        };
+        changes.into_iter().map(update).collect()
+    }
+
+    fn images(event: Value) -> Vec<ImageJob> {
+        let sends = updates(event).into_iter().filter_map(|update| job(&update));
+        sends.map(|send| ImageJob::decode(Job::decode(&send.body).unwrap().image.unwrap()).unwrap()).collect()
+    }
+
+    fn user(profile: Value) -> Value {
+        json!({ "type": "user_change", "event_ts": "1.000000", "user": { "id": "U1", "name": "ana", "profile": profile } })
+    }
+
+    fn emoji(name: &str, value: &str) -> Value {
+        json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": value, "event_ts": "1.000000" })
+    }
+
+    #[test]
+    fn a_person_with_an_avatar_and_an_emoji_with_a_picture_are_jobs() {
+        let jobs = images(user(json!({ "image_72": "https://a/72", "image_192": "https://a/192" })));
+        assert_eq!(jobs[0].url, "https://a/192");
+        assert_eq!(
+            images(user(json!({ "image_192": 7, "image_72": "https://a/72" })))[0].url,
+            "https://a/72"
+        );
+        let jobs = images(emoji("grüße 🎉", "https://emoji.slack-edge.com/x.gif"));
+        assert_eq!(jobs[0].owner, Owner::Emoji("grüße 🎉".into()));
+        let send = jobs[0].outgoing();
+        assert!(send.group.as_str().is_ascii() && send.group.as_str().len() < 128, "{}", send.group);
+        for nothing in [
+            user(json!(null)),
+            user(json!({ "image_192": "data:image/png;base64,AAAA" })),
+            user(json!({ "image_192": format!("https://{}", "x".repeat(5_000)) })),
+            emoji("a", "alias:b"),
+            emoji("a", ""),
+        ] {
+            assert_eq!(images(nothing.clone()), [], "{nothing}");
+        }
+    }
+
+    #[test]
+    fn the_explicit_jobs_are_those_of_the_updates() {
+        let team = TeamId::parse("T1").unwrap();
+        let event = user(json!({ "image_192": "https://a/192" }));
+        let expected = updates(event.clone()).iter().find_map(job);
+        assert_eq!(avatar_job(&team, &UserId::parse("U1").unwrap(), &event["user"]), expected);
+        assert_eq!(
+            emoji_job(&team, "a", "https://e/a"),
+            updates(emoji("a", "https://e/a")).iter().find_map(job)
+        );
+        assert_eq!(emoji_job(&team, "a", "alias:b"), None);
+    }
+
+    #[test]
+    fn readers_see_the_current_picture_only() {
+        let mut attributes: Option<Attributes> = None;
+        let mut write =
+            |update: &Update| attributes = update.apply(attributes.as_ref()).or(attributes.take());
+        for (number, clock) in [(1, "1.000000"), (2, "2.000000")] {
+            let mut event = user(json!({ "image_192": format!("https://a/{number}") }));
+            event["event_ts"] = clock.into();
+            updates(event.clone()).iter().for_each(&mut write);
+            write(&images(event)[0].held(&FileKey::parse(&format!("slack/T1/images/{number}")).unwrap()));
+        }
+        let key = ItemKey::new("user#T1", "U1");
+        let row = project::directory(&Item { key, attributes: attributes.unwrap() });
+        assert_eq!(row["image_file"], "slack/T1/images/2");
+        assert!(!row.as_object().unwrap().keys().any(|name| name.contains('#')), "{row}");
+    }
+}

@@ -1,0 +1,262 @@
+//! Jobs of the file-downloader: one per file and message.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::object::FileObject;
+use super::row::{self, Share};
+use crate::Malformed;
+use crate::message::Content;
+use ports::archive::Item;
+use ports::queue::job::encode_file;
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
+use slack::envelope::{object, text_or_none};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+/// Files of one message that are looked at: ten times what Slack's own clients attach.
+const MAX_FILES: usize = 100;
+
+/// A file to be fetched, for one message it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileJob {
+    /// The workspace.
+    pub team: TeamId,
+    /// Where it was shared.
+    pub share: Share,
+    /// Who shared it there, if that is known.
+    pub user: Option<UserId>,
+    /// What Slack said of it there.
+    pub object: FileObject,
+    /// Whether that may be old: Slack is asked again before the download.
+    pub refresh: bool,
+}
+
+/// What a message asks the file-downloader for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// To be sent once the message is written.
+    pub sends: Vec<Outgoing>,
+    /// Files without a valid id, and those beyond what one message can have.
+    pub skipped: usize,
+}
+
+/// The jobs of the files in a version of a message.
+#[must_use]
+pub fn jobs(content: &Content) -> Jobs {
+    let update = content.if_absent();
+    let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
+    let files = update.set.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    // Most messages have none: their ids need no second look.
+    if files.is_empty() {
+        return Jobs::default();
+    }
+    let ids = (TeamId::parse(id("team_id")), ChannelId::parse(id("channel_id")), Ts::parse(id("ts")));
+    let (Ok(team), Ok(channel), Ok(ts)) = ids else {
+        return Jobs { sends: Vec::new(), skipped: files.len() };
+    };
+    let share = Share { channel, ts };
+    let user = update.set.get("user").and_then(Value::as_str).and_then(|user| UserId::parse(user).ok());
+    let objects: Vec<FileObject> = files.iter().take(MAX_FILES).filter_map(FileObject::read).collect();
+    let skipped = files.len() - objects.len();
+    let job = |object| {
+        let (team, share, user) = (team.clone(), share.clone(), user.clone());
+        FileJob { team, share, user, object, refresh: false }.outgoing()
+    };
+    Jobs { sends: objects.into_iter().map(job).collect(), skipped }
+}
+
+/// Asks again for a file that is not held, by its row. The nonce tells this time from the others. `None` where nothing
+/// is known of the file, or not where it was shared.
+#[must_use]
+pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
+    let share = row::shares(row).next()?;
+    let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
+    let dedup =
+        DedupId::of(&[b"file again", team.as_str().as_bytes(), job.object.id.as_str().as_bytes(), nonce]);
+    Some(Outgoing { dedup, ..job.outgoing() })
+}
+
+#[derive(Serialize)]
+struct Encoded<'a> {
+    team: &'a TeamId,
+    channel: &'a ChannelId,
+    ts: &'a Ts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a UserId>,
+    object: &'a FileObject,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refresh: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Decoded<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    channel: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    ts: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user: Option<Cow<'a, str>>,
+    #[serde(default)]
+    object: Value,
+    #[serde(default)]
+    refresh: bool,
+}
+
+impl FileJob {
+    /// The job as a message.
+    #[must_use]
+    pub fn outgoing(&self) -> Outgoing {
+        let Self { team, share: Share { channel, ts }, user, object, refresh } = self;
+        let parts =
+            ["file", team.as_str(), channel.as_str(), ts.as_str(), object.id.as_str(), &object.fingerprint()];
+        let encoded = Encoded { team, channel, ts, user: user.as_ref(), object, refresh: *refresh };
+        Outgoing {
+            queue: QueueName::Files,
+            group: GroupId::of(&[team.as_str(), object.id.as_str()]),
+            dedup: DedupId::of(&parts.map(str::as_bytes)),
+            // Ids and an object of plain fields always serialise.
+            body: encode_file(&serde_json::to_string(&encoded).unwrap_or_default()),
+        }
+    }
+
+    /// Reads the job in a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] where an id is missing or malformed.
+    pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
+        let missing = |field| Malformed::Missing { event: "file job", field };
+        let decoded: Decoded<'_> = object(raw);
+        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
+        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
+        let ts = Ts::parse(decoded.ts.as_deref().ok_or(missing("ts"))?)?;
+        let object = FileObject::read(&decoded.object).ok_or(missing("file id"))?;
+        let user = decoded.user.and_then(|user| UserId::parse(&user).ok());
+        Ok(Self { team, share: Share { channel, ts }, user, object, refresh: decoded.refresh })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Change, Event};
+    use ports::queue::MAX_MESSAGE_BYTES;
+    use ports::queue::job::Job;
+    use slack::envelope::Envelope;
+
+    fn jobs_of(event: Value) -> Jobs {
+        let body = json!({ "team_id": "T1", "event": event }).to_string();
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let mut all = Jobs::default();
+        for change in &changes {
+            let Change::Content(content) = change else { continue };
+            let Jobs { sends, skipped } = jobs(content);
+            all.sends.extend(sends);
+            all.skipped += skipped;
+        }
+        all
+    }
+
+    fn message(files: Value) -> Value {
+        json!({ "type": "message", "channel": "C1", "channel_type": "channel", "ts": "1.000000", "user": "U1", "files": files })
+    }
+
+    fn decoded(outgoing: &Outgoing) -> FileJob {
+        FileJob::decode(Job::decode(&outgoing.body).unwrap().file.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_file_of_a_message_is_a_job_of_its_own_group() {
+        let jobs = jobs_of(message(json!([
+            { "id": "F1", "name": "a.png", "url_private": "https://files.slack.com/1" },
+            { "name": "without an id" }, { "id": "../F" }, 7,
+            { "id": "F2", "mode": "tombstone" },
+        ])));
+        assert_eq!(jobs.skipped, 3);
+        let groups: Vec<&str> = jobs.sends.iter().map(|send| send.group.as_str()).collect();
+        assert_eq!(groups, ["T1#F1", "T1#F2"]);
+        let job = decoded(&jobs.sends[0]);
+        assert_eq!(
+            (job.share.channel.as_str(), job.share.ts.as_str(), job.refresh),
+            ("C1", "1.000000", false)
+        );
+        assert_eq!(job.object.name.as_deref(), Some("a.png"));
+        assert_eq!((job.user.as_ref().map(UserId::as_str), job.object.user), (Some("U1"), None));
+        assert_ne!(jobs.sends[0].dedup, jobs.sends[1].dedup);
+        assert_eq!(jobs_of(message(json!([]))), Jobs::default());
+    }
+
+    #[test]
+    fn what_an_edit_brings_and_what_it_replaces_both_ask_and_the_same_asks_once() {
+        let with = |file: &str| json!({ "type": "message", "ts": "1.000000", "user": "U1", "files": [{ "id": file }] });
+        let edit = |before: &str, after: &str| {
+            json!({ "type": "message", "subtype": "message_changed", "channel": "C1",
+            "ts": "2.000000", "event_ts": "2.000000", "message": with(after), "previous_message": with(before) })
+        };
+        let groups = |jobs: &Jobs| jobs.sends.iter().map(|send| send.group.to_string()).collect::<Vec<_>>();
+        assert_eq!(groups(&jobs_of(edit("F1", "F2"))), ["T1#F2", "T1#F1"]);
+        let same = jobs_of(edit("F1", "F1"));
+        assert_eq!(same.sends[0], same.sends[1]);
+    }
+
+    #[test]
+    fn another_place_another_object_and_another_time_are_other_jobs() {
+        let job = |channel: &str, name: &str| FileJob {
+            team: TeamId::parse("T1").unwrap(),
+            share: Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse("1.000000").unwrap() },
+            user: None,
+            object: FileObject::read(&json!({ "id": "F1", "name": name })).unwrap(),
+            refresh: false,
+        };
+        let dedup = |channel: &str, name: &str| job(channel, name).outgoing().dedup;
+        assert_eq!(dedup("C1", "a"), dedup("C1", "a"));
+        assert_ne!(dedup("C1", "a"), dedup("C2", "a"));
+        assert_ne!(dedup("C1", "a"), dedup("C1", "b"));
+
+        let update = row::seen(&job("C1", "a").team, &job("C1", "a").object, Some(&job("C1", "a").share));
+        let row = Item { key: update.key.clone(), attributes: update.apply(None).unwrap() };
+        let retried = again(&job("C1", "a").team, &row, b"1").unwrap();
+        assert_eq!(decoded(&retried), FileJob { refresh: true, ..job("C1", "a") });
+        assert_ne!(retried.dedup, dedup("C1", "a"));
+        assert_ne!(retried.dedup, again(&job("C1", "a").team, &row, b"2").unwrap().dedup);
+        // Workspaces that share a channel know a file by the same id.
+        let elsewhere = TeamId::parse("T2").unwrap();
+        assert_ne!(retried.dedup, again(&elsewhere, &row, b"1").unwrap().dedup);
+    }
+
+    #[test]
+    fn a_job_fits_a_message_whatever_was_in_the_object() {
+        let long = "\u{1}".repeat(100_000);
+        let fields = ["name", "mimetype", "filetype", "mode", "external_type", "file_access", "user"];
+        let mut file: Value =
+            fields.iter().map(|name| ((*name).to_owned(), Value::from(long.as_str()))).collect();
+        file["id"] = "F1".into();
+        file["url_private"] = "x".repeat(4096).into();
+        let jobs = jobs_of(message(Value::Array(vec![file; 9])));
+        assert_eq!(jobs.sends.len(), 9);
+        assert!(jobs.sends[0].body.len() < MAX_MESSAGE_BYTES / 32, "{}", jobs.sends[0].body.len());
+        let many = jobs_of(message(Value::Array(vec![json!({ "id": "F1" }); 5_000])));
+        assert_eq!((many.sends.len(), many.skipped), (MAX_FILES, 4_900));
+    }
+
+    #[test]
+    fn what_is_no_job_is_malformed() {
+        for body in [
+            json!({}),
+            json!([]),
+            json!({ "team": "T1", "channel": "C1", "ts": "1.000000", "object": { "id": "f" } }),
+            json!({ "team": "t", "channel": "C1", "ts": "1.000000", "object": { "id": "F1" } }),
+            json!({ "team": "T1", "channel": "C1", "ts": "now", "object": { "id": "F1" } }),
+        ] {
+            let raw = RawValue::from_string(body.to_string()).unwrap();
+            assert!(FileJob::decode(&raw).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Files: what Slack says of one, what becomes of it, and where that is written.
+//!
+//! * [`object`]: a file object reduced to what is needed, and what can be said before anything is asked for.
+//! * [`state`]: what became of a file, as a register: the greatest state stays.
+//! * [`row`]: the row of a file, the register on the messages it was shared in, and what readers see of both.
+//! * [`job`]: what is sent to the file-downloader. [`image`]: the same for avatars and custom emoji.
+//!
+//! <https://docs.slack.dev/reference/objects/file-object>
+
+pub mod image;
+pub mod job;
+pub mod object;
+pub mod row;
+pub mod state;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::{Change, Event, Malformed};
+use slack::envelope::{self, text_or_none};
+use slack::ids::FileId;
+
+pub use job::{FileJob, Jobs, jobs};
+pub use object::{Before, FileObject};
+pub use state::{State, Verdict};
+
+#[derive(Default, Deserialize)]
+struct FileDeleted<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    file_id: Option<Cow<'a, str>>,
+}
+
+/// A file was deleted in Slack: its row says so, and what is held of it stays.
+///
+/// <https://docs.slack.dev/reference/events/file_deleted>
+pub(super) fn deleted(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let body: FileDeleted<'_> = envelope::object(event.raw);
+    let missing = Malformed::Missing { event: "file_deleted", field: "file_id" };
+    let file = FileId::parse(body.file_id.as_deref().ok_or(missing)?)?;
+    Ok(vec![Change::Register(row::deleted(&event.team, &file))])
+}
+
+/// At most `max_bytes` of a text, whole characters only.
+fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}

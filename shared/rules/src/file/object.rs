@@ -1,0 +1,349 @@
+//! A file object, reduced to what is needed to fetch the file and to show what it is. Everything in it comes from
+//! outside: a field of another type than expected is absent, and texts are bounded.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cut;
+use super::state::Verdict;
+use crate::version::hash;
+use slack::ids::{FileId, TeamId};
+
+/// A name is kept as far as this: four times what filesystems take.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// Words such as a MIME type; a longer one is none.
+const MAX_WORD_BYTES: usize = 255;
+
+/// A longer URL is none of Slack's.
+const MAX_URL_BYTES: usize = 4096;
+
+/// Kinds of documents that Slack itself writes. They have no bytes of their own: Slack renders them when asked, as
+/// HTML, in a length that it does not announce.
+const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
+
+/// The source of a file whose address is its own.
+const OWN: &str = "own";
+
+/// What is known of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileObject {
+    /// Which file.
+    pub id: FileId,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What Slack takes it for, such as `image/png`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mimetype: Option<String>,
+    /// Slack's own word for that, such as `png`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filetype: Option<String>,
+    /// How long it is.
+    #[serde(rename = "size", skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Where its content is: `hosted`, `snippet`, `external`, `tombstone`, `hidden_by_limit`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Whether it is kept somewhere else.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_external: bool,
+    /// Where that is, such as `gdrive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_type: Option<String>,
+    /// Whether the app may have it; `check_file_info` where only `files.info` knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_access: Option<String>,
+    /// Where it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_private: Option<String>,
+    /// Where it is downloaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_private_download: Option<String>,
+    /// Who brought it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// When, in seconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<i64>,
+}
+
+/// The path of an address, without the slash in front, and without what stands behind it; `None` where a client might read
+/// another one.
+fn path(url: &str) -> Option<&str> {
+    let is_odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
+    let (host, path) = url.split_once("://")?.1.split_once('/')?;
+    let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:".contains(&byte));
+    if !is_host || path.contains(is_odd) {
+        return None;
+    }
+    path.split(['?', '#']).next()
+}
+
+/// `.` or `..`, however it is spelt.
+fn is_way_up(part: &str) -> bool {
+    matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// What can be said of a file before anything is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// There is nothing to ask for.
+    Settled(Verdict),
+    /// The object is a stub: `files.info` has the rest.
+    InfoNeeded,
+    /// It can be downloaded.
+    Download,
+}
+
+impl FileObject {
+    /// Reads a file object; `None` where it has no valid id.
+    #[must_use]
+    pub fn read(value: &Value) -> Option<Self> {
+        let id = FileId::parse(value.get("id")?.as_str()?).ok()?;
+        let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let bounded = |name: &str, max| text(name).filter(|text| text.len() <= max).map(str::to_owned);
+        let word = |name: &str| bounded(name, MAX_WORD_BYTES);
+        let url = |name: &str| bounded(name, MAX_URL_BYTES);
+        let name = text("name").or_else(|| text("title"));
+        Some(Self {
+            id,
+            name: name.map(|name| cut(name, MAX_NAME_BYTES).to_owned()),
+            mimetype: word("mimetype"),
+            filetype: word("filetype"),
+            size_bytes: value.get("size").and_then(Value::as_u64),
+            mode: word("mode"),
+            is_external: value.get("is_external") == Some(&Value::Bool(true)),
+            external_type: word("external_type"),
+            file_access: word("file_access"),
+            url_private: url("url_private"),
+            url_private_download: url("url_private_download"),
+            user: word("user"),
+            created: value.get("created").and_then(Value::as_i64),
+        })
+    }
+
+    /// What can be said before anything is asked for. A word that is not known says nothing.
+    #[must_use]
+    pub fn before_request(&self) -> Before {
+        match self.mode.as_deref() {
+            Some("external") => return Before::Settled(Verdict::External),
+            Some("tombstone") => return Before::Settled(Verdict::Tombstone),
+            Some("hidden_by_limit") => return Before::Settled(Verdict::HiddenByLimit),
+            Some(_) | None if self.is_external => return Before::Settled(Verdict::External),
+            Some("file_access") if self.file_access.is_none() => return Before::InfoNeeded,
+            Some(_) | None => {}
+        }
+        match self.file_access.as_deref() {
+            Some("access_denied") => Before::Settled(Verdict::AccessDenied),
+            Some("file_not_found") => Before::Settled(Verdict::NotFound),
+            Some("check_file_info") => Before::InfoNeeded,
+            Some(_) | None if self.url().is_none() => Before::InfoNeeded,
+            Some(_) | None => Before::Download,
+        }
+    }
+
+    /// Whether Slack says that nothing but its place is left.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.mode.as_deref() == Some("tombstone")
+    }
+
+    /// Whether its address is the one that Slack makes for this file of this workspace: `/files-pri/{team}-{file}/…`. Any
+    /// other is no proof that what is there is this file: only `files.info` says so.
+    #[must_use]
+    pub fn has_own_address(&self, team: &TeamId) -> bool {
+        let own = format!("{team}-{}", self.id);
+        self.url().and_then(path).is_some_and(|path| {
+            let mut parts = path.split('/');
+            parts.next() == Some("files-pri")
+                && parts.next() == Some(&own)
+                && parts.all(|part| !is_way_up(part))
+        })
+    }
+
+    /// What tells the place its bytes come from apart from another that claims the same id; `None` where there is no address.
+    #[must_use]
+    pub fn source(&self, team: &TeamId) -> Option<String> {
+        let url = self.url()?;
+        // The name at the end of Slack's own addresses changes when people rename the file.
+        Some(if self.has_own_address(team) { OWN.to_owned() } else { hash(path(url).unwrap_or(url)) })
+    }
+
+    /// Where to ask for its bytes.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.url_private_download.as_deref().or(self.url_private.as_deref())
+    }
+
+    /// Whether an HTML page may be its content; elsewhere it is a login page.
+    #[must_use]
+    pub fn may_be_html(&self) -> bool {
+        let mimetype = self.mimetype.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let filetype = self.filetype.as_deref().unwrap_or_default().to_ascii_lowercase();
+        ["text/html", "application/xhtml"].iter().any(|html| mimetype.starts_with(html))
+            || ["html", "htm", "xhtml"].contains(&filetype.as_str())
+            || self.is_rendered()
+    }
+
+    /// How many bytes a download must bring; `None` where that cannot be told before.
+    #[must_use]
+    pub fn exact_size_bytes(&self) -> Option<u64> {
+        self.size_bytes.filter(|_| !self.is_rendered())
+    }
+
+    fn is_rendered(&self) -> bool {
+        [&self.mode, &self.filetype]
+            .into_iter()
+            .any(|word| word.as_deref().is_some_and(|word| RENDERED.contains(&word)))
+    }
+
+    /// The object as JSON. Equal objects are equal text.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        // Text, numbers and a boolean always serialise.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// What tells two objects of one file apart.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        hash(&self.to_json().to_string())
+    }
+
+    /// How an object compares with another of the same file: one that says more is greater.
+    #[must_use]
+    pub(super) fn version(&self) -> String {
+        let says = self.to_json().as_object().map_or(0, serde_json::Map::len);
+        format!("{says:02}/{}", self.fingerprint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> FileObject {
+        let mut whole = json!({ "id": "F1", "url_private": "https://files.slack.com/f" });
+        if let (Value::Object(whole), Value::Object(more)) = (&mut whole, value) {
+            whole.extend(more);
+        }
+        FileObject::read(&whole).unwrap()
+    }
+
+    #[test]
+    fn what_settles_a_file_needs_no_request() {
+        for (fields, expected) in [
+            (json!({}), Before::Download),
+            (json!({ "mode": "hosted", "file_access": "visible" }), Before::Download),
+            (json!({ "mode": "something_new", "file_access": "something_new" }), Before::Download),
+            (json!({ "mode": "external", "external_type": "gdrive" }), Before::Settled(Verdict::External)),
+            (json!({ "is_external": true }), Before::Settled(Verdict::External)),
+            (json!({ "mode": "tombstone" }), Before::Settled(Verdict::Tombstone)),
+            (json!({ "mode": "hidden_by_limit" }), Before::Settled(Verdict::HiddenByLimit)),
+            (json!({ "file_access": "access_denied" }), Before::Settled(Verdict::AccessDenied)),
+            (json!({ "file_access": "file_not_found" }), Before::Settled(Verdict::NotFound)),
+            (json!({ "file_access": "check_file_info" }), Before::InfoNeeded),
+            (json!({ "mode": "file_access" }), Before::InfoNeeded),
+            (
+                json!({ "mode": "file_access", "file_access": "access_denied" }),
+                Before::Settled(Verdict::AccessDenied),
+            ),
+            (json!({ "url_private": null }), Before::InfoNeeded),
+            (json!({ "url_private": "" }), Before::InfoNeeded),
+            (json!({ "url_private": "x".repeat(10_000) }), Before::InfoNeeded),
+            (
+                json!({ "url_private": null, "url_private_download": "https://files.slack.com/d" }),
+                Before::Download,
+            ),
+        ] {
+            assert_eq!(object(fields.clone()).before_request(), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn odd_fields_are_absent_and_long_ones_are_cut() {
+        let odd = object(
+            json!({ "name": 7, "mimetype": ["x"], "size": "12", "created": {}, "user": null, "mode": false,
+            "is_external": "true", "file_access": "y".repeat(999) }),
+        );
+        assert_eq!(odd, object(json!({})));
+        let long = object(json!({ "name": "é".repeat(10_000) }));
+        assert_eq!(long.name.unwrap(), "é".repeat(512));
+        assert_eq!(object(json!({ "size": -1 })).size_bytes, None);
+        for nothing in [
+            json!({}),
+            json!({ "id": "" }),
+            json!({ "id": 7 }),
+            json!({ "id": "../../etc" }),
+            json!("F1"),
+            json!(null),
+        ] {
+            assert_eq!(FileObject::read(&nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_files_own_or_has_to_be_asked_for() {
+        let team = TeamId::parse("T1").unwrap();
+        for (url, own) in [
+            ("https://files.slack.com/files-pri/T1-F1/a.png", true),
+            ("https://files.slack.com/files-pri/T1-F1/download/a.png?t=1", true),
+            ("https://files.slack.com/files-pri/T1-F2/F1", false),
+            ("https://files.slack.com/files-pri/T2-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1", true),
+            ("https://files.slack.com/x/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/?/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/../files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/../T1-F2/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/%2e%2E/T1-F2/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1\\..\\T1-F2/a.png", false),
+            ("https:files.slack.com", false),
+            ("https://files.slack.com?/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com\\files-pri\\T1-F2/files-pri/T1-F1/a.png", false),
+            ("https://files.slack.com/files-pri/T1-F1/.\t./T1-F2/a.png", false),
+        ] {
+            let object = object(json!({ "url_private": url }));
+            assert_eq!(object.has_own_address(&team), own, "{url}");
+            assert_eq!(object.source(&team).as_deref() == Some(OWN), own, "{url}");
+        }
+        let source = |url: &str| object(json!({ "url_private": url })).source(&team);
+        assert_eq!(source("https://files.slack.com/a?x=1"), source("https://files.slack.com/a?x=2"));
+        assert_ne!(source("https://files.slack.com/a"), source("https://files.slack.com/b"));
+    }
+
+    #[test]
+    fn it_reads_what_it_wrote() {
+        let whole = object(
+            json!({ "name": "a.png", "mimetype": "image/png", "filetype": "png", "size": 12, "mode": "hosted",
+            "is_external": true, "external_type": "gdrive", "file_access": "visible", "url_private_download": "https://x/",
+            "user": "U1", "created": 1_700_000_000 }),
+        );
+        assert_eq!(FileObject::read(&whole.to_json()), Some(whole.clone()));
+        assert!(whole.version() > object(json!({})).version(), "the one that says more wins");
+    }
+
+    #[test]
+    fn html_is_expected_only_of_html() {
+        for (fields, expected) in [
+            (json!({ "mimetype": "text/html" }), true),
+            (json!({ "mimetype": "Text/HTML; charset=utf-8" }), true),
+            (json!({ "filetype": "html" }), true),
+            (json!({ "mode": "quip", "mimetype": "application/vnd.slack-docs" }), true),
+            (json!({ "mimetype": "image/png", "filetype": "png" }), false),
+            (json!({ "mimetype": "text/plain", "filetype": "text", "name": "page.html" }), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(object(fields.clone()).may_be_html(), expected, "{fields}");
+        }
+        assert_eq!(object(json!({ "size": 3 })).exact_size_bytes(), Some(3));
+        assert_eq!(object(json!({ "size": 3, "filetype": "canvas" })).exact_size_bytes(), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! Where the state of a file is written: on its own row, `file#{team}` / file id, and on every message it is in.
+
+use serde_json::{Value, json};
+
+use super::object::FileObject;
+use super::state::{State, Verdict};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::files::FileKey;
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
+
+/// One register per file.
+pub(super) const STATE: &str = "file#";
+
+/// Set once Slack has said that the file was deleted.
+const DELETED: &str = "deleted";
+
+/// One mark per place a file was shared in.
+const SHARED: &str = "shared#";
+
+/// What Slack says of a file, and how that compares with what it said elsewhere.
+const OBJECT: &str = "object";
+const OBJECT_VERSION: &str = "object_version";
+
+/// One mark per version of a file that is held: which source it came from, and how long it is.
+const VERSION: &str = "version#";
+
+/// Places remembered on a file's row, which must fit an item. The messages themselves all know their file.
+pub const MAX_SHARES: usize = 1000;
+
+/// Where a file was shared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// In which channel.
+    pub channel: ChannelId,
+    /// With which message.
+    pub ts: Ts,
+}
+
+/// What is held of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Under which key.
+    pub key: FileKey,
+    /// Where it came from, as [`FileObject::source`] says.
+    pub source: String,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// The SHA-256 of its bytes, in hex.
+    pub sha256: String,
+}
+
+fn attributes<const N: usize>(texts: [(&str, &str); N]) -> Attributes {
+    texts.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+}
+
+fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
+    attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
+}
+
+fn state_guard(file: &FileId, state: &State) -> Guard {
+    Guard::Greater { register: format!("{STATE}{file}"), version: state.version() }
+}
+
+/// A file was seen in a message: what Slack says of it there, and where that is.
+#[must_use]
+pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update {
+    let mut set: Attributes = [(OBJECT.to_owned(), object.to_json())].into_iter().collect();
+    let texts = [("name", &object.name), ("mimetype", &object.mimetype)];
+    set.extend(texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))));
+    let remove = ["name", "mimetype"].into_iter().filter(|name| !set.contains_key(*name)).collect();
+    let mut set_if_absent = file_identity(team, &object.id);
+    if object.is_tombstone() {
+        set_if_absent.insert(DELETED.into(), true.into());
+    }
+    if let Some(share) = share {
+        set_if_absent.insert(format!("{SHARED}{}#{}", share.channel, share.ts), true.into());
+    }
+    let guard = Guard::Greater { register: OBJECT_VERSION.into(), version: object.version() };
+    Update { guard, set, remove, set_if_absent, ..Update::new(ItemKey::file(team, &object.id)) }
+}
+
+/// What became of a file that is not held.
+#[must_use]
+pub fn settled(team: &TeamId, file: &FileId, state: &State) -> Update {
+    Update {
+        guard: state_guard(file, state),
+        set_if_absent: file_identity(team, file),
+        ..Update::new(ItemKey::file(team, file))
+    }
+}
+
+/// A file is held.
+#[must_use]
+pub fn held(team: &TeamId, file: &FileId, held: &Held) -> Update {
+    let mut set = attributes([("sha256", &held.sha256)]);
+    set.insert("size_bytes".into(), held.size_bytes.into());
+    let mut update = settled(team, file, &State::Stored(held.key.clone()));
+    let version = format!("{VERSION}{}#{}", held.source, held.size_bytes);
+    update.set_if_absent.insert(version, held.key.as_str().into());
+    Update { set, ..update }
+}
+
+/// A file was deleted in Slack.
+pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
+    let mut set_if_absent = file_identity(team, file);
+    set_if_absent.insert(DELETED.into(), true.into());
+    Update { set_if_absent, ..Update::new(ItemKey::file(team, file)) }
+}
+
+/// What became of a file, on a message it is in.
+#[must_use]
+pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &State) -> Update {
+    let Share { channel, ts } = share;
+    let identity = [
+        ("type", "message"),
+        ("team_id", team.as_str()),
+        ("channel_id", channel.as_str()),
+        ("ts", ts.as_str()),
+    ];
+    Update {
+        guard: state_guard(file, state),
+        set_if_absent: attributes(identity),
+        ..Update::new(ItemKey::message(team, channel, ts))
+    }
+}
+
+/// What became of a file, as its row or a message says.
+#[must_use]
+pub fn state(item: &Item, file: &FileId) -> Option<State> {
+    State::stored(item.text(&format!("{STATE}{file}"))?)
+}
+
+/// What Slack says of the file of this row, at its most talkative.
+#[must_use]
+pub fn object(item: &Item) -> Option<FileObject> {
+    FileObject::read(item.attributes.get(OBJECT)?)
+}
+
+/// Where the file of this row was shared, as far as it is remembered.
+pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
+    item.attributes.keys().filter_map(|name| {
+        let (channel, ts) = name.strip_prefix(SHARED)?.split_once('#')?;
+        Some(Share { channel: ChannelId::parse(channel).ok()?, ts: Ts::parse(ts).ok()? })
+    })
+}
+
+/// The versions of the file of this row that are held: source, length, key. Rows of earlier versions know of none.
+fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
+    item.attributes.iter().filter_map(|(name, key)| {
+        let (source, size_bytes) = name.strip_prefix(VERSION)?.split_once('#')?;
+        Some((source, size_bytes.parse().ok()?, FileKey::stored(key.as_str()?)?))
+    })
+}
+
+/// Where the file of this row is held as it is according to an object: from the same source, and as long. `None` where
+/// no such version is held.
+#[must_use]
+pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
+    let Some(State::Stored(key)) = state(item, &object.id) else { return None };
+    let as_long = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
+    let Some(source) = object.source(team) else { return Some(key) };
+    if versions(item).next().is_none() {
+        let size_bytes = item.attributes.get("size_bytes").and_then(Value::as_u64);
+        return size_bytes.is_none_or(as_long).then_some(key);
+    }
+    let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && as_long(*size_bytes));
+    same.next().map(|(_, _, key)| key)
+}
+
+/// Whether something is held under a key already, as another version.
+#[must_use]
+pub fn holds(item: &Item, file: &FileId, key: &FileKey) -> bool {
+    versions(item).any(|(_, _, held)| held == *key) || state(item, file) == Some(State::Stored(key.clone()))
+}
+
+/// Whether more than one version is held.
+#[must_use]
+pub fn has_versions(item: &Item) -> bool {
+    versions(item).nth(1).is_some()
+}
+
+/// Whether an attribute of a message is a file's register.
+pub(crate) fn is_register(name: &str) -> bool {
+    name.starts_with(STATE)
+}
+
+/// What the registers on a message say to readers; files by their keys, as [`crate::project`] says.
+pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
+    let register = |name: &str| Some(name.strip_prefix(STATE)?.to_owned());
+    let mut states: Vec<(String, State)> = message
+        .iter()
+        .filter_map(|(name, version)| Some((register(name)?, State::stored(version.as_str()?)?)))
+        .collect();
+    // As the message lists them; what an edit took out of it comes last.
+    let listed = message.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let place = |id: &str| listed.iter().position(|file| file["id"] == id).unwrap_or(listed.len());
+    states.sort_by_cached_key(|(id, _)| (place(id), id.clone()));
+
+    let (mut keys, mut verdicts, mut errors) = (Vec::new(), Attributes::new(), Vec::new());
+    for (id, state) in states {
+        match state {
+            State::Stored(key) => keys.push(Value::from(key.as_str())),
+            State::Verdict(verdict) => drop(verdicts.insert(id, verdict.label().into())),
+            State::Failed(error) if errors.contains(&error) => {}
+            State::Failed(error) => errors.push(error),
+        }
+    }
+    let mut projected = Attributes::new();
+    if !keys.is_empty() {
+        projected.insert("files_s3".into(), keys.into());
+    }
+    if !verdicts.is_empty() {
+        projected.insert("files_verdict".into(), verdicts.into());
+    }
+    if !errors.is_empty() {
+        projected.insert("files_fetch_failed".into(), true.into());
+        projected.insert("files_fetch_error".into(), errors.join("; ").into());
+    }
+    projected
+}
+
+/// A file's row as readers see it. `None` for one of which nothing is known but that it was deleted.
+pub(crate) fn projected(item: &Item) -> Option<Attributes> {
+    let file = FileId::parse(&item.key.timestamp).ok().filter(|_| !item.is_erased())?;
+    let (object, state) = (object(item), state(item, &file));
+    if object.is_none() && state.is_none() {
+        return None;
+    }
+    let visible = ["type", "team_id", "file_id", "name", "mimetype", "size_bytes", "sha256", "deleted"];
+    let kept = |name: &str| Some((name.to_owned(), item.attributes.get(name)?.clone()));
+    let mut projected: Attributes = visible.into_iter().filter_map(kept).collect();
+    if let Some(size_bytes) = object.and_then(|object| object.size_bytes) {
+        projected.entry("size_bytes").or_insert(size_bytes.into());
+    }
+    let (word, detail) = match state {
+        Some(State::Stored(key)) => {
+            let mut others: Vec<String> = versions(item)
+                .filter(|(_, _, other)| *other != key)
+                .map(|(_, _, other)| other.to_string())
+                .collect();
+            if !others.is_empty() {
+                others.sort_unstable();
+                projected.insert("other_uris".into(), others.into());
+            }
+            ("held", Some(("uri", key.to_string())))
+        }
+        Some(State::Failed(error)) => ("failed", Some(("error", error))),
+        Some(State::Verdict(Verdict::Pending)) => {
+            ("pending", Some(("verdict", Verdict::Pending.label().to_owned())))
+        }
+        Some(State::Verdict(verdict)) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
+        None => ("pending", None),
+    };
+    projected.insert("state".into(), word.into());
+    projected.extend(detail.map(|(name, text)| (name.to_owned(), text.into())));
+    let share = |share: Share| json!({ "channel_id": share.channel.as_str(), "ts": share.ts.as_str() });
+    projected.insert("shares".into(), shares(item).map(share).collect());
+    Some(projected)
+}
+
+#[cfg(test)]
+#[path = "row_tests.rs"]
+mod tests;

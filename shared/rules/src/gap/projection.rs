@@ -1,0 +1,162 @@
+//! What readers see of gaps: the stored facts, joined. Functions of what is stored, whatever its order.
+
+use std::collections::BTreeMap;
+
+use super::Reason;
+use super::run::Seen;
+use crate::message;
+use ports::archive::Item;
+use slack::ids::{ChannelId, Ts};
+
+/// A time in which events may be missing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// Its beginning, by Slack's clock.
+    pub from: Ts,
+    /// Its end; `None` where nothing has ended it yet.
+    pub to: Option<Ts>,
+    /// `None` where every channel is meant.
+    pub channel: Option<ChannelId>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// How a gap stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It goes on: nothing has ended it yet.
+    Open,
+    /// It has ended, and nobody has brought in what was missed.
+    Missing,
+}
+
+impl State {
+    /// As people and scripts read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl Gap {
+    /// How it stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        if self.to.is_some() { State::Missing } else { State::Open }
+    }
+}
+
+/// The gaps that have rows of their own. A row that this version does not understand is none.
+#[must_use]
+pub fn recorded(rows: &[Item]) -> Vec<Gap> {
+    let gap = |row: &Item| {
+        let reason = row.text("reason")?;
+        Some(Gap {
+            reason: Reason::ALL.into_iter().find(|known| known.as_str() == reason)?,
+            from: Ts::parse(row.text("from")?).ok()?,
+            to: row.text("to").and_then(|to| Ts::parse(to).ok()),
+            channel: row.text("channel_id").and_then(|channel| ChannelId::parse(channel).ok()),
+        })
+    };
+    rows.iter().filter_map(gap).collect()
+}
+
+/// The times between runs: from the last event that any of them took to the first one after it. While one run goes on,
+/// no other one's end is a gap.
+#[must_use]
+pub fn between(mut runs: Vec<Seen>) -> Vec<Gap> {
+    runs.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut until: Option<Ts> = None;
+    for Seen { first, last } in runs {
+        if let Some(until) = until.clone().filter(|until| *until < first) {
+            gaps.push(Gap { from: until, to: Some(first), channel: None, reason: Reason::Downtime });
+        }
+        until = until.max(Some(last));
+    }
+    gaps
+}
+
+/// Ends a gap with the first of these signs that comes after its beginning.
+#[must_use]
+pub fn ended(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
+    let after = signs.into_iter().filter(|sign| *sign > gap.from);
+    Gap { to: gap.to.clone().into_iter().chain(after).min(), ..gap }
+}
+
+/// Refused requests that are at most so far apart are one gap: facts of them are sent once a minute.
+const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
+
+/// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack tells of an
+/// uninstalled app by two events, and nothing ended the first before the second.
+#[must_use]
+pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
+    let mut by_end: BTreeMap<_, Gap> = BTreeMap::new();
+    for gap in joined(gaps) {
+        let opened_again = match gap.reason {
+            Reason::Left | Reason::Revoked => None,
+            Reason::Downtime
+            | Reason::RateLimited
+            | Reason::Dropped
+            | Reason::Refused
+            | Reason::HistoryChanged => Some(gap.from.clone()),
+        };
+        let same = (gap.reason, gap.channel.clone(), gap.to.clone(), opened_again);
+        by_end
+            .entry(same)
+            .and_modify(|first| {
+                if gap.from < first.from {
+                    first.from = gap.from.clone();
+                }
+            })
+            .or_insert(gap);
+    }
+    let mut gaps: Vec<Gap> = by_end.into_values().collect();
+    gaps.sort_unstable();
+    gaps
+}
+
+/// The same, with one gap for refused requests that followed each other, and one for changes of one history that overlap.
+fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
+    gaps.sort_unstable_by(|one, other| {
+        (one.reason, &one.channel, &one.from).cmp(&(other.reason, &other.channel, &other.from))
+    });
+    let mut joined: Vec<Gap> = Vec::with_capacity(gaps.len());
+    for gap in gaps {
+        match joined.last_mut() {
+            Some(last) if follows(last, &gap) => last.to = last.to.clone().max(gap.to),
+            Some(_) | None => joined.push(gap),
+        }
+    }
+    joined
+}
+
+/// Whether a gap goes on with what is missing in another that began before it.
+fn follows(earlier: &Gap, gap: &Gap) -> bool {
+    let apart_micros = match gap.reason {
+        Reason::Refused => REFUSED_APART_MICROS,
+        Reason::HistoryChanged => 0,
+        Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Dropped => {
+            return false;
+        }
+    };
+    let reaches = |to: &Ts| to.micros().saturating_add(apart_micros) >= gap.from.micros();
+    (earlier.reason, &earlier.channel) == (gap.reason, &gap.channel)
+        && earlier.to.as_ref().is_some_and(reaches)
+}
+
+/// When a stored message was posted, where it came as it was posted: proof that the app was in the channel then. One that
+/// came with an edit, a reply or a reaction may be from a time when it was not.
+#[must_use]
+pub fn posted_at(row: &Item) -> Option<Ts> {
+    let ts = Ts::parse(row.text("ts")?).ok()?;
+    let version = message::stored_version(row)?;
+    (version.clock() == ts && version.edit_time() == ts).then_some(ts)
+}
+
+#[cfg(test)]
+#[path = "projection_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+use super::*;
+use crate::{Change, Event};
+use slack::envelope::Envelope;
+
+fn ts(second: u32) -> Ts {
+    Ts::parse(&format!("{second}.000000")).unwrap()
+}
+
+fn run(first: u32, last: u32) -> Seen {
+    Seen { first: ts(first), last: ts(last) }
+}
+
+fn downtime(from: u32, to: u32) -> Gap {
+    Gap { from: ts(from), to: Some(ts(to)), channel: None, reason: Reason::Downtime }
+}
+
+fn gap(reason: Reason, channel: Option<&str>, from: u32) -> Gap {
+    let channel = channel.map(|channel| ChannelId::parse(channel).unwrap());
+    Gap { from: ts(from), to: None, channel, reason }
+}
+
+#[test]
+fn downtime_is_what_no_run_covers() {
+    assert_eq!(between(vec![]), []);
+    assert_eq!(between(vec![run(10, 90)]), []);
+    assert_eq!(between(vec![run(10, 20), run(23, 30)]), [downtime(20, 23)]);
+    // The second ingest took events all the time.
+    assert_eq!(between(vec![run(10, 20), run(23, 30), run(12, 28)]), []);
+    // Both were down from 28 to 40.
+    assert_eq!(between(vec![run(10, 20), run(12, 28), run(40, 50)]), [downtime(28, 40)]);
+    // One that took a single event.
+    assert_eq!(between(vec![run(10, 20), run(25, 25), run(30, 40)]), [downtime(20, 25), downtime(25, 30)]);
+    // The next one took up where the last left off.
+    assert_eq!(between(vec![run(10, 20), run(20, 30)]), []);
+}
+
+#[test]
+fn a_gap_ends_with_the_first_sign_after_its_beginning() {
+    let left = || gap(Reason::Left, Some("C1"), 50);
+    assert_eq!(ended(left(), []).state(), State::Open);
+    assert_eq!(ended(left(), [ts(40), ts(50)]).to, None);
+    let closed = ended(left(), [ts(90), ts(40), ts(60)]);
+    assert_eq!((closed.to.clone(), closed.state()), (Some(ts(60)), State::Missing));
+    // A sign that comes late may only bring the end forward.
+    assert_eq!(ended(closed.clone(), [ts(70)]), closed);
+}
+
+#[test]
+fn what_one_thing_ended_is_one_gap_and_each_lost_minute_is_its_own() {
+    let minute = |from| Gap { to: Some(ts(from + 60)), ..gap(Reason::RateLimited, None, from) };
+    let closed = |from| Gap { to: Some(ts(99)), ..gap(Reason::Left, Some("C1"), from) };
+    let shown = oldest_first(vec![
+        gap(Reason::Revoked, None, 71),
+        minute(60),
+        closed(30),
+        gap(Reason::Revoked, None, 70),
+        closed(20),
+        gap(Reason::Left, Some("C2"), 20),
+        minute(120),
+    ]);
+    let expected = [
+        gap(Reason::Left, Some("C2"), 20),
+        closed(20),
+        minute(60),
+        gap(Reason::Revoked, None, 70),
+        minute(120),
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn refused_requests_that_followed_each_other_are_one_gap_whatever_the_order() {
+    let refused = |from, to| Gap { to: Some(ts(to)), ..gap(Reason::Refused, None, from) };
+    let changed = |channel, to| Gap { to: Some(ts(to)), ..gap(Reason::HistoryChanged, Some(channel), 0) };
+    let mut told = vec![
+        refused(100, 100),
+        refused(220, 250),
+        refused(200, 300),
+        refused(421, 421),
+        changed("C1", 90),
+        changed("C1", 70),
+        changed("C2", 80),
+    ];
+    let expected = [changed("C2", 80), changed("C1", 90), refused(100, 300), refused(421, 421)];
+    for turn in 0..told.len() {
+        told.rotate_left(1);
+        assert_eq!(oldest_first(told.clone()), expected, "{turn}");
+    }
+}
+
+#[test]
+fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
+    let posted = |event: &str| {
+        let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let update = match &changes[0] {
+            Change::Content(content) => content.if_absent().clone(),
+            Change::Register(update) => update.clone(),
+        };
+        let attributes = update.apply(None).unwrap();
+        posted_at(&Item { key: update.key, attributes })
+    };
+    let plain = r#"{"type":"message","channel":"C1","ts":"5.000000","text":"a"}"#;
+    assert_eq!(posted(plain), Some(ts(5)));
+    let with_clock = r#"{"type":"message","channel":"C1","ts":"5.000000","event_ts":"5.000000","text":"a"}"#;
+    assert_eq!(posted(with_clock), Some(ts(5)));
+    for other in [
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"9.000000",
+            "message":{"ts":"5.000000","text":"b","edited":{"ts":"9.000000"}}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"9.000000",
+            "message":{"ts":"5.000000","text":"unfurled"}}"#,
+        r#"{"type":"message","subtype":"message_replied","channel":"C1","event_ts":"9.000000",
+            "message":{"ts":"5.000000","text":"root"}}"#,
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","event_ts":"9.000000",
+            "deleted_ts":"5.000000"}"#,
+        r#"{"type":"reaction_added","user":"U1","reaction":"x","event_ts":"9.000000",
+            "item":{"type":"message","channel":"C1","ts":"5.000000"}}"#,
+    ] {
+        assert_eq!(posted(other), None, "{other}");
+    }
+}
+
+proptest! {
+    /// Clocks of events, each taken by one of three ingests that run and stop: what they saw, in any order and with any of
+    /// it told twice, gives the same gaps, and no event lies within one.
+    #[test]
+    fn any_order_of_runs_gives_the_same_gaps_and_no_event_lies_in_one(
+        runs in prop::collection::vec((0_u32..1_000, 0_u32..60), 1..20),
+        again in subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
+        seed in any::<u64>(),
+    ) {
+        let seen: Vec<Seen> = runs.iter().map(|(first, length)| run(*first, first + length)).collect();
+        let gaps = between(seen.clone());
+        let mut shuffled: Vec<Seen> =
+            seen.iter().chain(again.iter().filter_map(|place| seen.get(*place))).cloned().collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
+        prop_assert_eq!(&between(shuffled), &gaps);
+        for Gap { from, to, .. } in &gaps {
+            let to = to.as_ref().unwrap();
+            prop_assert!(from < to);
+            prop_assert!(seen.iter().all(|run| run.last <= *from || run.first >= *to));
+            prop_assert!(seen.iter().any(|run| run.last == *from) && seen.iter().any(|run| run.first == *to));
+        }
+        // Together, runs and gaps leave nothing out from the first event to the last.
+        let covered = |second: u32| {
+            seen.iter().any(|run| run.first <= ts(second) && ts(second) <= run.last)
+                || gaps.iter().any(|gap| gap.from <= ts(second) && Some(ts(second)) <= gap.to)
+        };
+        let (first, last) = (seen.iter().map(|run| &run.first).min(), seen.iter().map(|run| &run.last).max());
+        prop_assert!((0..1_060).filter(|s| Some(&ts(*s)) >= first && Some(&ts(*s)) <= last).all(covered));
+    }
+
+    /// Leaving, joining and losing the token, told in any order.
+    #[test]
+    fn any_order_of_facts_gives_the_same_list(
+        left in prop::collection::vec(0_u32..100, 0..6),
+        joined in prop::collection::vec(0_u32..100, 0..6),
+        seed in any::<u64>(),
+    ) {
+        let shown = |left: &[u32], joined: &[u32]| {
+            let signs = || joined.iter().map(|second| ts(*second));
+            oldest_first(left.iter().map(|from| ended(gap(Reason::Left, Some("C1"), *from), signs())).collect())
+        };
+        let gaps = shown(&left, &joined);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut left, mut joined) = (left, joined);
+        random.shuffle(&mut left);
+        random.shuffle(&mut joined);
+        prop_assert_eq!(&shown(&left, &joined), &gaps);
+        // One gap is open at most, and none holds a join.
+        prop_assert!(gaps.iter().filter(|gap| gap.to.is_none()).count() <= 1);
+        for gap in &gaps {
+            let within = |second: &u32| ts(*second) > gap.from && gap.to.as_ref().is_none_or(|to| ts(*second) < *to);
+            prop_assert!(!joined.iter().any(within));
+        }
+    }
+}

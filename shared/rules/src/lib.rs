@@ -1,0 +1,219 @@
+//! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
+
+pub mod channel;
+mod clocks;
+pub mod directory;
+pub mod file;
+pub mod gap;
+pub mod merge;
+pub mod message;
+pub mod profile;
+pub mod project;
+pub mod public_mark;
+pub mod reaction;
+pub mod version;
+pub mod workspace;
+
+use serde_json::value::RawValue;
+
+use ports::archive::Update;
+use slack::envelope::{self, Envelope, Unreadable};
+use slack::event::EventHeader;
+use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
+
+pub use self::clocks::MAX_AHEAD_S;
+use self::message::Content;
+
+/// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// A field the event cannot do without is missing.
+    #[error("the {event} event has no usable {field}")]
+    Missing {
+        /// Which kind of event.
+        event: &'static str,
+        /// Which field.
+        field: &'static str,
+    },
+    /// It cannot be read, and what it says is unknown.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// An id does not have Slack's shape.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// The event names a channel beside the one it is about.
+    #[error("the {0} event names two channels")]
+    TwoChannels(&'static str),
+    /// A clock is ahead of the time at which the event came: what it brings would win over all that follows.
+    #[error(
+        "its {field} {found} is {ahead_s} s later than the event itself came here; if a wrong clock of this machine is \
+         the cause, set it right and replay the event"
+    )]
+    FromTheFuture {
+        /// Which field.
+        field: &'static str,
+        /// What it says.
+        found: Ts,
+        /// By how much.
+        ahead_s: i64,
+    },
+    /// A name that cannot be a key.
+    #[error("the {0} is empty or longer than {MAX_NAME_BYTES} bytes")]
+    Name(&'static str),
+}
+
+/// Names of emoji become parts of keys and attribute names; Slack's own limit is 100 characters.
+pub const MAX_NAME_BYTES: usize = 400;
+
+/// One change to the archive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A version of a message: it may win, or become a revision.
+    Content(Box<Content>),
+    /// Any other register: one update.
+    Register(Update),
+}
+
+/// What an event is about, once its ids are known to be valid.
+pub struct Event<'a> {
+    /// The workspace.
+    pub team: TeamId,
+    /// The fields every event has.
+    pub header: EventHeader<'a>,
+    /// The event itself.
+    pub raw: &'a RawValue,
+    event_time_s: Option<i64>,
+}
+
+/// Which rule an event follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A message, or a change to one.
+    Message,
+    /// A reaction to a message.
+    Reaction,
+    /// A person as they are now.
+    User,
+    /// Custom emoji.
+    Emoji,
+    /// A file was deleted.
+    FileDeleted,
+    /// The workspace has another name or address.
+    Workspace,
+    /// Something else that happened to a channel.
+    Channel,
+    /// A channel continues under another id.
+    ChannelIdChanged,
+    /// Nothing that is stored by this version.
+    Unknown,
+}
+
+impl<'a> Event<'a> {
+    /// Reads the event in an envelope.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the workspace is missing or malformed, or there is no event that can be read.
+    pub fn read(envelope: &Envelope<'a>) -> Result<Self, Malformed> {
+        let missing = |field| Malformed::Missing { event: "Slack", field };
+        let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
+        let raw = envelope.event.ok_or(missing("event"))?;
+        Ok(Self { team, header: envelope::read(raw)?, raw, event_time_s: envelope.event_time_s() })
+    }
+
+    /// Which rule the event follows.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.header.kind.as_deref() {
+            Some("message") => Kind::Message,
+            Some("reaction_added" | "reaction_removed") if self.is_about_a_message() => Kind::Reaction,
+            Some("user_change" | "team_join") => Kind::User,
+            Some("emoji_changed") => Kind::Emoji,
+            Some("file_deleted") => Kind::FileDeleted,
+            Some("team_rename" | "team_domain_change") => Kind::Workspace,
+            Some("channel_id_changed") => Kind::ChannelIdChanged,
+            Some(
+                "channel_created" | "channel_rename" | "channel_archive" | "channel_unarchive"
+                | "channel_deleted" | "channel_left" | "channel_shared" | "channel_unshared" | "group_rename"
+                | "group_archive" | "group_unarchive" | "group_deleted" | "group_left",
+            ) => Kind::Channel,
+            Some(_) | None => Kind::Unknown,
+        }
+    }
+
+    /// Reactions to files are not stored.
+    fn is_about_a_message(&self) -> bool {
+        self.header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"))
+    }
+
+    /// The channel the event is about, and all that it writes of channels.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it is missing or malformed, or another one stands beside it.
+    pub fn channel(&self) -> Result<ChannelId, Malformed> {
+        let reaction = self.kind() == Kind::Reaction;
+        let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
+        let channel = self.header.channel().ok_or(Malformed::Missing { event, field })?;
+        let channel = ChannelId::parse(&channel)?;
+        if self.header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
+    }
+
+    /// The ids of a channel that goes on under another: the one it had, and the one it has now.
+    ///
+    /// # Errors
+    /// [`Malformed`] where one is missing or malformed.
+    pub fn changed_ids(&self) -> Result<(ChannelId, ChannelId), Malformed> {
+        let id = |id: Option<&str>, field| -> Result<ChannelId, Malformed> {
+            let id = id.ok_or(Malformed::Missing { event: "channel_id_changed", field })?;
+            Ok(ChannelId::parse(id)?)
+        };
+        let old = id(self.header.old_channel_id.as_deref(), "old_channel_id")?;
+        Ok((old, id(self.header.new_channel_id.as_deref(), "new_channel_id")?))
+    }
+
+    /// Slack's clock for this event: `event_ts`, or the second of `event_time`, or the beginning of time.
+    #[must_use]
+    pub fn clock(&self) -> Ts {
+        let from_envelope = || Ts::parse(&format!("{}.000000", self.event_time_s?)).ok();
+        self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)
+    }
+
+    /// Holds every clock of the event that decides what wins in a row against the time at which the event came here, in
+    /// milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// [`Malformed::FromTheFuture`] where one is more than [`MAX_AHEAD_S`] ahead of it.
+    pub fn check_clocks(&self, came_at_ms: i64) -> Result<(), Malformed> {
+        clocks::check(self, came_at_ms)
+    }
+
+    /// What the event changes. Nothing for a kind that is not stored.
+    ///
+    /// # Errors
+    /// [`Malformed`] where a field that becomes part of a key is missing or malformed.
+    pub fn changes(&self) -> Result<Vec<Change>, Malformed> {
+        match self.kind() {
+            Kind::Message => message::changes(self),
+            Kind::Reaction => reaction::changes(self),
+            Kind::User => directory::user_changes(self),
+            Kind::Emoji => directory::emoji_changes(self),
+            Kind::FileDeleted => file::deleted(self),
+            Kind::Workspace => workspace::changes(self),
+            Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
+        }
+    }
+
+    /// The person the event is about.
+    fn user(&self, event: &'static str) -> Result<UserId, Malformed> {
+        let user = self.header.user().ok_or(Malformed::Missing { event, field: "user" })?;
+        Ok(UserId::parse(&user)?)
+    }
+}
+
+/// A name that becomes part of a key or an attribute name.
+fn checked_name<'n>(name: &'n str, what: &'static str) -> Result<&'n str, Malformed> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
+        Err(Malformed::Name(what))
+    } else {
+        Ok(name)
+    }
+}

@@ -1,0 +1,118 @@
+//! The content register: what a message says, in the version that is greatest.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{MessageObject, rfc3339};
+use crate::version::{CONTESTED, ContentVersion};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use slack::ids::Ts;
+
+/// The register of a message's content.
+pub const CONTENT_VERSION: &str = "content_version";
+
+/// The attributes the content register consists of. What else Slack said (blocks, attachments) is in `raw_event`: a
+/// second copy would make every row, and every write of it, half as large again.
+pub(crate) const CONTENT: [&str; 8] =
+    ["text", "user", "bot_id", "username", "subtype", "files", "updated_ts", "raw_event"];
+
+/// One version of a message's content.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    version: ContentVersion,
+    change: bool,
+    if_absent: Update,
+}
+
+impl Content {
+    pub(super) fn new(
+        key: ItemKey,
+        version: ContentVersion,
+        change: bool,
+        set: Attributes,
+        set_if_absent: Attributes,
+    ) -> Self {
+        let guard = register(None, version.as_str().to_owned());
+        Self { version, change, if_absent: Update { key, guard, remove: lacking(&set), set, set_if_absent } }
+    }
+
+    /// The message it is a version of.
+    #[must_use]
+    pub fn key(&self) -> &ItemKey {
+        &self.if_absent.key
+    }
+
+    /// Which version it is.
+    #[must_use]
+    pub fn version(&self) -> &ContentVersion {
+        &self.version
+    }
+
+    /// Whether Slack says that it took another version's place, which is then most likely stored.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.change
+    }
+
+    /// Writes the content if its message has none yet.
+    #[must_use]
+    pub fn if_absent(&self) -> &Update {
+        &self.if_absent
+    }
+
+    /// Writes the content if the register still reads what was read.
+    pub(super) fn if_unchanged(&self, read: &str, contested: bool) -> Update {
+        let suffix = if contested { CONTESTED } else { "" };
+        let guard = register(Some(read.to_owned()), format!("{}{suffix}", self.version.as_str()));
+        Update { guard, ..self.if_absent.clone() }
+    }
+
+    /// Marks the content in the register as contested if that still reads what was read; this content lost to it.
+    pub(super) fn contest(&self, read: &str) -> Update {
+        Update {
+            guard: register(Some(read.to_owned()), format!("{read}{CONTESTED}")),
+            set_if_absent: self.if_absent.set_if_absent.clone(),
+            ..Update::new(self.key().clone())
+        }
+    }
+}
+
+/// The attributes of the register that `set` does not have.
+pub(super) fn lacking(set: &Attributes) -> Vec<&'static str> {
+    CONTENT.into_iter().filter(|name| !set.contains_key(*name)).collect()
+}
+
+fn register(expected: Option<String>, version: String) -> Guard {
+    Guard::Unchanged { register: CONTENT_VERSION.into(), expected, version }
+}
+
+/// The version of the content a stored message has, if it has any.
+#[must_use]
+pub fn stored_version(item: &Item) -> Option<ContentVersion> {
+    item.text(CONTENT_VERSION).map(ContentVersion::stored)
+}
+
+pub(super) fn attributes(
+    object: &MessageObject<'_>,
+    files: Option<Value>,
+    edited_ts: Option<&Ts>,
+    raw: &RawValue,
+) -> Attributes {
+    let texts = [
+        ("text", &object.text),
+        ("user", &object.user),
+        ("bot_id", &object.bot_id),
+        ("username", &object.username),
+        ("subtype", &object.subtype),
+    ];
+    let mut attributes: Attributes = texts
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), Value::from(text.as_deref()?))))
+        .collect();
+    attributes.extend(files.map(|files| ("files".to_owned(), files)));
+    if let Some(edited_ts) = edited_ts {
+        attributes.insert("updated_ts".into(), rfc3339(edited_ts).into());
+    }
+    attributes.insert("raw_event".into(), raw.get().into());
+    attributes
+}

@@ -1,0 +1,249 @@
+use super::*;
+use ports::archive::Item;
+use slack::envelope::Envelope;
+
+fn changes_of(event: &str) -> Result<Vec<Change>, Malformed> {
+    let body = format!(r#"{{"team_id":"T1","event_id":"Ev1","event_time":5,"event":{event}}}"#);
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    Event::read(&envelope).unwrap().changes()
+}
+
+/// The rows after these changes, as if each register were written alone.
+fn written(event: &str) -> Vec<(String, Attributes)> {
+    changes_of(event)
+        .unwrap()
+        .into_iter()
+        .map(|change| {
+            let update = match change {
+                Change::Content(content) => content.if_absent().clone(),
+                Change::Register(update) => update,
+            };
+            (update.key.timestamp.clone(), update.apply(None).unwrap())
+        })
+        .collect()
+}
+
+fn content_of(change: &Change) -> &Content {
+    let Change::Content(content) = change else { panic!("{change:?} is no content") };
+    content
+}
+
+#[test]
+fn a_plain_message_is_one_update_with_the_attributes_of_seed_000() {
+    let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"100.000001","event_ts":"100.000001","files":[{"id":"F1"}]}"#;
+    let rows = written(event);
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0].1;
+    for (name, value) in [
+        ("type", "message"),
+        ("team_id", "T1"),
+        ("channel_id", "C1"),
+        ("ts", "100.000001"),
+        ("text", "hi"),
+        ("user", "U1"),
+        ("raw_event", event),
+    ] {
+        assert_eq!(row[name], value, "{name}");
+    }
+    assert_eq!(row["files"][0]["id"], "F1");
+    assert!(!row.contains_key("parent") && !row.contains_key("deleted") && !row.contains_key("updated_ts"));
+}
+
+#[test]
+fn thread_messages_and_broadcasts_have_a_parent() {
+    for event in [
+        r#"{"type":"message","channel":"C1","ts":"100.000002","thread_ts":"100.000001"}"#,
+        r#"{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"100.000002","thread_ts":"100.000001","root":{"ts":"100.000001"}}"#,
+    ] {
+        let row = &written(event)[0].1;
+        assert_eq!(row["parent"], "thread#T1#100.000001");
+        assert_eq!(row["thread_ts"], "100.000001");
+    }
+}
+
+#[test]
+fn the_old_singular_file_becomes_a_list() {
+    let row = &written(
+        r#"{"type":"message","subtype":"file_share","channel":"C1","ts":"1.000001","file":{"id":"F1"}}"#,
+    )[0]
+    .1;
+    assert_eq!(row["files"][0]["id"], "F1");
+    assert_eq!(row["subtype"], "file_share");
+}
+
+#[test]
+fn an_edit_brings_its_time_and_the_version_before_it() {
+    let rows = written(
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000","event_ts":"300.000000",
+            "message":{"ts":"100.000001","text":"new","edited":{"user":"U1","ts":"200.000000"}},
+            "previous_message":{"ts":"100.000001","text":"old"}}"#,
+    );
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].0, "100.000001");
+    assert_eq!(rows[0].1["text"], "new");
+    assert_eq!(rows[0].1["updated_ts"], "1970-01-01T00:03:20.000000Z");
+    assert_eq!(rows[1].1["text"], "old");
+}
+
+#[test]
+fn an_unfurl_is_no_edit() {
+    let changes = changes_of(
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
+            "message":{"ts":"100.000001","text":"x","attachments":[{"id":1}]},"previous_message":{"ts":"100.000001","text":"x"}}"#,
+    )
+    .unwrap();
+    let is_change: Vec<bool> = changes.iter().map(|change| content_of(change).is_change()).collect();
+    assert_eq!(is_change, [true, false]);
+    for content in changes.iter().map(content_of) {
+        assert_eq!(content.version().edit_time().as_str(), "100.000001");
+        assert!(!content.if_absent().set.contains_key("updated_ts"));
+    }
+}
+
+#[test]
+fn a_tombstone_sets_deleted_and_brings_the_last_text_and_its_thread() {
+    let rows = written(
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
+            "message":{"subtype":"tombstone","user":"USLACKBOT","text":"This message was deleted.","ts":"100.000001","thread_ts":"100.000001"},
+            "previous_message":{"ts":"100.000001","user":"U1","text":"x"}}"#,
+    );
+    assert_eq!(rows.len(), 2);
+    let names: Vec<&str> = rows[0].1.keys().map(String::as_str).collect();
+    assert_eq!(names, ["channel_id", "deleted", "parent", "team_id", "thread_ts", "ts", "type"]);
+    assert_eq!((&rows[1].1["text"], &rows[1].1["user"]), (&"x".into(), &"U1".into()));
+    assert!(rows[1].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
+}
+
+#[test]
+fn a_delete_brings_the_text_it_removed() {
+    let rows = written(
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","ts":"300.000000","deleted_ts":"100.000001",
+            "previous_message":{"ts":"100.000001","text":"gone"}}"#,
+    );
+    assert_eq!(rows[0].1["deleted"], true);
+    assert_eq!(rows[1].1["text"], "gone");
+    let of_tombstone = written(
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"100.000001",
+            "previous_message":{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}}"#,
+    );
+    assert!(of_tombstone.iter().all(|(_, row)| row["deleted"] == true && !row.contains_key("text")));
+}
+
+#[test]
+fn message_replied_is_known_without_its_subtype() {
+    for subtype in [r#""subtype":"message_replied","#, ""] {
+        let rows = written(&format!(
+            r#"{{"type":"message",{subtype}"channel":"C1","ts":"300.000000","hidden":true,
+                "message":{{"ts":"100.000001","thread_ts":"100.000001","text":"root","reply_count":1}}}}"#
+        ));
+        assert_eq!(rows[0].0, "100.000001");
+        assert!(rows[0].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
+    }
+}
+
+#[test]
+fn what_cannot_be_a_key_is_malformed() {
+    for event in [
+        r#"{"type":"message","channel":"C1"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","thread_ts":"x"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_changed"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_deleted"}"#,
+        r#"{"type":"message","ts":"1.000000"}"#,
+    ] {
+        assert!(changes_of(event).is_err(), "{event}");
+    }
+}
+
+#[test]
+fn a_reply_to_the_channel_brings_the_root() {
+    let broadcast = |root: &str| {
+        written(&format!(
+            r#"{{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"100.000002","user":"U1","text":"reply",
+                "thread_ts":"100.000001","root":{root}}}"#
+        ))
+    };
+    let rows = broadcast(r#"{"ts":"100.000001","thread_ts":"100.000001","user":"U2","text":"root"}"#);
+    assert_eq!(rows[1].0, "100.000001");
+    assert_eq!((&rows[1].1["text"], &rows[1].1["parent"]), (&"root".into(), &"thread#T1#100.000001".into()));
+    assert!(rows[1].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
+    let gone = broadcast(r#"{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}"#);
+    assert_eq!(gone[1].1["deleted"], true);
+    assert_eq!(broadcast(r#"{"ts":"100.000001"}"#).len(), 1, "a stub says nothing");
+}
+
+#[test]
+fn the_reactions_that_a_message_lists_are_registers_without_a_clock() {
+    let row = &written(
+        r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"x","reactions":[
+            {"name":"tada","users":["U1","U2",7,"not an id"],"count":9},{"name":"","users":["U1"]},{"users":["U1"]},7]}"#,
+    )[0]
+    .1;
+    let registers: Vec<&String> = row.keys().filter(|name| name.starts_with("reaction#")).collect();
+    assert_eq!(registers, ["reaction#tada#U1", "reaction#tada#U2"]);
+    assert_eq!(row["reaction#tada#U1"], "000000000000.000000/added");
+}
+
+#[test]
+fn files_are_read_whatever_stands_in_one_of_their_fields() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let row = &written(&format!(
+        r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"half \ud83d",
+            "files":[{{"id":"F1","title":"cut \ud83d","name":"a"}},{{"id":"F2","name":"b","odd":{deep}}}]}}"#
+    ))[0]
+        .1;
+    assert_eq!(row["text"], "half \u{fffd}");
+    assert_eq!(row["files"][0], serde_json::json!({ "id": "F1", "title": "cut \u{fffd}", "name": "a" }));
+    assert_eq!(row["files"][1], serde_json::json!({ "id": "F2", "name": "b" }));
+}
+
+#[test]
+fn what_says_a_thing_twice_is_malformed() {
+    for event in [
+        r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_changed",
+            "message":{"ts":"1.000000","user":"U1","user_team":"T1","user_team":"T1"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","edited":{"ts":"2.000000","ts":"3.000000"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1.000000","thread_ts":"2.000000",
+            "root":{"ts":"2.000000","text":"x","user":"U1","user":"U2"}}"#,
+    ] {
+        let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let changes = Event::read(&envelope).and_then(|event| event.changes());
+        assert!(matches!(changes, Err(Malformed::Unreadable(_))), "{event}");
+    }
+}
+
+#[test]
+fn a_deleted_file_still_says_what_it_was() {
+    let share = r#"{"id":"F1","name":"plan.pdf","title":"The plan","permalink":"https://x/F1","mode":"hosted","thumb":"t"}"#;
+    let event = |files: &str, clock: &str| {
+        format!(
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"{clock}","event_ts":"{clock}",
+                "message":{{"ts":"1.000000","user":"U1","text":"x","files":[{files}]}}}}"#
+        )
+    };
+    let shared = event(share, "2.000000");
+    let deleted = event(r#"{"id":"F1","mode":"tombstone"}"#, "3.000000");
+    let seen = [[&shared, &deleted], [&deleted, &shared]].map(|order| {
+        let mut stored: Option<Item> = None;
+        for event in order {
+            for change in changes_of(event).unwrap() {
+                let content = content_of(&change);
+                let key = content.key().clone();
+                let update = plan(content, stored.as_ref()).row.unwrap_or_else(|| Update {
+                    set_if_absent: content.if_absent().set_if_absent.clone(),
+                    ..Update::new(key.clone())
+                });
+                let attributes = update.apply(stored.as_ref().map(|item| &item.attributes)).unwrap();
+                stored = Some(Item { key, attributes });
+            }
+        }
+        crate::project::message(&stored.unwrap()).unwrap()
+    });
+    let expected = serde_json::json!([{ "id": "F1", "mode": "tombstone", "deleted": true, "name": "plan.pdf",
+        "title": "The plan", "permalink": "https://x/F1" }]);
+    assert_eq!(seen[0]["files"], expected);
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[0].as_object().unwrap().keys().all(|name| !name.contains('#')), "{}", seen[0]);
+}

@@ -1,0 +1,223 @@
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::{Change, Event};
+use slack::envelope::Envelope;
+
+/// A version of one message: its text, its edit, the clock at which Slack said so (`0` for a copy).
+#[derive(Clone, Copy)]
+struct Said {
+    text: &'static str,
+    edited: Option<&'static str>,
+    clock: &'static str,
+    preview: bool,
+}
+
+fn said(text: &'static str, clock: &'static str) -> Said {
+    Said { text, edited: None, clock, preview: false }
+}
+
+fn edit(text: &'static str, edited: &'static str, clock: &'static str) -> Said {
+    Said { edited: Some(edited), ..said(text, clock) }
+}
+
+const TS: &str = "100.400000";
+
+fn content(said: &Said) -> Content {
+    let Said { text, edited, clock, preview } = said;
+    let mut message = json!({ "ts": TS, "user": "U1", "text": text });
+    if let Some(edited) = edited {
+        message["edited"] = json!({ "ts": edited });
+    }
+    if *preview {
+        message["attachments"] = json!([{ "id": 1 }]);
+    }
+    let event = if *clock == "0" {
+        json!({ "type": "message", "subtype": "message_replied", "channel": "C1", "message": message })
+    } else {
+        json!({ "type": "message", "subtype": "message_changed", "channel": "C1", "event_ts": clock, "message": message })
+    };
+    let body = json!({ "team_id": "T1", "event": event }).to_string();
+    let envelope = Envelope::peek(body.as_bytes()).unwrap();
+    match Event::read(&envelope).unwrap().changes().unwrap().remove(0) {
+        Change::Content(content) => *content,
+        Change::Register(update) => panic!("{update:?}"),
+    }
+}
+
+/// The rows that versions leave, by their keys, each written as planned.
+fn rows(order: &[Said]) -> BTreeMap<ItemKey, Attributes> {
+    let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
+    for said in order {
+        let content = content(said);
+        let stored = rows.get(content.key()).cloned();
+        let stored = stored.map(|attributes| Item { key: content.key().clone(), attributes });
+        let plan = plan(&content, stored.as_ref());
+        for update in plan.keep.iter().chain(&plan.row) {
+            let stored = rows.get(&update.key);
+            let marks =
+                Update { set_if_absent: update.set_if_absent.clone(), ..Update::new(update.key.clone()) };
+            let written = update.apply(stored).or_else(|| marks.apply(stored)).unwrap();
+            rows.insert(update.key.clone(), written);
+        }
+    }
+    rows
+}
+
+/// What readers are told that the message said before, and when; then what it says now.
+fn told(rows: &BTreeMap<ItemKey, Attributes>) -> (Vec<(String, String)>, String) {
+    let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
+        key: key.clone(),
+        attributes: attributes.clone(),
+    };
+    let (revisions, messages): (Vec<Item>, Vec<Item>) =
+        rows.iter().map(item).partition(|item| item.key.item_id.starts_with("revision#"));
+    let text = |item: &Item| item.text("text").unwrap().to_owned();
+    let Versions { replaced, .. } = versions(&revisions, messages.first());
+    let replaced = replaced.iter().map(|replaced| (text(replaced.row), replaced.clock.to_string()));
+    (replaced.collect(), text(&messages[0]))
+}
+
+/// Every order of these versions, each also twice over, leaves the same rows: this is what they tell.
+fn in_every_order(versions: &[Said]) -> (Vec<(String, String)>, String) {
+    let expected = rows(versions);
+    let mut order: Vec<usize> = (0..versions.len()).collect();
+    // Heap's way through all orders.
+    let mut counters = vec![0; versions.len()];
+    let mut place = 0;
+    while place < versions.len() {
+        if counters[place] < place {
+            order.swap(if place % 2 == 0 { 0 } else { counters[place] }, place);
+            counters[place] += 1;
+            place = 0;
+            let sent: Vec<Said> = order.iter().chain(&order).map(|number| versions[*number]).collect();
+            assert_eq!(rows(&sent), expected, "{order:?}");
+        } else {
+            counters[place] = 0;
+            place += 1;
+        }
+    }
+    told(&expected)
+}
+
+fn expect(versions: &[Said], replaced: &[(&str, &str)], now: &str) {
+    let (found, text) = in_every_order(versions);
+    let found: Vec<(&str, &str)> =
+        found.iter().map(|(text, clock)| (text.as_str(), clock.as_str())).collect();
+    assert_eq!((found.as_slice(), text.as_str()), (replaced, now));
+}
+
+#[test]
+fn changes_without_an_edit_are_ordered_by_their_clocks() {
+    expect(
+        &[said("10%", "100.400000"), said("50%", "101.000000"), said("done", "102.000000"), said("50%", "0")],
+        &[("10%", "100.400000"), ("50%", "101.000000")],
+        "done",
+    );
+}
+
+#[test]
+fn what_comes_back_is_seen_each_time_it_was_said() {
+    let turns =
+        [said("a", "101.000000"), said("b", "102.000000"), said("a", "103.000000"), said("c", "104.000000")];
+    expect(&turns, &[("a", "101.000000"), ("b", "102.000000"), ("a", "103.000000")], "c");
+    expect(&turns[..3], &[("a", "101.000000"), ("b", "102.000000")], "a");
+    expect(&[said("a", "0"), said("b", "102.000000"), said("a", "103.000000")], &[("b", "102.000000")], "a");
+}
+
+#[test]
+fn edits_of_one_second_and_of_the_second_of_the_post_are_all_kept() {
+    expect(
+        &[
+            said("v0", "100.400000"),
+            edit("v1", "100.000000", "100.700000"),
+            edit("v2", "100.000000", "100.900000"),
+            edit("v3", "105.000000", "105.000100"),
+            edit("v4", "105.000000", "105.000900"),
+        ],
+        &[("v0", "100.400000"), ("v1", "100.700000"), ("v2", "100.900000"), ("v3", "105.000100")],
+        "v4",
+    );
+    expect(
+        &[said("v0", "0"), edit("v1", "100.000000", "0"), said("v0", "100.400000")],
+        &[("v0", "100.400000")],
+        "v1",
+    );
+}
+
+#[test]
+fn unfurls_and_copies_are_no_versions() {
+    let unfurled = Said { preview: true, ..said("link", "101.000000") };
+    expect(&[said("link", "100.400000"), unfurled, said("link", "0")], &[], "link");
+    let copied = rows(&[said("text", "100.400000"), said("text", "0")]);
+    assert_eq!(copied.len(), 1, "history repeats every message");
+    expect(
+        &[
+            said("link", "100.400000"),
+            unfurled,
+            edit("edited", "102.000000", "102.000100"),
+            said("link", "0"),
+        ],
+        &[("link", "100.400000")],
+        "edited",
+    );
+}
+
+#[test]
+fn copies_that_differ_and_come_without_their_originals_are_kept() {
+    let (replaced, now) =
+        in_every_order(&[said("a", "0"), said("b", "0"), said("b", "105.000000"), said("c", "0")]);
+    let texts: std::collections::BTreeSet<&str> = replaced.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!((texts.into_iter().collect::<Vec<_>>(), now.as_str()), (vec!["a", "c"], "b"));
+}
+
+#[test]
+fn blocks_and_files_make_versions_as_texts_do() {
+    let of = |message: Value| {
+        let attributes: Attributes = [
+            ("raw_event".to_owned(), message.to_string().into()),
+            ("files".to_owned(), message["files"].clone()),
+        ]
+        .into_iter()
+        .collect();
+        signature(&attributes)
+    };
+    let plain = of(
+        json!({ "text": "x", "blocks": [{ "type": "a", "block_id": "1" }], "files": [{ "id": "F1", "name": "a" }] }),
+    );
+    for same in [
+        json!({ "text": "x", "blocks": [{ "block_id": "2", "type": "a" }], "files": [{ "name": "a", "id": "F1", "thumb": 1 }] }),
+        json!({ "attachments": [1], "text": "x", "blocks": [{ "type": "a" }], "files": [{ "id": "F1", "name": "a" }], "reply_count": 2 }),
+    ] {
+        assert_eq!(of(same.clone()), plain, "{same}");
+    }
+    for other in [
+        json!({ "text": "x", "blocks": [{ "type": "b" }], "files": [{ "id": "F1", "name": "a" }] }),
+        json!({ "text": "x", "blocks": [], "files": [{ "id": "F1", "name": "a" }] }),
+        json!({ "text": "x", "blocks": [{ "type": "a" }], "files": [{ "id": "F1", "mode": "tombstone" }] }),
+        json!({ "text": "x", "blocks": [{ "type": "a" }], "files": [{ "id": "F2", "name": "a" }] }),
+        json!({ "text": "y", "blocks": [{ "type": "a" }], "files": [{ "id": "F1", "name": "a" }] }),
+    ] {
+        assert_ne!(of(other.clone()), plain, "{other}");
+    }
+}
+
+#[test]
+fn rows_of_the_older_shape_are_read() {
+    let version = |clock: &str| format!("000000000100.400000/{clock}/ab");
+    let old = Item {
+        key: ItemKey::new("revision#T1#C1#100.400000", "100.400000"),
+        attributes: [
+            ("text".to_owned(), json!("before")),
+            ("raw_event".to_owned(), json!(r#"{"text":"before"}"#)),
+            (CONTENT_VERSION.to_owned(), version("000000000100.400000").into()),
+        ]
+        .into_iter()
+        .collect(),
+    };
+    let rows = [old];
+    let Versions { replaced, .. } = versions(&rows, None);
+    assert_eq!((replaced.len(), replaced[0].clock.as_str()), (1, "100.400000"));
+}

@@ -1,0 +1,129 @@
+//! The profiles that a person has had, so that one which replaces another takes nothing away: a row for each that says
+//! something else. Each row is a function of the events alone, so no order of them loses one.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::version::{by_clock, canonical, hash};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use slack::envelope;
+use slack::ids::{TeamId, Ts, UserId};
+
+/// When somebody had this profile for the first time, as far as is known, and for the last time.
+const FIRST: &str = "first_ts";
+const LAST: &str = "last_ts";
+
+/// What changes many times a day and says nothing of who somebody is: it makes no other profile.
+const VOLATILE: [&str; 2] = ["updated", "presence"];
+const VOLATILE_IN_PROFILE: [&str; 2] = ["status_", "huddle_state"];
+
+/// Keeps a profile beside the others of its person; `set` is what their row says of it.
+pub(super) fn updates(
+    team: &TeamId,
+    user: &UserId,
+    raw: &RawValue,
+    set: &Attributes,
+    clock: &Ts,
+) -> [Update; 2] {
+    let key = ItemKey::profile(team, user, &lasting(raw));
+    let identity = [("type", "profile"), ("team_id", team.as_str()), ("user_id", user.as_str())];
+    let last = Update {
+        // Of one profile with several statuses the last one is kept.
+        guard: Guard::Greater { register: LAST.into(), version: by_clock(clock, raw.get()) },
+        set: set.clone(),
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(key.clone())
+    };
+    let first =
+        Update { guard: Guard::Less { register: FIRST.into(), version: clock.padded() }, ..Update::new(key) };
+    [last, first]
+}
+
+/// A hash of what lasts in a profile.
+fn lasting(raw: &RawValue) -> String {
+    let Ok(Value::Object(mut object)) = envelope::value(raw.get()) else {
+        return hash(raw.get());
+    };
+    object.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+    if let Some(profile) = object.get_mut("profile").and_then(Value::as_object_mut) {
+        profile.retain(|name, _| !VOLATILE_IN_PROFILE.iter().any(|volatile| name.starts_with(volatile)));
+    }
+    hash(&Value::Object(object).to_string())
+}
+
+/// A profile as readers see it, with its times as Slack writes them.
+#[must_use]
+pub fn projected(item: &Item) -> Value {
+    let mut visible = item.clone();
+    for name in [FIRST, LAST] {
+        if let Some(time) = item.text(name).and_then(unpadded) {
+            visible.attributes.insert(name.into(), time.into());
+        }
+    }
+    visible.to_json()
+}
+
+/// The time at the beginning of a register, as Slack writes it.
+pub(super) fn unpadded(register: &str) -> Option<String> {
+    let time = register.split('/').next()?;
+    Ts::parse(time).ok().map(|_| canonical(time).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::directory::user_updates;
+
+    /// The rows that these profiles leave, each told at its clock.
+    fn rows(told: &[(&Value, &str)]) -> BTreeMap<ItemKey, Attributes> {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
+        for (object, clock) in told {
+            let raw = serde_json::value::to_raw_value(object).unwrap();
+            for update in user_updates(&team, &user, &raw, &Ts::parse(clock).unwrap()).unwrap() {
+                if let Some(applied) = update.apply(rows.get(&update.key)) {
+                    rows.insert(update.key, applied);
+                }
+            }
+        }
+        rows
+    }
+
+    fn seen(told: &[(&Value, &str)]) -> Vec<[String; 3]> {
+        let kept = rows(told).into_iter().filter(|(key, _)| key.item_id == "userhistory#T1#U1");
+        let mut seen: Vec<[String; 3]> = kept
+            .map(|(key, attributes)| {
+                let row = projected(&Item { key, attributes });
+                ["name", FIRST, LAST].map(|name| row[name].as_str().unwrap().to_owned())
+            })
+            .collect();
+        seen.sort();
+        seen
+    }
+
+    #[test]
+    fn a_profile_that_is_replaced_is_kept_in_any_order() {
+        let profile = |name: &str, status: &str, updated: u32| {
+            json!({ "id": "U1", "name": name, "updated": updated,
+                "profile": { "status_text": status, "status_emoji": ":tea:", "huddle_state": status } })
+        };
+        let (ada, lunch, pwned) =
+            (profile("ada", "", 1), profile("ada", "lunch", 2), profile("pwned", "", 3));
+        let told = [(&ada, "1.000000"), (&lunch, "2.000000"), (&pwned, "3.000000"), (&ada, "4.000000")];
+        let expected = [["ada", "1.000000", "4.000000"], ["pwned", "3.000000", "3.000000"]];
+        let forwards = rows(&told);
+        assert_eq!(seen(&told), expected);
+        let mut backwards = told;
+        backwards.reverse();
+        assert_eq!(rows(&backwards), forwards);
+    }
+
+    #[test]
+    fn what_is_no_object_is_kept_too() {
+        assert_eq!(rows(&[(&json!("text"), "1.000000"), (&json!(7), "2.000000")]).len(), 3);
+    }
+}

@@ -1,0 +1,97 @@
+//! What readers see of an item: stored attribute names, without the registers' bookkeeping.
+//!
+//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris` and `image_file`: [`address`] makes their addresses of them, for
+//! where they are now.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::channel::event::is_raw;
+use super::channel::fold::FOLDED;
+use super::directory::{EARLIEST, VERSION};
+use super::file::{image, row};
+use super::message::{CONTENT_VERSION, files, revision};
+use super::{profile, reaction};
+use ports::archive::Item;
+use ports::files::FileKey;
+
+/// A message or a revision as readers see it. `None` for a row that only holds registers waiting for their message: a
+/// reaction to something that was never seen.
+#[must_use]
+pub fn message(item: &Item) -> Option<Value> {
+    if item.text(CONTENT_VERSION).is_none() && !item.is("deleted") {
+        return None;
+    }
+    let mut visible = item.clone();
+    let reactions = reaction::project(&item.attributes);
+    let states = row::on_message_projected(&item.attributes);
+    let files = files::projected(&item.attributes);
+    let is_register = |name: &str| {
+        reaction::is_register(name)
+            || row::is_register(name)
+            || files::is_about(name)
+            || revision::is_mark(name)
+    };
+    visible.attributes.retain(|name, _| name != CONTENT_VERSION && !is_register(name));
+    visible.attributes.extend(states);
+    if let Some(files) = files {
+        visible.attributes.insert("files".into(), files);
+    }
+    if let Some(reactions) = reactions {
+        visible.attributes.insert("reactions".into(), reactions);
+    }
+    Some(visible.to_json())
+}
+
+/// A row of the directory as readers see it.
+#[must_use]
+pub fn directory(item: &Item) -> Value {
+    let mut visible = item.clone();
+    let image = image::current(&item.attributes);
+    visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
+    visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
+    if let Some(earliest) = item.text(EARLIEST).and_then(profile::unpadded) {
+        visible.attributes.insert(EARLIEST.into(), earliest.into());
+    }
+    visible.to_json()
+}
+
+/// The same with addresses in place of keys: the files are below this URI, which has no slash at its end.
+#[must_use]
+pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
+    const NAMES: [&str; 4] = ["files_s3", "uri", "other_uris", "image_file"];
+    if NAMES.iter().all(|name| row.get(name).is_none()) {
+        return Cow::Borrowed(row);
+    }
+    let mut row = row.clone();
+    let give = |value: &mut Value| {
+        if let Some(key) = value.as_str().and_then(FileKey::parse) {
+            *value = format!("{files_uri}/{key}").into();
+        }
+    };
+    for name in NAMES {
+        match row.get_mut(name) {
+            Some(Value::Array(keys)) => keys.iter_mut().for_each(give),
+            Some(key) => give(key),
+            None => {}
+        }
+    }
+    Cow::Owned(row)
+}
+
+/// A file as readers see it. `None` for one of which nothing is known but that it was deleted.
+#[must_use]
+pub fn file(item: &Item) -> Option<Value> {
+    let attributes = row::projected(item)?;
+    Some(Item { key: item.key.clone(), attributes }.to_json())
+}
+
+/// A snapshot of a channel as readers see it. `None` for a row whose event is kept and not folded yet.
+#[must_use]
+pub fn channel(item: &Item) -> Option<Value> {
+    item.text(FOLDED)?;
+    let mut visible = item.clone();
+    visible.attributes.retain(|name, _| name != FOLDED && !is_raw(name));
+    Some(visible.to_json())
+}

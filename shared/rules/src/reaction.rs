@@ -1,0 +1,116 @@
+//! Reactions: one register per message, name and person.
+//!
+//! <https://docs.slack.dev/reference/events/reaction_added>
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Change, Event, Malformed, checked_name, version};
+use ports::archive::{Attributes, Guard, ItemKey, Update};
+use slack::envelope::{object, text, text_or_none};
+use slack::ids::{Ts, UserId};
+
+/// Reactions taken from one message object: more than Slack lists.
+const MAX_LISTED: usize = 1000;
+
+const PREFIX: &str = "reaction#";
+const ADDED: &str = "added";
+const REMOVED: &str = "removed";
+
+#[derive(Default, Deserialize)]
+struct Reaction<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    reaction: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListedReaction<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    users: Option<&'a RawValue>,
+}
+
+/// The reactions that a message object lists, at most so many. What cannot be a name or a person is left out.
+pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
+    let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).unwrap_or_default();
+    let mut reactions = Vec::new();
+    for listed in list(raw) {
+        let ListedReaction { name, users } = object(&listed);
+        let Some(name) = name.filter(|name| checked_name(name, "reaction's name").is_ok()) else { continue };
+        let users = users.map(list).unwrap_or_default();
+        let users = users.iter().filter_map(|user| UserId::parse(&text(user)?).ok());
+        reactions.extend(users.map(|user| (name.clone().into_owned(), user)));
+    }
+    reactions.truncate(MAX_LISTED);
+    reactions
+}
+
+/// The registers of these reactions where nothing else is known of them. They have no clock, so that any event that tells
+/// of one is greater: setting it if it is absent is the same, and needs no write of its own.
+pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
+    let version = format!("{}/{ADDED}", version::zero().padded());
+    let register =
+        |(name, user): &(String, UserId)| (format!("{PREFIX}{name}#{user}"), version.clone().into());
+    reactions.iter().map(register).collect()
+}
+
+/// What a reaction to a message changes.
+pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let missing = |field| Malformed::Missing { event: "reaction", field };
+    let item = event.header.item().ok_or(missing("item"))?;
+    let channel = event.channel()?;
+    let ts = Ts::parse(item.ts.as_deref().ok_or(missing("item.ts"))?)?;
+    let user = event.user("reaction")?;
+    let body: Reaction<'_> = object(event.raw);
+    let name = body.reaction.ok_or(missing("reaction"))?;
+    let name = checked_name(&name, "reaction's name")?;
+    let state = if event.header.kind.as_deref() == Some("reaction_removed") { REMOVED } else { ADDED };
+    let identity = [
+        ("type", "message"),
+        ("team_id", event.team.as_str()),
+        ("channel_id", channel.as_str()),
+        ("ts", ts.as_str()),
+    ];
+    Ok(vec![Change::Register(Update {
+        guard: Guard::Greater {
+            register: format!("{PREFIX}{name}#{user}"),
+            // At one clock, removed wins over added: any fixed order will do.
+            version: format!("{}/{state}", event.clock().padded()),
+        },
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(ItemKey::message(&event.team, &channel, &ts))
+    })])
+}
+
+/// Whether an attribute is a reaction's register.
+pub(super) fn is_register(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// The reactions among a message's attributes as Slack lists them: `[{"name", "users", "count"}]`, sorted.
+pub(super) fn project(attributes: &Attributes) -> Option<Value> {
+    let mut users_by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (attribute, value) in attributes {
+        let Some((name, user)) =
+            attribute.strip_prefix(PREFIX).and_then(|register| register.rsplit_once('#'))
+        else {
+            continue;
+        };
+        if value.as_str().is_some_and(|version| version.ends_with(ADDED)) {
+            users_by_name.entry(name).or_default().push(user);
+        }
+    }
+    if users_by_name.is_empty() {
+        return None;
+    }
+    let listed = users_by_name.into_iter().map(|(name, mut users)| {
+        users.sort_unstable();
+        json!({ "name": name, "count": users.len(), "users": users })
+    });
+    Some(Value::Array(listed.collect()))
+}

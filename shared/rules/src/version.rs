@@ -1,0 +1,131 @@
+//! Versions of registers, as text whose order is the order of the versions.
+
+use sha2::{Digest, Sha256};
+
+use slack::ids::Ts;
+use slack::signature::to_hex;
+
+/// The clock of what has none: history, `previous_message`, `message_replied`.
+#[must_use]
+pub fn zero() -> Ts {
+    canonical("0.000000")
+}
+
+/// A timestamp without superfluous zeros in front, so that equal times are equal keys.
+pub(super) fn canonical(ts: &str) -> Ts {
+    let trimmed = ts.trim_start_matches('0');
+    let text = if trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
+    Ts::parse(&text).expect("a timestamp without leading zeros keeps its shape")
+}
+
+/// Ends the register of a content of whose edit time another content is known.
+pub(super) const CONTESTED: &str = "/contested";
+
+/// The version of a message's content: when it was last edited, then the clock of the event that brought it, then a
+/// hash of it, so that two different contents never have the same version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContentVersion(String);
+
+impl ContentVersion {
+    /// The version of `content`, which was last edited at `edit_time` and brought by an event of this clock.
+    #[must_use]
+    pub fn new(edit_time: &Ts, clock: &Ts, content: &str) -> Self {
+        Self(format!("{}/{}/{}", edit_time.padded(), clock.padded(), hash(content)))
+    }
+
+    /// A version as it is stored.
+    #[must_use]
+    pub fn stored(text: &str) -> Self {
+        Self(text.strip_suffix(CONTESTED).unwrap_or(text).to_owned())
+    }
+
+    /// The version as it is stored.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The clock of the event that brought the content; zero where it came with another event or from history.
+    #[must_use]
+    pub fn clock(&self) -> Ts {
+        canonical(self.0.split('/').nth(1).unwrap_or_default())
+    }
+
+    /// When the content was last edited, or the message's own time.
+    #[must_use]
+    pub fn edit_time(&self) -> Ts {
+        canonical(self.0.split('/').next().unwrap_or_default())
+    }
+}
+
+/// A version for a register whose values replace each other by clock alone.
+#[must_use]
+pub fn by_clock(clock: &Ts, content: &str) -> String {
+    format!("{}/{}", clock.padded(), hash(content))
+}
+
+/// When a version was made, without superfluous zeros: the time of its edit, but after the message itself. Slack gives
+/// edits whole seconds, so that an edit in the second of the post would seem to come before it.
+#[must_use]
+pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
+    match edited_ts {
+        None => canonical(ts.as_str()),
+        Some(edited_ts) if edited_ts.micros() > ts.micros() => canonical(edited_ts.as_str()),
+        Some(_) => {
+            let after = ts.micros() + 1;
+            let after = Ts::parse(&format!("{}.{:06}", after / 1_000_000, after % 1_000_000));
+            after.unwrap_or_else(|_| canonical(ts.as_str()))
+        }
+    }
+}
+
+/// A short hash: what tells two contents apart.
+pub(super) fn hash(content: &str) -> String {
+    to_hex(&Sha256::digest(content.as_bytes())[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ts(text: &str) -> Ts {
+        Ts::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_later_edit_wins_over_a_later_clock() {
+        let unfurled = ContentVersion::new(&ts("100.000000"), &ts("900.000000"), "a");
+        let edited = ContentVersion::new(&ts("200.000000"), &ts("200.000000"), "b");
+        assert!(edited > unfurled);
+        assert_eq!(edited.edit_time(), ts("200.000000"));
+        assert_eq!(unfurled.clock(), ts("900.000000"));
+    }
+
+    #[test]
+    fn an_event_wins_over_what_has_no_clock_and_versions_of_other_content_differ() {
+        let event = ContentVersion::new(&ts("100.000000"), &ts("100.000000"), "a");
+        let history = ContentVersion::new(&ts("100.000000"), &zero(), "a");
+        assert!(event > history);
+        assert_ne!(event, ContentVersion::new(&ts("100.000000"), &ts("100.000000"), "b"));
+    }
+
+    #[test]
+    fn an_edit_comes_after_its_message_whatever_it_says() {
+        assert_eq!(edit_time(&ts("0.000000"), None), zero());
+        for (message, edited, expected) in [
+            ("0100.000000", "99.000000", "100.000001"),
+            ("100.400000", "100.000000", "100.400001"),
+            ("100.400000", "0101.000000", "101.000000"),
+            ("100.999999", "100.000000", "101.000000"),
+            ("999999999999.999999", "1.000000", "999999999999.999999"),
+        ] {
+            assert_eq!(edit_time(&ts(message), Some(&ts(edited))), ts(expected), "{message} {edited}");
+        }
+    }
+
+    #[test]
+    fn what_the_register_says_beside_the_version_is_no_part_of_it() {
+        let version = ContentVersion::new(&ts("1.000000"), &ts("2.000000"), "a");
+        assert_eq!(ContentVersion::stored(&format!("{}{CONTESTED}", version.as_str())), version);
+    }
+}

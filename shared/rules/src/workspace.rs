@@ -1,0 +1,157 @@
+//! What a workspace is called, and its address: where permalinks lead.
+//!
+//! <https://docs.slack.dev/reference/events/team_rename>, <https://docs.slack.dev/reference/events/team_domain_change>
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::directory::VERSION;
+use super::version::by_clock;
+use super::{Change, Event, Malformed, checked_name};
+use ports::archive::{Guard, ItemKey, Update};
+use slack::envelope::{self, text_or_none};
+use slack::ids::{TeamId, Ts};
+
+/// The attribute that holds the name or the address.
+pub const VALUE: &str = "value";
+
+/// Where Slack's workspaces are.
+const DOMAINS: [&str; 2] = [".slack.com", ".slack-gov.com"];
+
+/// The longest host name.
+const MAX_HOST_BYTES: usize = 253;
+
+#[derive(Default, Deserialize)]
+struct TeamChange<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    url: Option<Cow<'a, str>>,
+}
+
+/// Another name or another address. One register for each.
+pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+    let TeamChange { name, url } = envelope::object(event.raw);
+    let (team, clock) = (&event.team, event.clock());
+    let update = if event.header.kind.as_deref() == Some("team_rename") {
+        let name = name.ok_or(Malformed::Missing { event: "team_rename", field: "name" })?;
+        name_update(team, &name, &clock)?
+    } else {
+        let missing = Malformed::Missing { event: "team_domain_change", field: "url" };
+        address_update(team, url.as_deref().and_then(address).ok_or(missing)?.as_str(), &clock)
+    };
+    Ok(vec![Change::Register(update)])
+}
+
+/// The register of a workspace's name.
+///
+/// # Errors
+/// [`Malformed`] if it is empty, or longer than any.
+pub fn name_update(team: &TeamId, name: &str, clock: &Ts) -> Result<Update, Malformed> {
+    Ok(update(ItemKey::workspace_name(team), team, checked_name(name, "workspace's name")?, clock))
+}
+
+/// The register of a workspace's address, as [`address`] makes it.
+#[must_use]
+pub fn address_update(team: &TeamId, address: &str, clock: &Ts) -> Update {
+    update(ItemKey::workspace_address(team), team, address, clock)
+}
+
+fn update(key: ItemKey, team: &TeamId, value: &str, clock: &Ts) -> Update {
+    let identity = [("type", "workspace"), ("team_id", team.as_str())];
+    Update {
+        guard: Guard::Greater { register: VERSION.into(), version: by_clock(clock, value) },
+        set: [(VALUE.to_owned(), value.into())].into_iter().collect(),
+        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        ..Update::new(key)
+    }
+}
+
+/// The address of a workspace, such as `https://acme.slack.com/`, from what Slack calls its URL. Nothing if it leads to any
+/// other place: people follow it.
+#[must_use]
+pub fn address(url: &str) -> Option<String> {
+    let host = url.strip_prefix("https://")?;
+    let host = host.strip_suffix('/').unwrap_or(host);
+    let label = |label: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && label.bytes().all(is_plain)
+    };
+    let is_slacks = host.len() <= MAX_HOST_BYTES
+        && host.split('.').all(label)
+        && DOMAINS.iter().any(|domain| host.ends_with(domain));
+    is_slacks.then(|| format!("https://{host}/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slack::envelope::Envelope;
+
+    fn changed(event: &str) -> Result<Update, Malformed> {
+        let body = format!(r#"{{"team_id":"T1","event_time":1700000000,"event":{event}}}"#);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        match Event::read(&envelope).unwrap().changes()?.remove(0) {
+            Change::Register(update) => Ok(update),
+            Change::Content(content) => panic!("{content:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_and_an_address_are_registers_by_clock() {
+        let name = changed(r#"{"type":"team_rename","name":"New Name Inc."}"#).unwrap();
+        assert_eq!(name.key, ItemKey::new("meta#T1#workspace", "name"));
+        assert_eq!(name.set[VALUE], "New Name Inc.");
+        let address = |ts: u32, url: &str| {
+            changed(&format!(
+                r#"{{"type":"team_domain_change","url":"{url}","domain":"a","event_ts":"{ts}.000000"}}"#
+            ))
+        };
+        let (first, second) =
+            (address(1, "https://a.slack.com").unwrap(), address(2, "https://b.slack.com/").unwrap());
+        assert_eq!(first.key, ItemKey::new("meta#T1#workspace", "address"));
+        for order in [[&first, &second], [&second, &first]] {
+            let mut row = None;
+            for update in order {
+                row = update.apply(row.as_ref()).or(row);
+            }
+            assert_eq!(row.unwrap()[VALUE], "https://b.slack.com/");
+        }
+        assert!(address(3, "https://evil.example").is_err());
+        for odd in [
+            r#"{"type":"team_rename"}"#,
+            r#"{"type":"team_rename","name":""}"#,
+            r#"{"type":"team_domain_change"}"#,
+        ] {
+            assert!(changed(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_address_leads_to_slack_and_nowhere_else() {
+        for (url, expected) in [
+            ("https://acme.slack.com", "https://acme.slack.com/"),
+            ("https://acme.slack.com/", "https://acme.slack.com/"),
+            ("https://a-1.enterprise.slack.com/", "https://a-1.enterprise.slack.com/"),
+            ("https://acme.slack-gov.com/", "https://acme.slack-gov.com/"),
+        ] {
+            assert_eq!(address(url).as_deref(), Some(expected));
+        }
+        for url in [
+            "",
+            "http://acme.slack.com/",
+            "https://acme.slack.com.evil.example/",
+            "https://evilslack.com/",
+            "https://.slack.com/",
+            "https://evil.example/.slack.com",
+            "https://evil.example#.slack.com",
+            "https://evil@acme.slack.com/",
+            "https://acme.slack.com:8443/",
+            "https://acme.slack.com/x",
+            "https://\u{202e}acme.slack.com/",
+        ] {
+            assert_eq!(address(url), None, "{url}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Slack's Web API: methods with their limits, tokens per workspace, and downloads.
+//!
+//! Nothing else talks HTTP to Slack. A token leaves only through [`http`], and only to hosts that [`hosts`] allows.
+//! * [`method`] and [`limits`]: what is called, and how often; [`reply`] and [`error`]: what comes of it.
+//! * [`download`]: bytes, with redirects followed by hand. [`transport`] is what carries both.
+//! * [`tokens`]: one per workspace, and never used for another; [`check`] asks Slack what it thinks of each.
+
+pub mod check;
+pub mod download;
+pub mod error;
+pub mod hosts;
+pub(crate) mod http;
+pub mod limits;
+pub mod method;
+pub mod probe;
+pub mod reply;
+pub mod tokens;
+pub mod transport;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::counter;
+use serde::Deserialize;
+
+pub use error::ApiError;
+pub use hosts::ApiUrl;
+pub use method::Method;
+pub use reply::Reply;
+pub use tokens::{Token, TokenKind, Tokens};
+
+use self::http::Http;
+use self::limits::Limits;
+use self::tokens::Source;
+use self::transport::{Answer, Question, Transport};
+use ports::metrics::WEB_API_CALLS;
+use slack::envelope::text_or_none;
+use slack::ids::TeamId;
+
+/// The whole of a call. Slack takes some seconds over the largest page; this also bounds a body that trickles.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Slack asks for up to a minute. A longer pause is the caller's to plan.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A call about one thing, which Slack answers within a fraction of a second.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many pauses in a row are waited out.
+const PAUSES: u32 = 3;
+
+/// The Web API, for every workspace there is a token for.
+#[derive(Debug)]
+pub struct WebApi {
+    url: ApiUrl,
+    tokens: Tokens,
+    transport: Arc<dyn Transport>,
+    limits: Limits,
+}
+
+impl WebApi {
+    /// A client. Nothing is asked before it is needed.
+    #[must_use]
+    pub fn new(url: ApiUrl, tokens: Tokens) -> Self {
+        let http = Arc::new(Http::new(url.is_loopback()));
+        Self::carried_by(http, url, tokens)
+    }
+
+    /// A client whose requests something else carries: a test's Slack on virtual time.
+    #[must_use]
+    pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
+        Self { transport, limits: Limits::new(), url, tokens }
+    }
+
+    /// Where the API is.
+    #[must_use]
+    pub fn url(&self) -> &ApiUrl {
+        &self.url
+    }
+
+    /// Whether there is any token at all.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        match self.tokens.source() {
+            Source::One(_) => true,
+            Source::PerTeam(table) => !table().is_empty(),
+        }
+    }
+
+    /// The workspaces there is a token for.
+    ///
+    /// # Errors
+    /// [`ApiError`] where Slack has to be asked whose the only token is, and does not say.
+    pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
+        match self.tokens.source() {
+            Source::One(token) => Ok(vec![self.owner(token).await?.clone()]),
+            Source::PerTeam(table) => Ok(table().keys().cloned().collect()),
+        }
+    }
+
+    /// Whether there is a token for this workspace.
+    ///
+    /// # Errors
+    /// As [`WebApi::teams`].
+    pub async fn knows_token(&self, team: &TeamId) -> Result<bool, ApiError> {
+        match self.tokens.source() {
+            Source::One(token) => Ok(self.owner(token).await? == team),
+            Source::PerTeam(table) => Ok(table().contains_key(team)),
+        }
+    }
+
+    /// Calls a method for a workspace, waiting for the method's limit and for short pauses that Slack asks for.
+    ///
+    /// # Errors
+    /// [`ApiError`]; [`ApiError::RateLimited`] where Slack asks for a long pause, or for one after the other.
+    pub async fn call(
+        &self,
+        team: &TeamId,
+        method: Method,
+        parameters: &[(&str, &str)],
+    ) -> Result<Reply, ApiError> {
+        let token = self.token(team).await?;
+        self.ask(Some(team), &token, method, parameters).await
+    }
+
+    /// Calls a method that answers quickly. Only this program's own pace is waited for: a pause that Slack asks for is
+    /// the answer, so that whoever asked can wait elsewhere.
+    ///
+    /// # Errors
+    /// [`ApiError`]; [`ApiError::RateLimited`] also without a call, as long as the pause lasts.
+    pub async fn call_without_pauses(
+        &self,
+        team: &TeamId,
+        method: Method,
+        parameters: &[(&str, &str)],
+    ) -> Result<Reply, ApiError> {
+        let token = match tokio::time::timeout(SHORT_TIMEOUT, self.token(team)).await {
+            Ok(token) => token?,
+            Err(_) => {
+                let why = "no answer in time".to_owned();
+                return Err(ApiError::Unreachable { method: Method::AuthTest, why });
+            }
+        };
+        let permit = self.limits.permit(Some(team), method, Duration::ZERO).await;
+        permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
+        self.counted_attempt(Some(team), &token, method, parameters, SHORT_TIMEOUT).await
+    }
+
+    /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
+    /// not mix up two workspaces.
+    async fn token(&self, team: &TeamId) -> Result<Token, ApiError> {
+        match self.tokens.source() {
+            Source::One(token) if self.owner(token).await? == team => Ok(token.clone()),
+            Source::One(_) => Err(ApiError::NoToken(team.clone())),
+            Source::PerTeam(table) => {
+                let token = table().get(team).cloned().ok_or_else(|| ApiError::NoToken(team.clone()))?;
+                match self.owner(&token).await? {
+                    owner if owner == team => {}
+                    owner => {
+                        return Err(ApiError::WrongToken { team: team.clone(), owner: owner.clone() });
+                    }
+                }
+                Ok(token)
+            }
+        }
+    }
+
+    /// The workspace a token belongs to. Slack is asked once. <https://docs.slack.dev/reference/methods/auth.test>
+    async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TeamId, ApiError> {
+        let ask = || async {
+            let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
+            let identity: Identity<'_> = reply.read()?;
+            let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
+            team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })
+        };
+        token.owner().get_or_try_init(ask).await
+    }
+
+    async fn ask(
+        &self,
+        team: Option<&TeamId>,
+        token: &Token,
+        method: Method,
+        parameters: &[(&str, &str)],
+    ) -> Result<Reply, ApiError> {
+        let mut pauses = 0;
+        loop {
+            let permit = self.limits.permit(team, method, PATIENCE).await;
+            permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
+            let answer = self.counted_attempt(team, token, method, parameters, CALL_TIMEOUT).await;
+            match answer {
+                Err(ApiError::RateLimited { retry_after, .. }) => {
+                    if pauses == PAUSES || retry_after > PATIENCE {
+                        return Err(ApiError::RateLimited { method, retry_after });
+                    }
+                    pauses += 1;
+                }
+                Ok(_)
+                | Err(
+                    ApiError::NoToken(_)
+                    | ApiError::WrongToken { .. }
+                    | ApiError::Refused { .. }
+                    | ApiError::Unreachable { .. }
+                    | ApiError::Garbled { .. },
+                ) => return answer,
+            }
+        }
+    }
+
+    /// One call, counted; a pause that Slack asks for is kept by all who call this method for this workspace.
+    async fn counted_attempt(
+        &self,
+        team: Option<&TeamId>,
+        token: &Token,
+        method: Method,
+        parameters: &[(&str, &str)],
+        patience: Duration,
+    ) -> Result<Reply, ApiError> {
+        let answer = match self.send(Some(token), method, parameters, patience).await {
+            Ok(response) => Reply::receive(method, response).await,
+            Err(error) => Err(error),
+        };
+        let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
+        counter!(WEB_API_CALLS, "method" => method.name(), "outcome" => outcome).increment(1);
+        if let Err(ApiError::RateLimited { retry_after, .. }) = &answer {
+            self.limits.hold(team, method, *retry_after);
+        }
+        answer
+    }
+
+    async fn send(
+        &self,
+        token: Option<&Token>,
+        method: Method,
+        parameters: &[(&str, &str)],
+        patience: Duration,
+    ) -> Result<Answer, ApiError> {
+        let question = Question {
+            url: self.url.method(method.name()),
+            token,
+            form: Some(parameters),
+            patience: Some(patience),
+        };
+        self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
+    }
+}
+
+#[derive(Deserialize)]
+struct Identity<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team_id: Option<Cow<'a, str>>,
+}

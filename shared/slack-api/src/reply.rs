@@ -1,0 +1,148 @@
+//! An answer of the Web API: a JSON object with `ok`, read within bounds.
+//! <https://docs.slack.dev/apis/web-api/#responses>
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::fmt::rfc2822;
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use serde::Deserialize;
+
+use super::error::{ApiError, code};
+use super::method::Method;
+use super::transport::Answer;
+use slack::envelope::text_or_none;
+use slack::ids::Ts;
+
+/// The largest page there is has a thousand people of some kilobytes each.
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Where Slack asks for a pause and does not say how long.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
+
+/// What Slack answered to a call that it accepted.
+#[derive(Debug)]
+pub struct Reply {
+    method: Method,
+    body: String,
+    date: Option<Ts>,
+}
+
+impl Reply {
+    /// When Slack answered, by its own clock, to the second.
+    #[must_use]
+    pub fn date(&self) -> Option<&Ts> {
+        self.date.as_ref()
+    }
+
+    /// Reads the answer. What `T` borrows, it borrows from here.
+    ///
+    /// # Errors
+    /// [`ApiError::Garbled`] where it has another shape.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
+        serde_json::from_str(&self.body)
+            .map_err(|_| ApiError::Garbled { method: self.method, why: "a field has an unexpected type" })
+    }
+
+    /// Takes what came back.
+    pub(super) async fn receive(method: Method, answer: Answer) -> Result<Self, ApiError> {
+        let garbled = |why| ApiError::Garbled { method, why };
+        let status = answer.status;
+        let pause = retry_after(&answer.headers);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(ApiError::RateLimited { method, retry_after: pause });
+        }
+        if status.is_server_error() || status.is_redirection() {
+            return Err(ApiError::Unreachable { method, why: format!("HTTP {}", status.as_u16()) });
+        }
+        let date = date(&answer.headers);
+        let body = String::from_utf8(body(method, answer).await?).map_err(|_| garbled("it is not UTF-8"))?;
+        if !body.trim_ascii_start().starts_with('{') {
+            return Err(garbled("it is not a JSON object"));
+        }
+        let head: Head<'_> =
+            serde_json::from_str(&body).map_err(|_| garbled("it is not the JSON object it should be"))?;
+        match (head.ok, head.error.as_deref()) {
+            (Some(true), _) => Ok(Self { method, body, date }),
+            (_, Some("ratelimited" | "rate_limited")) => {
+                Err(ApiError::RateLimited { method, retry_after: pause })
+            }
+            // Trouble on Slack's side, by the code every method has for it.
+            (
+                _,
+                Some(error @ ("internal_error" | "fatal_error" | "service_unavailable" | "request_timeout")),
+            ) => Err(ApiError::Unreachable { method, why: error.to_owned() }),
+            (Some(false), error) => Err(ApiError::Refused {
+                method,
+                error: error.and_then(code).unwrap_or_else(|| "no reason given".to_owned()),
+                needed: head.needed.as_deref().and_then(code),
+            }),
+            (None, _) => Err(garbled("it does not say `ok`")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(default)]
+    ok: Option<bool>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    error: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    needed: Option<Cow<'a, str>>,
+}
+
+async fn body(method: Method, mut answer: Answer) -> Result<Vec<u8>, ApiError> {
+    let mut body = Vec::new();
+    loop {
+        let chunk = answer.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;
+        let Some(chunk) = chunk else { return Ok(body) };
+        if body.len() + chunk.len() > MAX_BODY_BYTES {
+            return Err(ApiError::Garbled { method, why: "it is longer than 16 MiB" });
+        }
+        body.extend_from_slice(&chunk);
+    }
+}
+
+pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    seconds.map_or(DEFAULT_PAUSE, Duration::from_secs)
+}
+
+fn date(headers: &HeaderMap) -> Option<Ts> {
+    Ts::parse(&format!("{}.000000", date_s(headers)?)).ok()
+}
+
+/// When Slack answered, by its own clock, in whole seconds since the Unix epoch.
+pub(super) fn date_s(headers: &HeaderMap) -> Option<i64> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    Some(rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: reqwest::header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn slacks_date_is_a_timestamp() {
+        let ts = date(&headers(DATE, "Tue, 14 Nov 2023 22:13:20 GMT"));
+        assert_eq!(ts.unwrap().as_str(), "1700000000.000000");
+        for odd in ["", "yesterday", "Thu, 01 Jan 1950 00:00:00 GMT", "1700000000"] {
+            assert_eq!(date(&headers(DATE, odd)), None, "{odd}");
+        }
+        assert_eq!(date(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_pause_is_what_slack_says_or_half_a_minute() {
+        assert_eq!(retry_after(&headers(RETRY_AFTER, "7")), Duration::from_secs(7));
+        for odd in ["", "-1", "soon", "1.5", "99999999999999999999"] {
+            assert_eq!(retry_after(&headers(RETRY_AFTER, odd)), DEFAULT_PAUSE, "{odd}");
+        }
+    }
+}
