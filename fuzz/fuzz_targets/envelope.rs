@@ -1,8 +1,8 @@
-//! See `tests/src/fuzzed/envelope.rs`.
+//! See `tests/testkit/src/fuzzed/envelope.rs`.
 
 #![no_main]
 
-#[path = "../../tests/src/fuzzed/envelope.rs"]
+#[path = "../../tests/testkit/src/fuzzed/envelope.rs"]
 mod envelope;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| envelope::check(data));

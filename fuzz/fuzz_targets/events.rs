@@ -1,8 +1,8 @@
-//! See `tests/src/fuzzed/events.rs`.
+//! See `tests/testkit/src/fuzzed/events.rs`.
 
 #![no_main]
 
-#[path = "../../tests/src/fuzzed/events.rs"]
+#[path = "../../tests/testkit/src/fuzzed/events.rs"]
 mod events;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| events::check(data));

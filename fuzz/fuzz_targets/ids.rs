@@ -1,8 +1,8 @@
-//! See `tests/src/fuzzed/ids.rs`.
+//! See `tests/testkit/src/fuzzed/ids.rs`.
 
 #![no_main]
 
-#[path = "../../tests/src/fuzzed/ids.rs"]
+#[path = "../../tests/testkit/src/fuzzed/ids.rs"]
 mod ids;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| ids::check(data));

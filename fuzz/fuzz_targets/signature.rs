@@ -1,8 +1,8 @@
-//! See `tests/src/fuzzed/signature.rs`.
+//! See `tests/testkit/src/fuzzed/signature.rs`.
 
 #![no_main]
 
-#[path = "../../tests/src/fuzzed/signature.rs"]
+#[path = "../../tests/testkit/src/fuzzed/signature.rs"]
 mod signature;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| signature::check(data));

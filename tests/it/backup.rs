@@ -41,7 +41,7 @@ async fn messages(data: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
         archive.insert(channel["channel_id"].as_str().unwrap().to_owned(), BTreeMap::new());
     }
     for n in 1..=SENDERS * 3 {
-        archive.entry(tests::corpus::channel_id(n)).or_default();
+        archive.entry(testkit::corpus::channel_id(n)).or_default();
     }
     for (channel, rows) in &mut archive {
         let outcome = annalist_at(data, &["messages", channel, "--json"]).await;

@@ -15,13 +15,13 @@ use rules::gap::run::Seen;
 use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
-use tests::corpus::{TEAM, event};
-use tests::memory::archive::MemoryArchive;
+use testkit::corpus::{TEAM, event};
+use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::Joiner;
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::{delivery, delivery_of};
+use testkit::deliveries::{delivery, delivery_of};
 
 struct Fixture {
     archive: Arc<MemoryArchive>,

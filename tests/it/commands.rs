@@ -9,7 +9,7 @@ use embedded::DATABASE_FILE;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{Outcome, annalist, annalist_with, json_lines, run, wait_until_idle};

@@ -8,23 +8,23 @@ use embedded::Database;
 use ports::claims::Claims;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::queue::{MAX_MESSAGE_BYTES, Queue};
-use tests::conformance::Pace;
-use tests::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
-use tests::conformance::claims::{self, ClaimsFixture};
-use tests::conformance::existence::{self, ExistenceFixture};
-use tests::conformance::files::{self, FilesFixture};
-use tests::conformance::queue::{
+use testkit::conformance::Pace;
+use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use testkit::conformance::claims::{self, ClaimsFixture};
+use testkit::conformance::existence::{self, ExistenceFixture};
+use testkit::conformance::files::{self, FilesFixture};
+use testkit::conformance::queue::{
     self, Advance, DedupScope, GivenBackWaits, QueueFixture, QueueTraits, ReceiptEnd,
 };
-use tests::conformance::two_handles::{Turns, TwoArchives, TwoClaims, TwoFiles, TwoQueues};
-use tests::faults::{
+use testkit::conformance::two_handles::{Turns, TwoArchives, TwoClaims, TwoFiles, TwoQueues};
+use testkit::faults::{
     CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan,
 };
-use tests::memory::archive::MemoryArchive;
-use tests::memory::claims::MemoryClaims;
-use tests::memory::existence::MemoryExistence;
-use tests::memory::files::MemoryFiles;
-use tests::memory::queue::MemoryQueue;
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::claims::MemoryClaims;
+use testkit::memory::existence::MemoryExistence;
+use testkit::memory::files::MemoryFiles;
+use testkit::memory::queue::MemoryQueue;
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 

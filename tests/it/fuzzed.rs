@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tests::fuzzed::{envelope, events, ids, signature};
+use testkit::fuzzed::{envelope, events, ids, signature};
 
 const CHANGES_PER_INPUT: usize = 200;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use slack::signature::SigningSecrets;
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
 use tests::harness::process::{self, Process};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use serde_json::Value;
-use tests::corpus::{TEAM, channel_id, event, ts};
+use testkit::corpus::{TEAM, channel_id, event, ts};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{json_lines, status, wait_until_idle};

@@ -9,14 +9,14 @@ use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use rules::{message, project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
-use tests::corpus::{TEAM, event};
-use tests::memory::archive::MemoryArchive;
-use tests::memory::queue::MemoryQueue;
+use testkit::corpus::{TEAM, event};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 mod versions;
 

@@ -98,7 +98,7 @@ async fn reads_work_while_up_runs_and_never_see_fewer_rows() {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
     let mut load = load(up.address, 5);
-    let channel = tests::corpus::channel_id(1);
+    let channel = testkit::corpus::channel_id(1);
     load.acked(EVENTS / 4).await;
     wait_for_rows(data.path(), &channel).await;
     let mut seen = 0;

@@ -12,7 +12,7 @@ use ports::queue::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, contextualize_config};
-use tests::memory::queue::MemoryQueue;
+use testkit::memory::queue::MemoryQueue;
 use tokio::runtime::{Builder, Runtime};
 
 /// Enough to find what a wrong comparison, a forgotten wake-up or a lost lease does; a run of seconds.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, channel_id, event};
-use tests::fake_files;
+use testkit::corpus::{TEAM, channel_id, event};
+use testkit::fake_files;
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};

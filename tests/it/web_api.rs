@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slack::ids::TeamId;
 use slack_api::tokens::TokenTable;
 use slack_api::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
-use tests::fake_slack::{FakeSlack, Workspace, one_token, refusal, tokens};
+use testkit::fake_slack::{FakeSlack, Workspace, one_token, refusal, tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wiremock::ResponseTemplate;

@@ -8,13 +8,13 @@ use ports::queue::Queue;
 use reader::directory;
 use serde_json::json;
 use slack::ids::TeamId;
-use tests::corpus::{TEAM, event};
-use tests::memory::archive::MemoryArchive;
-use tests::memory::queue::MemoryQueue;
+use testkit::corpus::{TEAM, event};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 fn writer() -> (Arc<MemoryArchive>, MessageWriter) {
     let archive = Arc::new(MemoryArchive::new());

@@ -75,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         rooms: &["tests/"],
         except: &[
-            "tests/src/bin/bench/aws/",
+            "tests/bench/src/bin/bench/aws/",
             "tests/src/harness/place.rs",
             "tests/src/harness/lambda/",
             "tests/src/harness/stack/",
@@ -146,8 +146,8 @@ pub(super) const RULES: &[Rule] = &[
         example: "let api = WebApi::carried_by(transport, url, tokens);",
     },
     Rule {
-        rooms: &["tests/src/simulation/"],
-        except: &[],
+        rooms: &["tests/simulation/src/"],
+        except: &["tests/simulation/src/bin/"],
         forbidden: &[
             "std::time::Instant",
             "std::thread",

@@ -76,6 +76,8 @@ pub(crate) fn source_files() -> Vec<SourceFile> {
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
+    // A package may be within the folder of another.
+    files.dedup_by(|a, b| a.path == b.path);
     files
 }
 

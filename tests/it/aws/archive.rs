@@ -10,7 +10,7 @@ mod model;
 
 use std::time::Duration;
 
-use tests::conformance::archive::{ArchiveTraits, suite};
+use testkit::conformance::archive::{ArchiveTraits, suite};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 

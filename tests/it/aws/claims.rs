@@ -12,8 +12,8 @@ use ports::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, Even
 use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
 use slack::ids::{FileId, Ts};
-use tests::conformance::claims::{ClaimsFixture, suite};
-use tests::faults::proxy::{Fault, Proxy};
+use testkit::conformance::claims::{ClaimsFixture, suite};
+use tests::harness::proxy::{Fault, Proxy};
 use tests::harness::stack::Stack;
 
 const LEASE: Duration = Duration::from_secs(30);

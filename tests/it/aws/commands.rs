@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
 use tests::harness::place::{Installation, Place};

@@ -1,7 +1,7 @@
 //! What the way of an event costs in requests to AWS: counted by the metric, and held against a proxy that counts too.
 
 use serde_json::Value;
-use tests::corpus::{TEAM, channel_id, event, ts};
+use testkit::corpus::{TEAM, channel_id, event, ts};
 use tests::harness::metered::{READS, Requests, SENDS, WRITES, send, write};
 use tests::harness::place::Installation;
 

@@ -9,7 +9,7 @@ use rules::file::{FileJob, FileObject};
 use rules::project;
 use serde_json::json;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use tests::corpus::TEAM;
+use testkit::corpus::TEAM;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
 use tests::harness::load::Load;

@@ -1,7 +1,7 @@
 //! `annalist doctor` on AWS: what is not there is one line each, and nothing is made.
 
 use ports::clock::{Clock, SystemClock};
-use tests::fake_slack::{FakeSlack, Workspace};
+use testkit::fake_slack::{FakeSlack, Workspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{Outcome, annalist_with};
 use tests::harness::place::Installation;

@@ -7,7 +7,7 @@ use ports::clock::{Clock, SystemClock};
 use ports::existence::{CacheKey, Verified};
 use ports::queue::topology::TableRole;
 use slack::ids::{ChannelId, TeamId, UserId};
-use tests::conformance::existence::{ExistenceFixture, suite};
+use testkit::conformance::existence::{ExistenceFixture, suite};
 use tests::harness::stack::Stack;
 
 /// An account with empty tables.

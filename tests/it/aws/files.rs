@@ -11,7 +11,7 @@ use aws::provision::{Parts, provision};
 use bytes::Bytes;
 use ports::files::{FileKey, FilesError, Published, Writer};
 use slack::ids::TeamId;
-use tests::conformance::files::{self, FilesFixture};
+use testkit::conformance::files::{self, FilesFixture};
 use tests::harness::stack::{Emulator, Stack, fresh_names};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

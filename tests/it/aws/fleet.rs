@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, channel_id, event};
-use tests::fake_files;
+use testkit::corpus::{TEAM, channel_id, event};
+use testkit::fake_files;
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines};
@@ -57,7 +57,7 @@ impl Workers {
 }
 
 fn sharing(slack: &MockServer, number: usize) -> String {
-    let ts = tests::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    let ts = testkit::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
     let message = fake_files::shared(slack, &format!("F{number:04}"), &ts);
     event::envelope(TEAM, &format!("EvFile{number}"), &event::posted(&channel_id(900), &message))
 }

@@ -10,8 +10,8 @@ use aws_template::names::Names;
 use ports::queue::topology::{QUEUES, TABLES};
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
-use tests::faults::proxy::{Passed, Proxy};
 use tests::harness::command::annalist_with;
+use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names};
 
 fn folder() -> PathBuf {

@@ -10,14 +10,14 @@ use rules::channel::ChannelEvent;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
-use tests::corpus::{TEAM, event};
-use tests::faults::{CrashPoint, CrashingArchive};
-use tests::memory::archive::MemoryArchive;
+use testkit::corpus::{TEAM, event};
+use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{Outcome, Worker};
 
 use super::{Interleaved, Store, hold, only_in};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
 

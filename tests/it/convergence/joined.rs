@@ -10,14 +10,14 @@ use reader::joined::{JoinedChannel, Place};
 use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
-use tests::corpus::{TEAM, event};
-use tests::memory::archive::MemoryArchive;
+use testkit::corpus::{TEAM, event};
+use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
 use super::messages::{happening, told};
 use super::{hold, queue};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 /// An id, the one it was changed to, and the same in a workspace that shares the channel.
 const PLACES: [(&str, &str); 3] = [(TEAM, "C01"), (TEAM, "C02"), ("T2", "C02")];

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use ports::archive::{Archive, Item};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, event};
-use tests::faults::{CrashPoint, CrashingArchive};
-use tests::memory::archive::MemoryArchive;
+use testkit::corpus::{TEAM, event};
+use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
 use super::{Interleaved, Store, hold, only_in, queue};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
 

@@ -14,8 +14,8 @@ use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
-use tests::memory::archive::MemoryArchive;
-use tests::memory::queue::MemoryQueue;
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
 
 /// An archive whose every row can be listed.
 #[async_trait]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::json;
-use tests::corpus::event;
-use tests::fake_slack::{FakeSlack, Workspace, channel, person};
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_with, json_lines, wait_until_idle};

@@ -15,15 +15,15 @@ use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 use slack_api::Tokens;
-use tests::corpus::event;
-use tests::fake_slack::{FakeSlack, START_S, Workspace, one_token};
-use tests::memory::archive::MemoryArchive;
-use tests::memory::queue::MemoryQueue;
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, one_token};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::{DirectorySync, Report};
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 

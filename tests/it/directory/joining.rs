@@ -1,7 +1,7 @@
 //! Which channels are joined, and what stops it.
 
 use serde_json::json;
-use tests::fake_slack::{FakeSlack, channel, one_token, refusal};
+use testkit::fake_slack::{FakeSlack, channel, one_token, refusal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use wiremock::ResponseTemplate;

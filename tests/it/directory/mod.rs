@@ -8,7 +8,7 @@ use ports::archive::{Archive, ItemKey, key};
 use reader::directory;
 use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
-use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use wiremock::ResponseTemplate;

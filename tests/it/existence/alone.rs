@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ports::clock::Clock;
 use ports::queue::Delivery;
-use tests::fake_slack::{person, refusal};
+use testkit::fake_slack::{person, refusal};
 use workers::existence::waiting;
 use workers::runtime::{Outcome, Worker};
 

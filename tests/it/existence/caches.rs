@@ -10,8 +10,8 @@ use ports::existence::{CacheKey, Existence, Verified};
 use ports::queue::Queue;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
-use tests::corpus::TEAM;
-use tests::fake_slack::{channel, person};
+use testkit::corpus::TEAM;
+use testkit::fake_slack::{channel, person};
 use workers::directory::DirectorySync;
 use workers::runtime::{Outcome, Worker};
 

@@ -4,12 +4,12 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::{channel, refusal};
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::{channel, refusal};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, message, reason, waits};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 /// Long enough for all that was confirmed to be asked about again.
 const LATER: Duration = Duration::from_secs(301);

@@ -9,17 +9,17 @@ use ports::queue::{Delivery, Queue};
 use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token, person};
-use tests::memory::archive::MemoryArchive;
-use tests::memory::existence::MemoryExistence;
-use tests::memory::queue::MemoryQueue;
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token, person};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::existence::MemoryExistence;
+use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::existence::{Check, Parts};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const CHANNEL: &str = "C0GENERAL";

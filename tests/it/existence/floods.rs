@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ports::queue::Delivery;
 use serde_json::Value;
-use tests::corpus::event;
+use testkit::corpus::event;
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TS, USER, jobs, message, reason, waits};

@@ -7,12 +7,12 @@ use ports::clock::TimestampMs;
 use ports::queue::Delivery;
 use serde_json::{Value, json};
 use slack_api::{Token, Tokens};
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::{self, START_S, Workspace, tokens};
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::{self, START_S, Workspace, tokens};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 /// Events for the message-writer, each with something that Slack does not know.
 fn invented() -> Vec<(Value, &'static str)> {

@@ -7,8 +7,8 @@ use ports::archive::{Archive, Item, ItemKey};
 use rules::public_mark::{self, MarkState};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::channel;
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::channel;
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, happened, jobs, message, reason};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::FakeSlack;
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::FakeSlack;
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};

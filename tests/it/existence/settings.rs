@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use process::config::existence::ExistenceMode;
 use slack_api::Tokens;
-use tests::fake_slack::one_token;
+use testkit::fake_slack::one_token;
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_with, run};
 use wiremock::ResponseTemplate;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use serde_json::Value;
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::channel;
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::channel;
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, message, reason, waits};

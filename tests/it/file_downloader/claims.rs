@@ -12,7 +12,7 @@ use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
 use slack::ids::{FileId, Ts};
-use tests::faults::{Fault, FaultyClaims, Method, Plan};
+use testkit::faults::{Fault, FaultyClaims, Method, Plan};
 use tests::harness::command::wait_until_idle;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};

@@ -11,7 +11,7 @@ use ports::queue::Delivery;
 use ports::queue::job::{Job, Origin};
 use serde_json::json;
 use slack_api::{Token, Tokens};
-use tests::faults::{
+use testkit::faults::{
     CrashPoint, CrashingArchive, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan,
 };
 use wiremock::MockServer;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slack::envelope::Envelope;
 use slack::ids::UserId;
 use slack_api::Tokens;
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::runtime::Outcome;

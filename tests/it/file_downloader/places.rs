@@ -10,7 +10,7 @@ use ports::queue::Delivery;
 use serde_json::json;
 use slack_api::transport::{Answer, Body, Question, StatusCode, Transport};
 use slack_api::{ApiUrl, Token, Tokens, WebApi};
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use wiremock::matchers::{any, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::file_downloader::FileDownloader;

@@ -10,8 +10,8 @@ use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
 use slack_api::{Token, Tokens};
-use tests::corpus::{TEAM, event};
-use tests::memory::queue::MemoryQueue;
+use testkit::corpus::{TEAM, event};
+use testkit::memory::queue::MemoryQueue;
 use wiremock::ResponseTemplate;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
@@ -151,7 +151,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
     let deleted = |file: Value| {
         let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
-        crate::deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
+        testkit::deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
     };
     let jobs = [deleted(json!("F01")), deleted(json!("F02")), deleted(json!("../F")), deleted(json!(null))];
     let outcomes = writer.handle(&jobs).await;

@@ -3,14 +3,14 @@
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
 use serde_json::Value;
+use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::{self, FakeSlack, Workspace};
 use tests::bill::OneMessage;
-use tests::corpus::{TEAM, event};
-use tests::fake_slack::{self, FakeSlack, Workspace};
-use tests::faults::proxy::{Passed, Proxy};
 use tests::harness::binaries::binaries;
 use tests::harness::lambda::Function;
 use tests::harness::lambda::poller::Poller;
 use tests::harness::place::{Installation, Place};
+use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ports::queue::{Queue, QueueName, ReceiveRequest};
 use slack::verification::without_token;
-use tests::corpus::{TEAM, channel_id, event};
+use testkit::corpus::{TEAM, channel_id, event};
 use tests::harness::binaries::binaries;
 use tests::harness::lambda::Function;
 use tests::harness::lambda::payloads::Request;
@@ -16,7 +16,7 @@ use super::{DEADLINE, answer, metric_lines, signed, signed_with};
 const CHALLENGE: &str = r#"{"token":"x","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
 
 fn posted(number: usize, text: &str) -> String {
-    let ts = tests::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
+    let ts = testkit::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
     let message = event::posted(&channel_id(1), &event::message(&ts, "U0001", text));
     event::envelope(TEAM, &format!("Ev{number}"), &message)
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
-use tests::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
-use tests::fake_files;
-use tests::fake_slack::{self, FakeSlack, Workspace};
+use testkit::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
+use testkit::fake_files;
+use testkit::fake_slack::{self, FakeSlack, Workspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, json_lines};
 use tests::harness::lambda::Function;
@@ -112,7 +112,7 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
     let installation = Installation::new().await;
     let ingest = Function::start(&binaries().ingest, &installation).await;
     let posted = |number: i64| {
-        let message = event::message(&tests::corpus::ts(1_700_000_000_000_000 + number), "U0001", "hello");
+        let message = event::message(&testkit::corpus::ts(1_700_000_000_000_000 + number), "U0001", "hello");
         event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel_id(1), &message))
     };
     for number in 0..3 {

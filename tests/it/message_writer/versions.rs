@@ -2,11 +2,11 @@
 
 use ports::queue::QueueName;
 use serde_json::json;
-use tests::corpus::{TEAM, event};
+use testkit::corpus::{TEAM, event};
 use workers::runtime::{Outcome, Worker};
 
 use super::{Fixture, TS};
-use crate::deliveries::delivery;
+use testkit::deliveries::delivery;
 
 #[tokio::test]
 async fn a_tombstone_that_comes_alone_brings_the_last_text_and_its_thread() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ports::claims::{About, Claims, ClaimsError, EventKey, Take};
 use ports::clock::SharedClock;
-use tests::faults::{Fault, FaultyClaims, Method, Plan};
-use tests::memory::claims::MemoryClaims;
+use testkit::faults::{Fault, FaultyClaims, Method, Plan};
+use testkit::memory::claims::MemoryClaims;
 use tokio::time::{Instant, sleep};
 use workers::claims::{Check, Claimant, Guard, Lost, Settings, Sink};
 

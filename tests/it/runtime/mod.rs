@@ -9,7 +9,7 @@ mod permits;
 use std::time::Duration;
 
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
-use tests::faults::{Fault, Method, Plan};
+use testkit::faults::{Fault, Method, Plan};
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
 use workers::runtime::{Outcome, Retry};

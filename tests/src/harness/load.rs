@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::client::{RetryDelays, Slack};
-use crate::corpus::{Model, Shape, Workload};
+use testkit::corpus::{Model, Shape, Workload};
 
 /// Each sender has channels of its own, so that the order in which it is acked is the order of each channel.
 const CHANNELS_PER_SENDER: usize = 3;

@@ -11,7 +11,7 @@ use super::place::Installation;
 use super::process::{self, Process};
 use super::scrape::aws_requests;
 use super::stack::Stack;
-use crate::faults::proxy::Proxy;
+use crate::harness::proxy::Proxy;
 
 const DRAIN_DEADLINE: Duration = Duration::from_secs(300);
 

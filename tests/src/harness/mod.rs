@@ -10,6 +10,7 @@ pub mod metered;
 pub mod place;
 pub mod process;
 pub mod procfs;
+pub mod proxy;
 pub mod python;
 pub mod scrape;
 pub mod secrets;

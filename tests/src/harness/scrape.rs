@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::process::Process;
 
 /// How many requests of each operation the process has sent to AWS, by its own count. S3's operations have the names
-/// that [`crate::faults::proxy`] gives them.
+/// that [`crate::harness::proxy`] gives them.
 ///
 /// # Panics
 /// Where it serves no metrics.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::command::{json_lines, status};
 use super::place::Place;
-use crate::corpus::Model;
-use crate::corpus::model::Expected;
+use testkit::corpus::Model;
+use testkit::corpus::model::Expected;
 
 /// Every message is there as [`assert_messages`] wants it, and nothing was put aside.
 ///

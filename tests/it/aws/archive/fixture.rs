@@ -6,7 +6,7 @@ use aws::Aws;
 use aws::provision::{Parts, provision};
 use ports::archive::{Archive, Attributes, ItemKey, Update};
 use serde_json::Value;
-use tests::conformance::archive::ArchiveFixture;
+use testkit::conformance::archive::ArchiveFixture;
 use tests::harness::stack::Stack;
 
 /// An account with an empty table and an empty bucket.

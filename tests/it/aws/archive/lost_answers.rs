@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, Guard, Update, WriteOutcome};
 use serde_json::json;
-use tests::faults::proxy::{Fault, Proxy};
+use tests::harness::proxy::{Fault, Proxy};
 use tests::harness::stack::Stack;
 
 use super::fixture::{self, attributes, key, put};

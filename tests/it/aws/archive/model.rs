@@ -7,7 +7,7 @@ use ports::archive::{Archive, Attributes, Guard, Item, ItemKey, Update};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Number, Value, json};
-use tests::memory::archive::MemoryArchive;
+use testkit::memory::archive::MemoryArchive;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 

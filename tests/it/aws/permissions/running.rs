@@ -7,14 +7,14 @@ use aws_template::names::Names;
 use aws_template::permissions::{PASSING, Part, Target};
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
-use tests::corpus::{TEAM, event};
-use tests::fake_files;
-use tests::fake_slack::{self, FakeSlack, Workspace};
-use tests::faults::proxy::{Passed, Proxy};
+use testkit::corpus::{TEAM, event};
+use testkit::fake_files;
+use testkit::fake_slack::{self, FakeSlack, Workspace};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::place::{Installation, Place};
 use tests::harness::process::{self, Process};
+use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
 
 use super::answers::{all_succeed, asked, aws, call, message, ok, server};
-use tests::faults::proxy::{Fault, Proxy};
+use tests::harness::proxy::{Fault, Proxy};
 
 const EVENTS: QueueName = QueueName::Events;
 

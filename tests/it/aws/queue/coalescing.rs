@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ports::queue::{DedupId, GroupId, Outgoing, Queue, QueueName};
-use tests::faults::proxy::Proxy;
+use tests::harness::proxy::Proxy;
 use tests::harness::stack::Stack;
 use tokio::task::JoinSet;
 

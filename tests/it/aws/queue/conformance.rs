@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ports::clock::{Clock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::MAX_MESSAGE_BYTES;
-use tests::conformance::Pace;
-use tests::conformance::queue::{
+use testkit::conformance::Pace;
+use testkit::conformance::queue::{
     self, DedupScope, GivenBackWaits, QUEUES, QueueFixture, QueueTraits, ReceiptEnd,
 };
 use tests::harness::stack::{Emulator, Stack};

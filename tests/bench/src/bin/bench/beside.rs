@@ -1,0 +1,76 @@
+//! A backlog of messages worked off by `annalist up`, alone and with channels and files waiting beside it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::testkit::corpus::{Shape, Workload};
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process;
+use anyhow::ensure;
+use ports::queue::QueueName;
+use tokio::process::Command;
+
+use crate::observer::Observer;
+use crate::pool::Pool;
+use crate::report::{Goal, Section, figure, median};
+use crate::slack::{self, Size};
+use crate::{Settings, channels, drain, files, machine, progress};
+
+const FILES: usize = 1_000;
+/// Channels the events beside are spread over.
+const CHANNELS: usize = 1_000;
+
+/// Works off the backlog both ways, once per round.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    progress("beside: making requests");
+    let api = slack::start(Size::default()).await?;
+    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("beside: round {round}"));
+        for (busy, runs) in [(false, &mut alone), (true, &mut beside)] {
+            if let Some(pool) = Arc::get_mut(&mut pool) {
+                pool.sign();
+            }
+            runs.push(run(&pool, settings, &api, busy).await?);
+        }
+    }
+    let (alone, beside) = (median(alone), median(beside));
+    Ok(Section {
+        title: "Messages beside channels and files",
+        method: format!(
+            "{} message events queued, then worked off by `annalist up`: alone, and with {} channel events and \
+             {FILES} files of 10 KB queued as well, the files at the limit of 3,000 a minute. Timed until the \
+             message events are done. Medians of {} rounds.",
+            settings.backlog,
+            channels::EVENTS,
+            settings.rounds
+        ),
+        columns: &["messages", "ev/s"],
+        rows: vec![vec!["alone".to_owned(), figure(alone)], vec!["beside".to_owned(), figure(beside)]],
+        goals: vec![Goal::at_least("messages beside channels and files", beside / alone, 0.9, " ×")],
+    })
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, busy: bool) -> anyhow::Result<f64> {
+    let data = machine::data_folder()?;
+    drain::fill(data.path(), pool, settings).await?;
+    if busy {
+        channels::fill(data.path(), CHANNELS).await?;
+        files::queue_small(data.path(), api, FILES).await?;
+    }
+    let observer = Observer::open(data.path())?;
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", api, "--files-per-minute", "3000"]);
+    // What it costs is a measurement of its own.
+    command.args(["--existence-check", "off"]);
+    command.arg("--data").arg(data.path()).env("SLACK_BOT_TOKEN", slack::TOKEN);
+    let started = Instant::now();
+    let up = process::serve(&mut command).await;
+    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
+    let elapsed = started.elapsed();
+    let rows = observer.rows()?;
+    ensure!(rows >= pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
+    ensure!(up.process.sigterm(Duration::from_secs(30)).await.success(), "annalist did not end well");
+    Ok(pool.len() as f64 / elapsed.as_secs_f64())
+}

@@ -1,0 +1,118 @@
+//! Channel events queued with no worker, then folded by one `channel-indexer`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::testkit::corpus::{TEAM, event};
+use ::tests::harness::process;
+use anyhow::ensure;
+use embedded::Database;
+use ports::clock::SystemClock;
+use ports::queue::route::{Route, route};
+use ports::queue::{Outgoing, QueueName};
+use serde_json::{Value, json};
+use slack::envelope::Envelope;
+
+use crate::observer::Observer;
+use crate::report::{Goal, Section, figure, median, mib};
+use crate::{Settings, machine, progress};
+
+pub(crate) const EVENTS: usize = 10_000;
+const DEADLINE: Duration = Duration::from_secs(300);
+/// Sent at once: what a full transaction holds.
+const SENT_AT_ONCE: usize = 1000;
+
+/// So many channels the events are spread over.
+const SHAPES: [usize; 3] = [10_000, 1_000, 1];
+
+struct Run {
+    per_second: f64,
+    cpu_us: f64,
+    peak_mib: f64,
+}
+
+/// Folds each shape once per round.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    let mut rows = Vec::new();
+    let mut slowest = f64::INFINITY;
+    for channels in SHAPES {
+        let mut runs = Vec::new();
+        for round in 1..=settings.rounds {
+            progress(&format!("channels: {channels} channels, round {round}"));
+            runs.push(run(channels).await?);
+        }
+        let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+        let per_second = of(|run| run.per_second);
+        slowest = slowest.min(per_second);
+        let figures = [per_second, of(|run| run.cpu_us), of(|run| run.peak_mib)].map(figure);
+        rows.push(std::iter::once(channels.to_string()).chain(figures).collect());
+    }
+    Ok(Section {
+        title: "Folding channel events",
+        method: format!(
+            "{EVENTS} channel events queued with no worker, spread over so many channels: each is created, then \
+             renamed, archived and unarchived in turn. Then one `channel-indexer`, timed from its start until the \
+             queue is empty. Medians of {} rounds.",
+            settings.rounds
+        ),
+        columns: &["channels", "ev/s", "CPU µs/ev", "RSS peak MiB"],
+        rows,
+        goals: vec![Goal::at_least("channel events are folded at", slowest, 3_000.0, " ev/s")],
+    })
+}
+
+/// The nth thing that happens to the nth channel.
+fn told(n: usize, channels: usize) -> Value {
+    let (channel, turn) = (format!("C{:05}", n % channels), n / channels);
+    let ts = format!("{}.{:06}", 1_700_000_000 + n / 1000, n % 1000);
+    let object = json!({ "id": channel, "name": format!("channel-{}-{turn}", n % channels) });
+    match turn % 3 {
+        0 if turn == 0 => json!({ "type": "channel_created", "channel": object, "event_ts": ts }),
+        0 => json!({ "type": "channel_rename", "channel": object, "event_ts": ts }),
+        1 => json!({ "type": "channel_archive", "channel": channel, "user": "U1", "event_ts": ts }),
+        _ => json!({ "type": "channel_unarchive", "channel": channel, "user": "U1", "event_ts": ts }),
+    }
+}
+
+/// Queues [`EVENTS`] events of so many channels.
+pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
+    let database = Database::open(data, SystemClock::shared())?;
+    let messages: Vec<Outgoing> = (0..EVENTS)
+        .flat_map(|n| {
+            let body = event::envelope(TEAM, &format!("Ev{n}"), &told(n, channels));
+            match Envelope::peek(body.as_bytes()).map(|envelope| route(&envelope, &body)) {
+                Ok(Route::Queues(messages)) => messages,
+                Ok(Route::DirectMessage) | Err(_) => Vec::new(),
+            }
+        })
+        .collect();
+    for messages in messages.chunks(SENT_AT_ONCE) {
+        for sent in database.queue().send(messages.to_vec()).await {
+            sent?;
+        }
+    }
+    database.close().await;
+    Ok(())
+}
+
+async fn run(channels: usize) -> anyhow::Result<Run> {
+    let data = machine::data_folder()?;
+    fill(data.path(), channels).await?;
+    let observer = Observer::open(data.path())?;
+    let queued = observer.backlog(QueueName::Channels)?;
+    ensure!(queued == EVENTS, "{queued} of {EVENTS} are queued");
+    let started = Instant::now();
+    let indexer = process::channel_indexer(data.path()).await;
+    observer.wait_until_drained(QueueName::Channels, DEADLINE).await?;
+    let elapsed = started.elapsed();
+    let usage = indexer.usage();
+    let rows = observer.rows_of("channel")?;
+    ensure!(rows == EVENTS, "{rows} rows instead of {EVENTS}");
+    indexer.sigkill().await;
+    let events = EVENTS as f64;
+    Ok(Run {
+        per_second: events / elapsed.as_secs_f64(),
+        cpu_us: usage.cpu.as_secs_f64() * 1e6 / events,
+        peak_mib: mib(usage.peak_rss_kib),
+    })
+}

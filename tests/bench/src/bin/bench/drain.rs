@@ -1,0 +1,91 @@
+//! A backlog filled through `ingest` with no worker, then worked off by one `message-writer`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::testkit::corpus::{Shape, Workload};
+use ::tests::harness::process;
+use anyhow::ensure;
+
+use ports::queue::QueueName;
+
+use crate::driver::{Load, Pace, drive};
+use crate::observer::Observer;
+use crate::pool::Pool;
+use crate::report::{Goal, Section, figure, median, mib};
+use crate::{Settings, machine, progress};
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
+
+struct Run {
+    per_second: f64,
+    cpu_us: f64,
+    peak_mib: f64,
+}
+
+/// Fills and works off the backlog, once per round.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    progress("drain: making requests");
+    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let mut runs = Vec::new();
+    for round in 1..=settings.rounds {
+        progress(&format!("drain: round {round}"));
+        if let Some(pool) = Arc::get_mut(&mut pool) {
+            pool.sign();
+        }
+        runs.push(run(&pool, settings).await?);
+    }
+    let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+    let per_second = of(|run| run.per_second);
+    let row = [per_second, of(|run| run.cpu_us), of(|run| run.peak_mib)].map(figure);
+    Ok(Section {
+        title: "Draining a backlog",
+        method: format!(
+            "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
+             the queue is empty. Medians of {} rounds.",
+            settings.backlog, settings.rounds
+        ),
+        columns: &["ev/s", "CPU µs/ev", "RSS peak MiB"],
+        rows: vec![row.to_vec()],
+        goals: vec![Goal::at_least("a backlog drains at", per_second, 30_000.0, " ev/s")],
+    })
+}
+
+/// Queues every request of the pool.
+pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<()> {
+    let ingest = process::ingest(data).await;
+    let load = Load {
+        range: 0..pool.len(),
+        again: false,
+        time: None,
+        pace: Pace::ClosedLoop,
+        connections: settings.connections(),
+    };
+    let driven = drive(ingest.address, pool, load, None).await?;
+    ensure!(driven.acked == pool.len(), "only {} of {} were acked", driven.acked, pool.len());
+    ensure!(ingest.process.sigterm(Duration::from_secs(30)).await.success(), "ingest did not end well");
+    Ok(())
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
+    let data = machine::data_folder()?;
+    fill(data.path(), pool, settings).await?;
+    let observer = Observer::open(data.path())?;
+    let queued = observer.backlog(QueueName::Events)?;
+    ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
+    let started = Instant::now();
+    let writer = process::message_writer(data.path()).await;
+    observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
+    let elapsed = started.elapsed();
+    let usage = writer.usage();
+    let rows = observer.rows()?;
+    ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
+    writer.sigkill().await;
+    let events = pool.len() as f64;
+    Ok(Run {
+        per_second: events / elapsed.as_secs_f64(),
+        cpu_us: usage.cpu.as_secs_f64() * 1e6 / events,
+        peak_mib: mib(usage.peak_rss_kib),
+    })
+}

@@ -1,0 +1,81 @@
+//! A backlog worked off by one `message-writer`, with the existence check and without, in pairs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::testkit::corpus::{Shape, Workload};
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process;
+use anyhow::ensure;
+use ports::queue::QueueName;
+use tokio::process::Command;
+
+use crate::observer::Observer;
+use crate::pool::Pool;
+use crate::report::{Goal, Section, figure, median};
+use crate::{Settings, drain, machine, progress, slack};
+
+/// What the check may cost.
+const LEAST_SHARE: f64 = 0.95;
+
+struct Run {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+/// Works off the same backlog both ways, once per round; who is first takes turns.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    progress("existence: making requests");
+    let shape = Shape::default();
+    let (channels, users) = (shape.channels, shape.users);
+    let api = slack::start_for(&shape).await?;
+    let mut pool = Arc::new(Pool::generate(&mut Workload::new(shape), settings.backlog)?);
+    let (mut off, mut enforce) = (Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("existence: round {round}"));
+        let modes = if round.is_multiple_of(2) { ["enforce", "off"] } else { ["off", "enforce"] };
+        for mode in modes {
+            if let Some(pool) = Arc::get_mut(&mut pool) {
+                pool.sign();
+            }
+            let runs = if mode == "off" { &mut off } else { &mut enforce };
+            runs.push(run(&pool, settings, &api, mode).await?);
+        }
+    }
+    let shares = off.iter().zip(&enforce).map(|(off, enforce)| enforce.per_second / off.per_second);
+    let share = median(shares.collect());
+    let row = |what: &str, runs: &[Run]| {
+        let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+        vec![what.to_owned(), figure(of(|run| run.per_second)), figure(of(|run| run.cpu_us))]
+    };
+    Ok(Section {
+        title: "What the existence check costs",
+        method: format!(
+            "{} events of {users} people in {channels} channels queued with no worker; then one `message-writer`, timed \
+             from its start until the queue is empty: with a Slack to ask, whose answers it knows after its first batch, \
+             and without. Medians of {} pairs, each in one run; the goal is for the median of the pairs' ratios.",
+            settings.backlog, settings.rounds
+        ),
+        columns: &["existence check", "ev/s", "CPU µs/ev"],
+        rows: vec![row("off", &off), row("enforce", &enforce)],
+        goals: vec![Goal::at_least("throughput with the check", share, LEAST_SHARE, " ×")],
+    })
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> anyhow::Result<Run> {
+    let data = machine::data_folder()?;
+    drain::fill(data.path(), pool, settings).await?;
+    let observer = Observer::open(data.path())?;
+    let mut command = Command::new(&binaries().message_writer);
+    command.args(["--slack-api-url", api, "--existence-check", mode]).arg("--data").arg(data.path());
+    let started = Instant::now();
+    let writer = process::worker(command.env("SLACK_BOT_TOKEN", slack::TOKEN)).await;
+    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
+    let elapsed = started.elapsed();
+    let usage = writer.usage();
+    let rows = observer.rows()?;
+    ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
+    writer.sigkill().await;
+    let events = pool.len() as f64;
+    Ok(Run { per_second: events / elapsed.as_secs_f64(), cpu_us: usage.cpu.as_secs_f64() * 1e6 / events })
+}

@@ -1,0 +1,146 @@
+//! Whether an event costs the same in a large archive as in a small one: time and CPU of `annalist up` from the first
+//! request of a window of events until the last is worked off.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::testkit::corpus::{Shape, Workload};
+use ::tests::harness::process::{self, Server};
+use anyhow::ensure;
+
+use ports::queue::QueueName;
+
+use crate::driver::{Load, Pace, drive};
+use crate::observer::Observer;
+use crate::pool::Pool;
+use crate::report::{Goal, Section, figure, median};
+use crate::{Settings, machine, progress};
+
+const DEADLINE: Duration = Duration::from_secs(300);
+/// Events of a measured window, and of a warm-up.
+const WINDOW: usize = 20_000;
+/// Rows of the small channel.
+const SMALL: usize = 10_000;
+/// A large archive is filled in pieces of this, so that the queue stays short.
+const PIECE: usize = 50_000;
+/// Fewer events might all be edits and add no row.
+const SMALLEST_PIECE: usize = 1_000;
+const LIMIT: f64 = 1.3;
+
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    wall_us: f64,
+    cpu_us: f64,
+}
+
+struct Archive {
+    server: Server,
+    observer: Observer,
+    workload: Workload,
+    connections: usize,
+    // Removed last.
+    _data: tempfile::TempDir,
+}
+
+/// Compares small with large, and one channel with many.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    progress(&format!("flat: filling one channel with {} rows", settings.rows));
+    let mut filled = Archive::open(1, settings).await?;
+    filled.fill(settings.rows).await?;
+    let (mut small, mut large, mut one, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("flat: round {round}"));
+        small.push(cost_after(1, SMALL, settings).await?);
+        large.push(filled.window(WINDOW).await?);
+        one.push(cost_after(1, WINDOW, settings).await?);
+        many.push(cost_after(10_000, WINDOW, settings).await?);
+    }
+    filled.server.process.sigkill().await;
+    let [small, large, one, many] = [small, large, one, many].map(|costs| middle(&costs));
+    let row = |what: String, cost: Cost| vec![what, figure(cost.wall_us), figure(cost.cpu_us)];
+    Ok(Section {
+        title: "Cost per event",
+        method: format!(
+            "`annalist up`, {} connections in a closed loop; windows of {WINDOW} events from the first request until \
+             the last is worked off, medians of {} interleaved rounds. The large channel was filled within minutes, so \
+             that the deduplication ids of all its events are remembered too.",
+            settings.connections, settings.rounds
+        ),
+        columns: &["archive", "wall µs/ev", "CPU µs/ev"],
+        rows: vec![
+            row(format!("{SMALL} rows in one channel"), small),
+            row(format!("{} rows in one channel", settings.rows), large),
+            row("1 channel".to_owned(), one),
+            row("10,000 channels".to_owned(), many),
+        ],
+        goals: vec![
+            Goal::at_most(
+                "wall per event, large / small channel",
+                large.wall_us / small.wall_us,
+                LIMIT,
+                " ×",
+            ),
+            Goal::at_most("CPU per event, large / small channel", large.cpu_us / small.cpu_us, LIMIT, " ×"),
+            Goal::at_most("wall per event, 10,000 channels / 1", many.wall_us / one.wall_us, LIMIT, " ×"),
+            Goal::at_most("CPU per event, 10,000 channels / 1", many.cpu_us / one.cpu_us, LIMIT, " ×"),
+        ],
+    })
+}
+
+/// The cost of a window in a new archive of so many channels that holds `rows` rows.
+async fn cost_after(channels: usize, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
+    let mut archive = Archive::open(channels, settings).await?;
+    archive.fill(rows).await?;
+    let cost = archive.window(WINDOW).await?;
+    archive.server.process.sigkill().await;
+    Ok(cost)
+}
+
+impl Archive {
+    async fn open(channels: usize, settings: &Settings) -> anyhow::Result<Self> {
+        let data = machine::data_folder()?;
+        let server = process::up(data.path()).await;
+        let observer = Observer::open(data.path())?;
+        let workload = Workload::new(Shape { channels, ..Shape::default() });
+        Ok(Self { server, observer, workload, connections: settings.connections(), _data: data })
+    }
+
+    /// Sends events until the archive holds at least so many messages.
+    async fn fill(&mut self, rows: usize) -> anyhow::Result<()> {
+        let mut have = self.observer.rows()?;
+        while have < rows {
+            self.window((rows - have).clamp(SMALLEST_PIECE, PIECE)).await?;
+            let now = self.observer.rows()?;
+            ensure!(now > have, "no rows were added");
+            have = now;
+        }
+        Ok(())
+    }
+
+    /// Sends so many events and waits until all are worked off.
+    async fn window(&mut self, events: usize) -> anyhow::Result<Cost> {
+        let pool = Arc::new(Pool::generate(&mut self.workload, events)?);
+        let load = Load {
+            range: 0..pool.len(),
+            again: false,
+            time: None,
+            pace: Pace::ClosedLoop,
+            connections: self.connections,
+        };
+        let before = self.server.process.usage();
+        let started = Instant::now();
+        drive(self.server.address, &pool, load, None).await?;
+        self.observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
+        let elapsed = started.elapsed();
+        let cpu = self.server.process.usage().cpu - before.cpu;
+        let per_event_us = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
+        Ok(Cost { wall_us: per_event_us(elapsed), cpu_us: per_event_us(cpu) })
+    }
+}
+
+fn middle(costs: &[Cost]) -> Cost {
+    Cost {
+        wall_us: median(costs.iter().map(|cost| cost.wall_us).collect()),
+        cpu_us: median(costs.iter().map(|cost| cost.cpu_us).collect()),
+    }
+}

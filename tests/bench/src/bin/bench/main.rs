@@ -1,0 +1,208 @@
+//! The bench: Annalist beside its baselines, in one run on one machine. Its report is Markdown for `BENCHMARKS.md`.
+
+mod acks;
+mod aws;
+mod baseline;
+mod beside;
+mod channels;
+mod connection;
+mod directory;
+mod drain;
+mod driver;
+mod existence;
+mod files;
+mod flat;
+mod lambda;
+mod machine;
+mod observer;
+mod pool;
+mod report;
+mod slack;
+mod startup;
+mod sustained;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use report::Report;
+
+/// Measures Annalist beside its baselines and prints a report
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// How long and how much.
+#[derive(Debug, Clone, clap::Args)]
+struct Settings {
+    /// Seconds of load per run
+    #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Rounds of interleaved runs; medians are reported
+    #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// Connections that are kept alive
+    #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    connections: u64,
+    /// Events per second of the open-loop runs of `sustained`
+    #[arg(long, global = true, value_delimiter = ',', default_values_t = [10_000, 12_000, 15_000])]
+    rates: Vec<u64>,
+    /// Events of the backlog of `drain`
+    #[arg(long, global = true, default_value_t = 100_000)]
+    backlog: usize,
+    /// Rows of the large channel of `flat`
+    #[arg(long, global = true, default_value_t = 1_000_000)]
+    rows: usize,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    /// Durable acks against a bare handler and one commit per event
+    Acks,
+    /// How fast a backlog is worked off
+    Drain,
+    /// From ack to readable row, at fixed rates and flat out
+    Sustained,
+    /// Whether an event costs the same in a large archive
+    Flat,
+    /// What the existence check costs
+    Existence,
+    /// How fast channel events are folded
+    Channels,
+    /// Whether channels and files slow messages down
+    Beside,
+    /// How long a large directory takes
+    Directory,
+    /// How fast files are fetched, and in how much memory
+    Files,
+    /// From start to the first 200, and memory
+    Startup,
+    /// What is asked of AWS, what that costs, and several writers there
+    Aws,
+    /// The parts as Lambda functions: size, start, memory, a batch
+    Lambda,
+    /// All of them, but for `aws` and `lambda`
+    All,
+    /// The baseline that only checks the signature
+    #[command(hide = true)]
+    ServeBare,
+    /// The baseline that commits each event
+    #[command(hide = true)]
+    ServeCommitPerEvent {
+        /// Where its database goes
+        #[arg(long)]
+        data: PathBuf,
+    },
+}
+
+impl Settings {
+    fn load_time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    fn connections(&self) -> usize {
+        usize::try_from(self.connections).unwrap_or(usize::MAX)
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    match &args.what {
+        // The servers get all cores, as a real one would.
+        What::ServeBare => return runtime(true)?.block_on(baseline::serve_bare()),
+        What::ServeCommitPerEvent { data } => {
+            return runtime(true)?.block_on(baseline::serve_commit_per_event(data));
+        }
+        What::Acks
+        | What::Drain
+        | What::Sustained
+        | What::Flat
+        | What::Existence
+        | What::Channels
+        | What::Beside
+        | What::Directory
+        | What::Files
+        | What::Startup
+        | What::Aws
+        | What::Lambda
+        | What::All => {}
+    }
+    progress("building the binaries");
+    tests::harness::binaries::binaries();
+    let watch = machine::Watch::start();
+    let report = runtime(false)?.block_on(measure(&args))?;
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let command = format!("--profile {} -p bench --bin bench -- {arguments}", machine::profile()?);
+    write!(std::io::stdout().lock(), "{}", report.markdown(&watch.line(), &command))
+        .context("cannot write the report")
+}
+
+async fn measure(args: &Args) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    let settings = &args.settings;
+    let all = matches!(args.what, What::All);
+    if all || matches!(args.what, What::Startup) {
+        report.add(startup::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Acks) {
+        report.add(acks::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Sustained) {
+        report.add(sustained::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Drain) {
+        report.add(drain::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Flat) {
+        report.add(flat::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Existence) {
+        report.add(existence::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Channels) {
+        report.add(channels::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Beside) {
+        report.add(beside::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Directory) {
+        report.add(directory::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Files) {
+        report.add(files::measure(settings).await?);
+    }
+    if matches!(args.what, What::Aws) {
+        for section in aws::measure(settings).await? {
+            report.add(section);
+        }
+    }
+    if matches!(args.what, What::Lambda) {
+        for section in lambda::measure().await? {
+            report.add(section);
+        }
+    }
+    Ok(report)
+}
+
+fn runtime(all_cores: bool) -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = if all_cores {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    builder.enable_all().build().context("cannot start")
+}
+
+/// Says on standard error what is going on; the report alone goes to standard output.
+fn progress(what: &str) {
+    // Nobody may be listening.
+    drop(writeln!(std::io::stderr(), "bench: {what}"));
+}

@@ -1,0 +1,65 @@
+//! What many seeds came to.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use simulation::{Finding, Invariant, Kind, Outcome, Tally};
+
+/// The sum of all seeds.
+#[derive(Default)]
+pub(crate) struct Summary {
+    seeds: u64,
+    total: Tally,
+    /// How many seeds had each kind of fault.
+    seeds_with: [u64; Kind::ALL.len()],
+    findings: BTreeMap<u64, Finding>,
+}
+
+impl Summary {
+    /// Takes in what a seed came to.
+    pub(crate) fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.seeds += 1;
+        self.total.add(&outcome.tally);
+        for kind in Kind::ALL {
+            self.seeds_with[kind as usize] += u64::from(outcome.tally.of(kind) > 0);
+        }
+        self.findings.extend(outcome.finding.map(|finding| (seed, finding)));
+    }
+
+    /// The seeds that found something.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = (u64, &Finding)> {
+        self.findings.iter().map(|(seed, finding)| (*seed, finding))
+    }
+
+    fn violated(&self, invariants: &[Invariant]) -> usize {
+        self.findings.values().filter(|finding| invariants.contains(&finding.invariant)).count()
+    }
+
+    /// Writes the table.
+    pub(crate) fn write(&self, took: Duration, out: &mut dyn Write) -> io::Result<()> {
+        let row = |out: &mut dyn Write, name: &str, value: String| writeln!(out, "{name:<28}{value:>12}");
+        row(out, "seeds", self.seeds.to_string())?;
+        row(out, "events sent", self.total.events.to_string())?;
+        row(out, "  answered 200", self.total.acked.to_string())?;
+        row(out, "calls of ports", self.total.steps.to_string())?;
+        writeln!(out, "\n{:<28}{:>12}{:>12}", "fault", "injected", "in seeds")?;
+        for kind in Kind::ALL {
+            let (injected, seeds) = (self.total.of(kind), self.seeds_with[kind as usize]);
+            writeln!(out, "{:<28}{injected:>12}{seeds:>12}", kind.label())?;
+        }
+        writeln!(out)?;
+        for (name, invariants) in [
+            ("seeds that lost something", &[Invariant::Lost][..]),
+            ("seeds that doubled something", &[Invariant::Doubled]),
+            ("seeds out of order", &[Invariant::OutOfOrder]),
+            (
+                "seeds with anything else",
+                &[Invariant::Archive, Invariant::Secret, Invariant::Bounded, Invariant::Genuine],
+            ),
+        ] {
+            row(out, name, self.violated(invariants).to_string())?;
+        }
+        row(out, "time", format!("{:.1} s", took.as_secs_f64()))
+    }
+}

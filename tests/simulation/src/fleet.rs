@@ -1,0 +1,170 @@
+//! One process of the fleet: what `annalist up` composes, on the simulation's ports.
+
+use std::sync::Arc;
+
+use axum::Router;
+use ingest::Ingest;
+use ports::archive::Archive;
+use ports::claims::Claims;
+use ports::clock::SharedClock;
+use ports::existence::Existence;
+use ports::files::Files;
+use ports::queue::Queue;
+use ports::queue::run::RunId;
+use secrecy::SecretString;
+use slack::signature::SigningSecrets;
+use slack_api::{ApiUrl, Token, Tokens, WebApi};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use workers::claims::Claimant;
+use workers::directory::{DirectorySync, Joiner};
+use workers::existence::{self, Check};
+use workers::runtime::{self, Ports, Settings};
+use workers::{Equipment, claims, file_downloader};
+
+use super::api::{Directory, PlayedSlack};
+use super::course::{Life, Steps};
+use super::ledger::Ledger;
+use super::mutation::Mutants;
+use super::vault::{BOT_TOKEN, SIGNING_SECRET, Vault};
+use super::watched::Watched;
+use super::world::{JumpyClock, World};
+use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::claims::MemoryClaims;
+use testkit::memory::existence::MemoryExistence;
+use testkit::memory::files::MemoryFiles;
+
+/// What outlives every process.
+pub(super) struct Surroundings {
+    pub(super) world: Arc<World>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) archive: Arc<MemoryArchive>,
+    pub(super) files: MemoryFiles,
+    pub(super) existence: Arc<MemoryExistence>,
+    pub(super) claims: Arc<MemoryClaims>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) mutants: Mutants,
+}
+
+/// A process that runs.
+pub(super) struct Running {
+    pub(super) router: Router,
+    /// Each part, and what stops it: a channel of its own, since one for all would wake them in a random order.
+    pub(super) parts: Vec<(&'static str, watch::Sender<bool>)>,
+    pub(super) tasks: JoinSet<&'static str>,
+}
+
+/// What a process works with.
+pub(super) struct Sight {
+    pub(super) ports: Ports,
+    pub(super) web: Arc<WebApi>,
+    files: Arc<dyn Files>,
+    claims: Arc<dyn Claims>,
+}
+
+impl Surroundings {
+    /// The ports as one life of a process sees them.
+    ///
+    /// # Panics
+    /// Never: the token is a good one.
+    pub(super) fn seen_by(&self, life: &Arc<Life>) -> Sight {
+        let steps = || Steps { world: Arc::clone(&self.world), life: Arc::clone(life) };
+        let clock: SharedClock = Arc::new(JumpyClock(Arc::clone(&self.world)));
+        let vault = Vault { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
+        let queue = FaultyQueue::on(Arc::clone(&self.ledger) as Arc<dyn Queue>, Arc::new(steps()));
+        let queue: Arc<dyn Queue> = Arc::new(queue);
+        let slack = PlayedSlack {
+            world: Arc::clone(&self.world),
+            steps: steps(),
+            directory: Arc::clone(&self.directory),
+        };
+        let token = Token::parse(BOT_TOKEN).expect("it could be sent");
+        Sight {
+            ports: Ports {
+                queue: self.mutants.queue(queue),
+                archive: Arc::new(FaultyArchive::on(Arc::new(vault) as Arc<dyn Archive>, Arc::new(steps()))),
+                clock,
+            },
+            web: Arc::new(WebApi::carried_by(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
+            files: Arc::new(FaultyFiles::on(Arc::new(self.files.clone()), Arc::new(steps()))),
+            claims: Arc::new(FaultyClaims::on(
+                Arc::clone(&self.claims) as Arc<dyn Claims>,
+                Arc::new(steps()),
+            )),
+        }
+    }
+
+    /// Starts a process.
+    ///
+    /// # Panics
+    /// Never: the secret is a good one.
+    pub(super) fn start(&self, life: &Arc<Life>) -> Running {
+        let Sight { ports, web, files, claims } = self.seen_by(life);
+        let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
+        let router = ingest::router(Ingest {
+            queue: Arc::clone(&ports.queue),
+            secrets,
+            clock: Arc::clone(&ports.clock),
+            limits: ingest::Limits::default(),
+            run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
+        });
+        let check = Check::new(existence::Parts {
+            api: Arc::clone(&web),
+            table: Arc::clone(&self.existence) as Arc<dyn Existence>,
+            archive: Arc::clone(&ports.archive),
+            clock: Arc::clone(&ports.clock),
+            mode: self.mutants.existence_mode(),
+        });
+        let (joiner, asked) = Joiner::new();
+        let equipment = Equipment {
+            ports: ports.clone(),
+            files,
+            web: Arc::clone(&web),
+            existence: check.clone(),
+            claimant: Claimant::new(
+                claims,
+                Arc::clone(&ports.clock),
+                life.name.clone(),
+                claims::Settings::default(),
+            ),
+            joiner: Some(joiner),
+            downloads: downloads(),
+        };
+        let settings = Settings {
+            seed: self.world.random().u64(..),
+            gauge_interval: std::time::Duration::from_secs(60),
+            ..Settings::default()
+        };
+        let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
+        for worker in workers::registry(equipment) {
+            let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
+            let watched = Watched {
+                inner: self.mutants.worker(worker),
+                world: Arc::clone(&self.world),
+                ledger: Arc::clone(&self.ledger),
+                process: life.name.clone(),
+            };
+            let run = runtime::run(Arc::new(watched), ports.clone(), settings.clone(), shutdown);
+            tasks.spawn(async move {
+                run.await;
+                name
+            });
+            parts.push((name, stop));
+        }
+        let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue))
+            .telling(check.known());
+        let (name, (stop, shutdown)) = ("directory", watch::channel(false));
+        tasks.spawn(async move {
+            sync.run(Some(asked), shutdown).await;
+            name
+        });
+        parts.push((name, stop));
+        Running { router, parts, tasks }
+    }
+}
+
+/// Nothing of Slack's trouble lasts here, so a file is asked for until it comes.
+fn downloads() -> file_downloader::Settings {
+    file_downloader::Settings { file_tries: u32::MAX, ..file_downloader::Settings::default() }
+}

@@ -1,0 +1,344 @@
+//! The queue's own side: it keeps account of every message, and holds each step of the fleet against the invariants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::archive::ItemKey;
+use ports::clock::{Clock, TimestampMs};
+use ports::queue::job::{Job, Origin};
+use ports::queue::route::{Route, route};
+use ports::queue::{
+    BatchResult, DedupId, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName,
+    QueueRef, Receipt, ReceiveRequest,
+};
+use slack::envelope::Envelope;
+
+use super::world::{Invariant, JumpyClock, Kind, World, lock};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
+
+/// How the runtime ends the standing of a job that it has found to be poison.
+const POISON: &str = " poison";
+
+/// The queue, and what happened on it.
+pub(super) struct Ledger {
+    world: Arc<World>,
+    clock: JumpyClock,
+    queue: MemoryQueue,
+    archive: Arc<MemoryArchive>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// What was sent to the queues that carry events, in the order of its acceptance.
+    accepted: Vec<(QueueName, String)>,
+    sent: BTreeSet<(QueueName, DedupId)>,
+    delivered: BTreeMap<String, Delivered>,
+    /// Who has each message until when.
+    leases: BTreeMap<MessageId, TimestampMs>,
+    /// A handler said that their effects are durable.
+    done: BTreeSet<MessageId>,
+    /// A handler said that, or that they never can be.
+    decided: BTreeSet<MessageId>,
+}
+
+#[derive(Clone)]
+struct Delivered {
+    id: MessageId,
+    origin: Origin,
+}
+
+impl Ledger {
+    pub(super) fn new(world: &Arc<World>, archive: &Arc<MemoryArchive>) -> Arc<Self> {
+        let mut queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
+        if world.has(Kind::DeadLetters) && world.percent(30) {
+            queue = queue.with_max_receives(12);
+        }
+        Arc::new(Self {
+            world: Arc::clone(world),
+            clock: JumpyClock(Arc::clone(world)),
+            queue,
+            archive: Arc::clone(archive),
+            book: Mutex::default(),
+        })
+    }
+
+    /// The clock is not where it was.
+    pub(super) fn clock_jumped(&self) {
+        self.queue.clock_jumped();
+    }
+
+    /// A lease ends although its holder is still at work.
+    pub(super) fn end_a_lease(&self) {
+        let pick = |leased| usize::try_from(self.world.below(leased as u64)).unwrap_or_default();
+        if let Some(id) = self.queue.end_a_lease(pick) {
+            self.world.fault(Kind::Redelivered, "queue", || id.to_string());
+            lock(&self.book).leases.remove(&id);
+        }
+    }
+
+    /// What was accepted on a queue, in its order.
+    pub(super) fn accepted(&self, queue: QueueName) -> Vec<String> {
+        let book = lock(&self.book);
+        book.accepted.iter().filter(|(on, _)| *on == queue).map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Whether all that is consumed is empty.
+    pub(super) async fn is_idle(&self) -> bool {
+        for name in [QueueName::Events, QueueName::Channels, QueueName::Files] {
+            for queue in [name.into(), QueueRef::dead_letters(name)] {
+                if !self.queue.depth(queue).await.is_ok_and(|depth| depth.is_empty()) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// An event was answered 200: everything it is routed to must be here.
+    pub(super) fn check_acked(&self, body: &str) {
+        let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return };
+        let Route::Queues(messages) = route(&envelope, body) else { return };
+        let book = lock(&self.book);
+        for message in messages {
+            if !book.sent.contains(&(message.queue, message.dedup)) {
+                let what = format!("{} was answered 200 and is not on {}", name_of(body), message.queue);
+                self.world.broke(Invariant::Lost, what);
+            }
+        }
+    }
+
+    /// A worker begins with jobs: nothing before them in their groups may be open.
+    pub(super) fn check_order(&self, queue: QueueName, jobs: &[Delivery]) {
+        let mut before: BTreeMap<&GroupId, &MessageId> = BTreeMap::new();
+        for job in jobs {
+            if let Some(earlier) = before.insert(&job.group, &job.message_id)
+                && number(earlier) >= number(&job.message_id)
+            {
+                let what = format!("{} was handed over before {earlier} in {}", job.message_id, job.group);
+                self.world.broke(Invariant::OutOfOrder, what);
+            }
+            for ahead in self.queue.ahead_of(queue.into(), &job.message_id) {
+                let together = jobs.iter().any(|other| other.message_id == ahead);
+                if !together && !self.is_decided(queue, &ahead) {
+                    let what = format!("{} was begun before {ahead} in {}", job.message_id, job.group);
+                    self.world.broke(Invariant::OutOfOrder, what);
+                }
+            }
+        }
+    }
+
+    /// A handler returned.
+    pub(super) fn decided(&self, job: &Delivery, done: bool) {
+        let mut book = lock(&self.book);
+        book.decided.insert(job.message_id.clone());
+        if done {
+            book.done.insert(job.message_id.clone());
+        }
+    }
+
+    /// Whether nothing more is to be done for a message before those behind it.
+    fn is_decided(&self, queue: QueueName, id: &MessageId) -> bool {
+        let (decided, delivered) = {
+            let book = lock(&self.book);
+            let delivered = book.delivered.values().find(|delivered| delivered.id == *id).cloned();
+            (book.decided.contains(id), delivered)
+        };
+        let quarantined = || delivered.is_some_and(|delivered| self.is_quarantined(queue, &delivered.origin));
+        decided || self.is_poison(queue, id) || quarantined()
+    }
+
+    fn is_poison(&self, queue: QueueName, id: &MessageId) -> bool {
+        let key = ItemKey::new(format!("meta#attempts#{queue}"), id.to_string());
+        self.archive
+            .item(&key)
+            .is_some_and(|item| item.text("attempts").is_some_and(|standing| standing.ends_with(POISON)))
+    }
+
+    /// Whether what a message asked for is durable.
+    fn is_settled(&self, queue: QueueRef, delivered: &Delivered) -> bool {
+        lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, &delivered.origin)
+    }
+
+    fn is_quarantined(&self, queue: QueueName, origin: &Origin) -> bool {
+        let place = format!("{:013}-{}", origin.sent_at_ms, origin.message_id);
+        self.archive.item(&ItemKey::new(format!("quarantine#{queue}"), place)).is_some()
+    }
+
+    fn check_ack(
+        &self,
+        queue: QueueRef,
+        receipts: &[Receipt],
+        results: &BatchResult,
+        ahead: &[Vec<MessageId>],
+    ) {
+        for ((receipt, result), ahead) in receipts.iter().zip(results).zip(ahead) {
+            let Some(delivered) = lock(&self.book).delivered.get(&receipt.0).cloned() else { continue };
+            self.world.note("queue", || format!("ack {} on {queue}: {}", delivered.id, word(result)));
+            if result.is_err() {
+                continue;
+            }
+            if !self.is_settled(queue, &delivered) {
+                let what = format!("{} was acked on {queue} and nothing of it is durable", delivered.id);
+                self.world.broke(Invariant::Lost, what);
+            }
+            // Dead letters go to quarantine one by one: there is no order to be kept any more.
+            for earlier in ahead.iter().filter(|_| !queue.dead_letters) {
+                let known = lock(&self.book).delivered.values().find(|other| other.id == *earlier).cloned();
+                if !known.is_some_and(|earlier| self.is_settled(queue, &earlier)) {
+                    let what = format!("{} was acked on {queue} past {earlier}", delivered.id);
+                    self.world.broke(Invariant::OutOfOrder, what);
+                }
+            }
+            lock(&self.book).leases.remove(&delivered.id);
+        }
+    }
+
+    fn note_deliveries(&self, request: &ReceiveRequest, deliveries: &[Delivery]) {
+        let now = self.clock.now();
+        let mut book = lock(&self.book);
+        for delivery in deliveries {
+            let origin = Job::decode(&delivery.body).ok().and_then(|job| job.origin);
+            let origin = origin.unwrap_or_else(|| Origin {
+                sent_at_ms: delivery.sent_at.0,
+                message_id: delivery.message_id.to_string(),
+            });
+            let delivered = Delivered { id: delivery.message_id.clone(), origin };
+            book.delivered.insert(delivery.receipt.0.clone(), delivered);
+            let until = now.plus(request.visibility_timeout);
+            let before = book.leases.insert(delivery.message_id.clone(), until);
+            if before.is_some_and(|before| before > now) {
+                let what = format!("{} is leased by two at a time", delivery.message_id);
+                self.world.broke(Invariant::Doubled, what);
+            }
+        }
+        if deliveries.len() > request.max {
+            self.world.broke(Invariant::Bounded, format!("{} received at once", deliveries.len()));
+        }
+        drop(book);
+        if !deliveries.is_empty() {
+            self.world.note("queue", || {
+                let ids: Vec<String> = deliveries
+                    .iter()
+                    .map(|delivery| format!("{}x{}", delivery.message_id, delivery.receive_count))
+                    .collect();
+                format!("deliver on {}: {}", request.queue, ids.join(" "))
+            });
+            if request.queue.dead_letters {
+                for delivery in deliveries {
+                    self.world.fault(Kind::DeadLetters, "queue", || delivery.message_id.to_string());
+                }
+            }
+        }
+    }
+
+    /// The same deliveries, each group in its order, the groups in any.
+    fn reordered(&self, deliveries: Vec<Delivery>) -> Vec<Delivery> {
+        let mut groups: BTreeMap<GroupId, std::collections::VecDeque<Delivery>> = BTreeMap::new();
+        for delivery in deliveries {
+            groups.entry(delivery.group.clone()).or_default().push_back(delivery);
+        }
+        let mut order = Vec::new();
+        while !groups.is_empty() {
+            let pick = usize::try_from(self.world.below(groups.len() as u64)).unwrap_or_default();
+            let Some(group) = groups.keys().nth(pick).cloned() else { break };
+            let emptied = groups.get_mut(&group).is_none_or(|waiting| {
+                order.extend(waiting.pop_front());
+                waiting.is_empty()
+            });
+            if emptied {
+                groups.remove(&group);
+            }
+        }
+        order
+    }
+}
+
+#[async_trait]
+impl Queue for Ledger {
+    async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        let results = self.queue.send(messages.clone()).await;
+        let mut book = lock(&self.book);
+        for (message, result) in messages.into_iter().zip(&results) {
+            self.world
+                .note("queue", || format!("send to {} {}: {}", message.queue, message.group, word(result)));
+            if result.is_ok() && book.sent.insert((message.queue, message.dedup)) {
+                book.accepted.push((message.queue, message.body));
+            }
+        }
+        results
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
+        // SQS hands out ten at a time, and fewer as it likes.
+        let max = 1 + usize::try_from(self.world.below(request.max.min(20) as u64)).unwrap_or_default();
+        let deliveries = self.queue.receive(ReceiveRequest { max, ..request }).await?;
+        self.note_deliveries(&request, &deliveries);
+        if deliveries.len() > 1 && self.world.strikes(Kind::Reordered) {
+            self.world.fault(Kind::Reordered, "queue", || format!("{} messages", deliveries.len()));
+            return Ok(self.reordered(deliveries));
+        }
+        Ok(deliveries)
+    }
+
+    async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
+        let results = self.queue.change_visibility(queue, entries).await;
+        let now = self.clock.now();
+        let mut book = lock(&self.book);
+        for ((receipt, timeout), result) in entries.iter().zip(&results) {
+            let Some(id) = book.delivered.get(&receipt.0).map(|delivered| delivered.id.clone()) else {
+                continue;
+            };
+            self.world.note("queue", || format!("{id} on {queue} for {timeout:?}: {}", word(result)));
+            if result.is_ok() {
+                book.leases.insert(id, now.plus(*timeout));
+            }
+        }
+        results
+    }
+
+    async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
+        let ids: Vec<Option<MessageId>> = {
+            let book = lock(&self.book);
+            receipts.iter().map(|receipt| Some(book.delivered.get(&receipt.0)?.id.clone())).collect()
+        };
+        let ahead: Vec<Vec<MessageId>> = ids
+            .iter()
+            .map(|id| id.as_ref().map(|id| self.queue.ahead_of(queue, id)).unwrap_or_default())
+            .collect();
+        let results = self.queue.ack(queue, receipts).await;
+        self.check_ack(queue, receipts, &results, &ahead);
+        results
+    }
+
+    async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
+        self.queue.depth(queue).await
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.queue.ready().await
+    }
+}
+
+fn word(result: &Result<(), QueueError>) -> &'static str {
+    match result {
+        Ok(()) => "ok",
+        Err(QueueError::LeaseLost) => "lease lost",
+        Err(QueueError::Unavailable(_)) => "unavailable",
+        Err(QueueError::TooLarge { .. }) => "too large",
+    }
+}
+
+/// Messages are numbered in the order of their sending.
+fn number(id: &MessageId) -> u64 {
+    id.0.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
+/// The event id in a body.
+pub(super) fn name_of(body: &str) -> String {
+    let after = body.split("\"event_id\":\"").nth(1).unwrap_or_default();
+    after.split('"').next().unwrap_or_default().to_owned()
+}

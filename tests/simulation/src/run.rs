@@ -1,0 +1,143 @@
+//! One seed from its beginning to its end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ports::archive::ItemKey;
+use slack::ids::{ChannelId, TeamId};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::api::Directory;
+use super::fleet::Surroundings;
+use super::ledger::Ledger;
+use super::mutation::{Mutants, Mutation};
+use super::sender::{Doors, Sender};
+use super::world::{Invariant, JumpyClock, Tally, World};
+use super::{operator, supervisor, verdict, weather, workload};
+use testkit::corpus::{TEAM, channel_id};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::claims::MemoryClaims;
+use testkit::memory::existence::MemoryExistence;
+use testkit::memory::files::MemoryFiles;
+
+/// The faults last this long, which is beyond Slack's last retry.
+const STORM: Duration = Duration::from_secs(560);
+
+/// A violated invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which one.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.what)
+    }
+}
+
+/// What a seed came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What happened.
+    pub tally: Tally,
+    /// What was violated first, if anything was.
+    pub finding: Option<Finding>,
+    /// Every step, where that was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs a seed; `mutation` is a bug the fleet has on purpose.
+///
+/// # Panics
+/// Where there is no runtime to be had.
+#[must_use]
+pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without input and output").block_on(async {
+        let world = World::new(seed, traced);
+        tokio::select! {
+            biased;
+            () = world.broken() => {}
+            () = play(&world, mutation) => {}
+        }
+        let finding = world.violation().map(|(invariant, what)| Finding { invariant, what });
+        Outcome { tally: world.tally(), finding, trace: world.take_trace() }
+    })
+}
+
+async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
+    let archive = Arc::new(MemoryArchive::new());
+    let ledger = Ledger::new(world, &archive);
+    let all = Arc::new(Surroundings {
+        world: Arc::clone(world),
+        ledger: Arc::clone(&ledger),
+        archive,
+        files: MemoryFiles::new(),
+        existence: Arc::new(MemoryExistence::new()),
+        claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
+        directory: Arc::new(Directory::default()),
+        mutants: Mutants::with(mutation),
+    });
+    let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
+    let doors = Arc::new(Doors::of(processes));
+    let over = Arc::new(Semaphore::new(0));
+    let mut supervisors = JoinSet::new();
+    for place in 0..processes {
+        let supervisor =
+            supervisor::supervise(Arc::clone(&all), Arc::clone(&doors), place, Arc::clone(&over));
+        supervisors.spawn(supervisor);
+    }
+    let channels = workload::channels(world);
+    let planned = workload::plan(world, channels);
+    let sender = Sender::new(world, &ledger, &doors, &all.directory);
+    let storm = tokio::spawn(weather::blow(Arc::clone(world), Arc::clone(&ledger)));
+    tokio::join!(
+        async {
+            // A channel whose first message came would be dropped by rule or not, by what was done first.
+            for opener in workload::openers(channels) {
+                sender.insist(&opener).await;
+            }
+            if all_known(&all, channels).await {
+                sender.play(planned).await;
+            }
+        },
+        async {
+            sleep(STORM).await;
+            world.calm_down();
+        },
+    );
+    ended(world, storm.await.is_ok());
+    operator::set_right(&all).await;
+    over.close();
+    while let Some(supervisor) = supervisors.join_next().await {
+        ended(world, supervisor.is_ok());
+    }
+    verdict::judge(&all, channels).await;
+}
+
+fn ended(world: &World, well: bool) {
+    if !well {
+        world.broke(Invariant::Bounded, "a part of the simulation panicked".into());
+    }
+}
+
+/// Waits until every channel is known to be public; says whether that came to pass. Where the first message of one became
+/// a dead letter, it waits for a person, and this run has no more events.
+async fn all_known(all: &Surroundings, channels: usize) -> bool {
+    let Ok(team) = TeamId::parse(TEAM) else { return false };
+    for channel in (0..channels).filter_map(|n| ChannelId::parse(&channel_id(n)).ok()) {
+        while all.archive.item(&ItemKey::public_mark(&team, &channel)).is_none() {
+            if !all.world.is_stormy() {
+                return false;
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+    true
+}

@@ -1,0 +1,83 @@
+//! The archive's own side: what is written is looked at before it is kept.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use serde_json::Value;
+
+use super::world::{Invariant, World};
+use testkit::memory::archive::MemoryArchive;
+
+/// The bot token of the simulated workspace.
+pub(super) const BOT_TOKEN: &str = "xoxb-simulated-and-secret";
+
+/// What requests are signed with.
+pub(super) const SIGNING_SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+/// Slack's old verification token, which every envelope holds.
+const VERIFICATION_TOKEN: &str = "not-checked-any-more";
+
+/// An archive that refuses nothing and notices everything.
+pub(super) struct Vault {
+    pub(super) world: Arc<World>,
+    pub(super) inner: Arc<MemoryArchive>,
+}
+
+impl Vault {
+    fn check(&self, update: &Update) {
+        for (name, value) in update.set.iter().chain(&update.set_if_absent) {
+            if *value == Value::Bool(false) {
+                let what = format!("{} of {:?} is an explicit false", name, update.key);
+                self.world.broke(Invariant::Archive, what);
+            }
+            if holds_secret(value) {
+                self.world.broke(Invariant::Secret, format!("{name} of {:?} holds one", update.key));
+            }
+        }
+    }
+}
+
+fn holds_secret(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            [BOT_TOKEN, SIGNING_SECRET, VERIFICATION_TOKEN].iter().any(|secret| text.contains(secret))
+        }
+        Value::Array(values) => values.iter().any(holds_secret),
+        Value::Object(fields) => fields.values().any(holds_secret),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[async_trait]
+impl Archive for Vault {
+    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+        self.check(update);
+        let outcome = self.inner.write(update).await;
+        self.world.note("archive", || {
+            let word = match &outcome {
+                Ok(WriteOutcome::Applied) => "applied",
+                Ok(WriteOutcome::Rejected(_)) => "rejected",
+                Err(_) => "failed",
+            };
+            format!("write {}/{}: {word}", update.key.item_id, update.key.timestamp)
+        });
+        outcome
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.inner.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.inner.query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.inner.delete_unchanged(expected).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.inner.ready().await
+    }
+}

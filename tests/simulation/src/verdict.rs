@@ -1,0 +1,282 @@
+//! The end: what is in the archive, held against what the events make of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ports::archive::{Archive, Attributes, Item, ItemKey, Update};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::files::FileKey;
+use ports::queue::job::Job;
+use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
+use reader::directory;
+use rules::file::row;
+use rules::file::{State, Verdict};
+use serde_json::Value;
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use workers::channel_indexer::ChannelIndexer;
+use workers::message_writer::MessageWriter;
+use workers::quarantine;
+use workers::runtime::Worker;
+
+use super::api::{LISTED_CHANNELS, LISTED_PEOPLE, listed_channel, listed_person};
+use super::fleet::Surroundings;
+use super::ledger::name_of;
+use super::model::{self, Expected, Place};
+use super::operator::is_hostile;
+use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
+use super::world::{Invariant, Kind};
+use testkit::corpus::TEAM;
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
+
+/// Holds everything against everything.
+pub(super) async fn judge(all: &Surroundings, channels: usize) {
+    let (events, indexed) =
+        (all.ledger.accepted(QueueName::Events), all.ledger.accepted(QueueName::Channels));
+    let requests: Vec<Value> = events.iter().filter_map(|body| request(body)).collect();
+    nothing_forged(all, &requests);
+    quarantined_once(all, &events).await;
+    let messages = model::messages(&requests);
+    as_modelled(all, &messages);
+    as_folded(all, &events, &indexed, channels).await;
+    files_settled(all, &messages);
+    directory_synced(all).await;
+}
+
+/// The request that a job carries.
+fn request(body: &str) -> Option<Value> {
+    serde_json::from_str(Job::decode(body).ok()?.event?.get()).ok()
+}
+
+fn nothing_forged(all: &Surroundings, requests: &[Value]) {
+    for request in requests {
+        if request["event_id"].as_str().is_some_and(|id| id.starts_with("EvForged")) {
+            all.world.broke(Invariant::Genuine, format!("{} was forged and kept", request["event_id"]));
+        }
+    }
+    for item in all.archive.items() {
+        let ItemKey { item_id, timestamp } = &item.key;
+        let of_a_channel = [PRIVATE_CHANNEL, INVENTED_CHANNEL, "D0DIRECT"]
+            .iter()
+            .any(|channel| item_id.contains(&format!("#{channel}")) || timestamp == channel);
+        if of_a_channel || timestamp == INVENTED_PERSON {
+            all.world.broke(Invariant::Genuine, format!("{:?} should not be kept", item.key));
+        }
+    }
+}
+
+/// What no worker can do is in quarantine, each message once, and nothing else is.
+async fn quarantined_once(all: &Surroundings, events: &[String]) {
+    let hostile = events.iter().map(|body| name_of(body)).filter(|name| name.starts_with("EvHostile"));
+    let expected: BTreeSet<String> = hostile.collect();
+    let rows = quarantine::list(&*all.archive as &dyn Archive).await.unwrap_or_default();
+    let found: BTreeSet<String> =
+        rows.iter().filter(|job| is_hostile(job)).map(|job| name_of(&job.payload)).collect();
+    for name in expected.symmetric_difference(&found) {
+        let invariant = if expected.contains(name) { Invariant::Lost } else { Invariant::Doubled };
+        all.world.broke(invariant, format!("{name} is accepted or in quarantine, and not both"));
+    }
+}
+
+/// The messages are what the simple model says.
+fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
+    let mut revisions: BTreeMap<String, Vec<Item>> = BTreeMap::new();
+    for item in all.archive.items().into_iter().filter(|item| item.key.item_id.starts_with("revision#")) {
+        revisions.entry(item.key.item_id.clone()).or_default().push(item);
+    }
+    for ((channel, ts), expected) in messages {
+        let broke = |what: String| {
+            all.world.broke(Invariant::Archive, format!("{ts} in {channel}: {what}"));
+        };
+        let Some(row) = all.archive.item(&ItemKey::new(format!("message#{TEAM}#{channel}"), ts.as_str()))
+        else {
+            all.world.broke(Invariant::Lost, format!("{ts} in {channel} is not in the archive"));
+            continue;
+        };
+        if row.text("text") != expected.text() {
+            broke(format!("{:?} instead of {:?}", row.text("text"), expected.text()));
+        }
+        if row.is("deleted") != expected.deleted || row.text("thread_ts") != expected.thread_ts.as_deref() {
+            broke("its deletion or its thread is wrong".into());
+        }
+        let reactions: Vec<(&str, &str)> = row
+            .attributes
+            .iter()
+            .filter(|(_, value)| value.as_str().is_some_and(|version| version.ends_with("/added")))
+            .filter_map(|(name, _)| name.strip_prefix("reaction#")?.rsplit_once('#'))
+            .collect();
+        if reactions != expected.reactions() {
+            broke(format!("reactions {reactions:?} instead of {:?}", expected.reactions()));
+        }
+        let kept = revisions.get(&format!("revision#{TEAM}#{channel}#{ts}")).map(Vec::as_slice);
+        for (time, text) in expected.replaced() {
+            let of_that_time = |revision: &&Item| revision.key.timestamp.split('#').next() == Some(time);
+            let mut revisions = kept.unwrap_or_default().iter().filter(of_that_time);
+            if !revisions.any(|revision| revision.text("text") == Some(text)) {
+                broke(format!("what it said at {time} is lost"));
+            }
+        }
+    }
+}
+
+/// The rows are what the same events make of an empty archive, one by one and without faults.
+async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], channels: usize) {
+    let archive = Arc::new(MemoryArchive::new());
+    let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
+    // Slack may have shown a channel as public whose events never came, or do not say so: here nobody asks it.
+    let ids = workload::public_ids(channels);
+    let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);
+    for mark in all.archive.items().into_iter().filter(|item| is_shown(&item.key)) {
+        let copy = Update { set_if_absent: mark.attributes, ..Update::new(mark.key) };
+        drop(archive.write(&copy).await);
+    }
+    let clock = ManualClock::starting_at(TimestampMs(0));
+    let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(clock));
+    let writer = MessageWriter::new(as_port(), queue);
+    let indexer = ChannelIndexer::new(as_port(), None);
+    // What does not say who may read its channel waits for an event that does: by the second time, there is one.
+    let work = [(&writer as &dyn Worker, events), (&writer, events), (&indexer as &dyn Worker, indexed)];
+    for (worker, bodies) in work {
+        // It asks nobody whether what is told exists.
+        for body in bodies.iter().filter(|body| !name_of(body).starts_with("EvHostile")) {
+            worker.handle(&[alone(body)]).await;
+        }
+    }
+    let expected = comparable(&archive, channels);
+    let found = comparable(&all.archive, channels);
+    for (key, attributes) in &expected {
+        match found.get(key) {
+            None => all.world.broke(Invariant::Lost, format!("{key:?} is not in the archive")),
+            Some(other) if other != attributes => {
+                let what = differences(attributes, other);
+                all.world.broke(Invariant::Archive, format!("{key:?} differs: {what}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for key in found.keys().filter(|key| !expected.contains_key(*key)) {
+        // Time that passed may have left gaps of its own.
+        if !key.item_id.starts_with("gap#") {
+            all.world.broke(Invariant::Doubled, format!("{key:?} is in the archive and in no event"));
+        }
+    }
+    let Ok(team) = TeamId::parse(TEAM) else { return };
+    let names = (directory::read(&*archive, &team).await, directory::read(&*all.archive, &team).await);
+    let (Ok(expected), Ok(found)) = names else { return };
+    for id in (0..channels).filter_map(|n| ChannelId::parse(&testkit::corpus::channel_id(n)).ok()) {
+        if expected.name(&id) != found.name(&id) {
+            let what = format!("{id} is {:?} instead of {:?}", found.name(&id), expected.name(&id));
+            all.world.broke(Invariant::Archive, what);
+        }
+    }
+}
+
+fn is_public_mark(key: &ItemKey) -> bool {
+    key.item_id == format!("meta#{TEAM}#public")
+}
+
+fn alone(body: &str) -> Delivery {
+    // The group only matters to what has malformed ids, which is in quarantine and nowhere else.
+    Delivery {
+        message_id: MessageId("1".into()),
+        group: GroupId::of(&["one"]),
+        body: body.to_owned(),
+        receive_count: 1,
+        sent_at: TimestampMs(i64::MAX),
+        receipt: Receipt(String::new()),
+    }
+}
+
+/// The rows that depend on the events alone. What Slack's directory said, when, and which files it handed out, is
+/// another matter.
+fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Attributes> {
+    let ids = workload::public_ids(channels);
+    let is_listed = |key: &ItemKey| key.item_id.starts_with("user#") && key.timestamp.starts_with("U9");
+    let is_row = |key: &ItemKey| {
+        let of_a_channel = ["message", "channel"]
+            .iter()
+            .any(|kind| ids.iter().any(|id| key.item_id == format!("{kind}#{TEAM}#{id}")));
+        let of_a_kind = ["revision#", "user#", "gap#"].iter().any(|kind| key.item_id.starts_with(kind));
+        let is_mark = is_public_mark(key) && ids.contains(&key.timestamp);
+        of_a_channel || of_a_kind || is_mark || key.item_id == "meta#teams"
+    };
+    let rows = archive.items().into_iter().filter(|item| is_row(&item.key) && !is_listed(&item.key));
+    rows.map(|Item { key, mut attributes }| {
+        attributes.retain(|name, _| !name.starts_with("file#") && !name.starts_with("image#"));
+        (key, attributes)
+    })
+    .collect()
+}
+
+fn differences(expected: &Attributes, found: &Attributes) -> String {
+    let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
+    let differing = names.into_iter().filter(|name| expected.get(*name) != found.get(*name));
+    let said =
+        differing.map(|name| format!("{name}: {:?} instead of {:?}", found.get(name), expected.get(name)));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+/// Every file is held whole, or there is a reason, and its messages know.
+fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
+    let Ok(team) = TeamId::parse(TEAM) else { return };
+    let revoked = all.world.tally().of(Kind::TokenRevoked) > 0;
+    for ((channel, ts), expected) in messages {
+        for id in &expected.files {
+            let broke = |what: String| {
+                all.world.broke(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
+            };
+            let (Ok(file), Ok(channel), Ok(ts)) =
+                (FileId::parse(id), ChannelId::parse(channel), Ts::parse(ts))
+            else {
+                continue;
+            };
+            let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));
+            let (of_file, of_message) =
+                (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));
+            let fine = match &of_file {
+                Some(State::Stored(_)) => {
+                    let published = all.files.published();
+                    let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
+                    id.starts_with("F0GOOD")
+                        && bytes.is_some_and(|(_, bytes)| **bytes == *workload::content(id))
+                }
+                Some(State::Verdict(Verdict::NotFound)) => id.starts_with("F0GONE"),
+                // Refused addresses stay refused; a refused token is a reason to ask again later.
+                Some(State::Failed(_)) => id.starts_with("F0EVIL") || revoked,
+                Some(State::Verdict(_)) | None => false,
+            };
+            if !fine {
+                broke(format!("it is {of_file:?}"));
+            }
+            if of_file != of_message && !revoked {
+                broke(format!("it is {of_file:?}, and its message says {of_message:?}"));
+            }
+        }
+    }
+    for (key, bytes) in all.files.published() {
+        let id = key.as_str().rsplit('/').next().unwrap_or_default();
+        if key.as_str().contains("/images/") == (*bytes == *workload::content(id)) {
+            all.world
+                .broke(Invariant::Archive, format!("{} is not what Slack handed out", FileKey::as_str(&key)));
+        }
+    }
+}
+
+/// What only the directory tells of is there.
+async fn directory_synced(all: &Surroundings) {
+    let Ok(team) = TeamId::parse(TEAM) else { return };
+    let Ok(names) = directory::read(&*all.archive, &team).await else { return };
+    for n in 0..LISTED_CHANNELS {
+        let id = listed_channel(n);
+        let name = ChannelId::parse(&id).ok().and_then(|id| names.name(&id).map(str::to_owned));
+        if name.as_deref() != Some(&*format!("listed-{n}")) {
+            all.world.broke(Invariant::Lost, format!("the listed channel {id} is {name:?}"));
+        }
+    }
+    for n in 0..LISTED_PEOPLE {
+        let key = ItemKey::new(format!("user#{TEAM}"), listed_person(n));
+        if all.archive.item(&key).is_none() {
+            all.world.broke(Invariant::Lost, format!("the listed person {} is missing", key.timestamp));
+        }
+    }
+}

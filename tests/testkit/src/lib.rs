@@ -1,0 +1,11 @@
+//! What every crate's tests may use: conformance suites, ports in memory and ports that fail, made-up events, a fake Slack,
+//! and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
+
+pub mod conformance;
+pub mod corpus;
+pub mod deliveries;
+pub mod fake_files;
+pub mod fake_slack;
+pub mod faults;
+pub mod fuzzed;
+pub mod memory;
