@@ -14,8 +14,8 @@ fn assert_shows(file: &str, table: &str) {
 }
 
 #[test]
-fn the_readme_shows_the_topology() {
-    assert_shows("README.md", &topology::markdown_table());
+fn the_topology_is_documented() {
+    assert_shows("docs/queues.md", &topology::markdown_table());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The one table of everything that is set up: queues with their groups, delays, leases and consumers; tables; the
 //! bucket.
 //!
-//! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the README's table is tested
+//! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the table of docs/queues.md is tested
 //! against it.
 
 use std::fmt;
@@ -201,7 +201,7 @@ impl fmt::Display for QueueName {
     }
 }
 
-/// The topology as the README shows it.
+/// The topology as docs/queues.md shows it.
 #[must_use]
 pub fn markdown_table() -> String {
     let mut table = String::from(
