@@ -1,4 +1,4 @@
-//! A backlog of messages worked off by `annalist up`, alone and with channels and files waiting beside it.
+//! A backlog of messages drained by `annalist up`, alone and with channels and files waiting beside it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     Ok(Section {
         title: "Messages beside channels and files",
         method: format!(
-            "{} message events queued, then worked off by `annalist up`: alone, and with {} channel events and \
+            "{} message events queued, then drained by `annalist up`: alone, and with {} channel events and \
              {FILES} files of 10 KB queued as well, the files at the limit of 3,000 a minute. Timed until the \
              message events are done. Medians of {} rounds.",
             settings.backlog,

@@ -50,7 +50,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     Ok(Section {
         title: "Folding channel events",
         method: format!(
-            "{EVENTS} channel events queued with no worker, spread over so many channels: each is created, then \
+            "{EVENTS} channel events queued with no worker, spread over the given number of channels: each is created, then \
              renamed, archived and unarchived in turn. Then one `channel-indexer`, timed from its start until the \
              queue is empty. Medians of {} rounds.",
             settings.rounds
@@ -61,8 +61,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-/// The nth thing that happens to the nth channel.
-fn told(n: usize, channels: usize) -> Value {
+/// The nth event, which is about channel n modulo `channels`.
+fn channel_event(n: usize, channels: usize) -> Value {
     let (channel, turn) = (format!("C{:05}", n % channels), n / channels);
     let ts = format!("{}.{:06}", 1_700_000_000 + n / 1000, n % 1000);
     let object = json!({ "id": channel, "name": format!("channel-{}-{turn}", n % channels) });
@@ -74,12 +74,12 @@ fn told(n: usize, channels: usize) -> Value {
     }
 }
 
-/// Queues [`EVENTS`] events of so many channels.
+/// Queues [`EVENTS`] events of `channels` channels.
 pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
     let database = Database::open(data, SystemClock::shared())?;
     let messages: Vec<Outgoing> = (0..EVENTS)
         .flat_map(|n| {
-            let body = event::envelope(TEAM, &format!("Ev{n}"), &told(n, channels));
+            let body = event::envelope(TEAM, &format!("Ev{n}"), &channel_event(n, channels));
             match Envelope::peek(body.as_bytes()).map(|envelope| route(&envelope, &body)) {
                 Ok(Route::Queues(messages)) => messages,
                 Ok(Route::DirectMessage) | Err(_) => Vec::new(),

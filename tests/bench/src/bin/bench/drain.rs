@@ -1,4 +1,4 @@
-//! A backlog filled through `ingest` with no worker, then worked off by one `message-writer`.
+//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A backlog worked off by one `message-writer`, with the existence check and without, in pairs.
+//! A backlog drained by one `message-writer`, with the existence check and without, in pairs.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
 //! Whether an event costs the same in a large archive as in a small one: time and CPU of `annalist up` from the first
-//! request of a window of events until the last is worked off.
+//! request of a window of events until the last is drained.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         title: "Cost per event",
         method: format!(
             "`annalist up`, {} connections in a closed loop; windows of {WINDOW} events from the first request until \
-             the last is worked off, medians of {} interleaved rounds. The large channel was filled within minutes, so \
+             the last is drained, medians of {} interleaved rounds. The large channel was filled within minutes, so \
              that the deduplication ids of all its events are remembered too.",
             settings.connections, settings.rounds
         ),
@@ -87,7 +87,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-/// The cost of a window in a new archive of so many channels that holds `rows` rows.
+/// The cost of a window in a new archive of `channels` channels that holds `rows` rows.
 async fn cost_after(channels: usize, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
     let mut archive = Archive::open(channels, settings).await?;
     archive.fill(rows).await?;
@@ -105,7 +105,7 @@ impl Archive {
         Ok(Self { server, observer, workload, connections: settings.connections(), _data: data })
     }
 
-    /// Sends events until the archive holds at least so many messages.
+    /// Sends events until the archive holds at least `rows` messages.
     async fn fill(&mut self, rows: usize) -> anyhow::Result<()> {
         let mut have = self.observer.rows()?;
         while have < rows {
@@ -117,7 +117,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Sends so many events and waits until all are worked off.
+    /// Sends `events` events and waits until all are drained.
     async fn window(&mut self, events: usize) -> anyhow::Result<Cost> {
         let pool = Arc::new(Pool::generate(&mut self.workload, events)?);
         let load = Load {

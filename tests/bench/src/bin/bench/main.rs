@@ -67,7 +67,7 @@ struct Settings {
 enum What {
     /// Durable acks against a bare handler and one commit per event
     Acks,
-    /// How fast a backlog is worked off
+    /// How fast a backlog drains
     Drain,
     /// From ack to readable row, at fixed rates and flat out
     Sustained,

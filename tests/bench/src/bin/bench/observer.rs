@@ -66,7 +66,7 @@ impl Observer {
         Ok(statement.query_row([&row.item_id, &row.timestamp], |_| Ok(())).optional()?.is_some())
     }
 
-    /// Waits until every job of a queue is worked off.
+    /// Waits until a queue is drained.
     pub(crate) async fn wait_until_drained(
         &self,
         queue: QueueName,

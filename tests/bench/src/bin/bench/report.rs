@@ -44,7 +44,7 @@ pub(crate) struct Section {
     pub(crate) columns: &'static [&'static str],
     /// Its other rows.
     pub(crate) rows: Vec<Vec<String>>,
-    /// What the figures are held against.
+    /// The goals that the figures are compared with.
     pub(crate) goals: Vec<Goal>,
 }
 
@@ -60,7 +60,7 @@ impl Report {
         self.sections.push(section);
     }
 
-    /// The report as Markdown; `machine` says what it was measured on, `command` is what `cargo run` was told.
+    /// The report as Markdown; `machine` says what it was measured on, `command` are the arguments of `cargo run`.
     pub(crate) fn markdown(&self, machine: &str, command: &str) -> String {
         let mut text = format!("Machine: {machine}.\nCommand: `cargo run {command}`\n");
         let goals: Vec<_> = self

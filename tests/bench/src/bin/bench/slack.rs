@@ -42,7 +42,7 @@ pub(crate) async fn start(size: Size) -> anyhow::Result<String> {
     serve(size, channel, user).await
 }
 
-/// One whose channels and people are those of a workload; whoever else is asked about exists as well.
+/// A Slack with the channels and people of a workload; any other id exists as well.
 pub(crate) async fn start_for(shape: &Shape) -> anyhow::Result<String> {
     let of_channel = |n| with_id(channel(n), channel_id(n + 1));
     let of_user = |n| with_id(user(n), user_id(n));

@@ -19,7 +19,7 @@ use crate::{Settings, machine, progress};
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Acks per second that a closed loop cannot exceed while the writer works.
 const FLAT_OUT_PER_SECOND: u64 = 40_000;
-/// A rate counts as sustained if no more than so many seconds' worth of events wait when the load ends.
+/// A rate counts as sustained if no more events than those of this many seconds wait when the load ends.
 const BACKLOG_S: f64 = 0.5;
 
 struct Run {
@@ -27,14 +27,14 @@ struct Run {
     /// Sorted.
     lags: Vec<Duration>,
     backlog_at_end: usize,
-    /// From the first request until every event was worked off.
+    /// From the first request until every event was drained.
     elapsed: Duration,
     cpu: Duration,
     peak_mib: f64,
 }
 
 impl Run {
-    /// Events per second until the last was worked off.
+    /// Events per second until the last was drained.
     fn end_to_end_per_second(&self) -> f64 {
         self.driven.acked as f64 / self.elapsed.as_secs_f64()
     }
@@ -67,7 +67,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         method: format!(
             "`annalist up` on a new folder, {} connections, {} s of load per run. Latency of fixed rates counts from \
              the moment a request was due. Lag is from an ack until another process reads the row, sampled every \
-             10 ms and seen every 3 ms. End to end counts until the last event was worked off.",
+             10 ms and seen every 3 ms. End to end counts until the last event was drained.",
             settings.connections, settings.seconds
         ),
         columns: &[

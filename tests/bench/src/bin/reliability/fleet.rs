@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use ::tests::harness::place::Place;
 use ::tests::harness::process::{self, Process, Server};
 
-/// Ingest, and so many message-writers.
+/// Ingest, and the given number of message-writers.
 pub(crate) struct Fleet<'p, P: Place + ?Sized> {
     place: &'p P,
     ingest: Server,

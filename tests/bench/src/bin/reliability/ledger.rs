@@ -43,15 +43,15 @@ impl fmt::Display for Row {
     }
 }
 
-/// Counts what differs: an effect that is missing was lost, as was what was put aside; a row or a version that nobody
+/// Counts what differs: a missing effect or a quarantined job was lost; a row or a version that was never
 /// sent was doubled; a text that is not the last one was written out of order.
 pub(crate) async fn compare(
     mut row: Row,
     archive: &dyn Archive,
     model: &Model,
-    put_aside: u64,
+    quarantined: u64,
 ) -> anyhow::Result<Row> {
-    row.lost += put_aside;
+    row.lost += quarantined;
     let team = TeamId::parse(TEAM)?;
     for (channel, expected) in &model.channels {
         let channel = ChannelId::parse(channel)?;
@@ -125,7 +125,7 @@ mod tests {
         let messages = key::messages(&team, &channel);
         write(&archive, messages.clone(), "1.000001", json!({ "text": "as sent" })).await;
         write(&archive, messages.clone(), "1.000002", json!({ "text": "an older text" })).await;
-        write(&archive, messages.clone(), "1.000003", json!({ "text": "nobody sent this" })).await;
+        write(&archive, messages.clone(), "1.000003", json!({ "text": "never sent" })).await;
         write(&archive, messages, "1.000004", json!({ "text": "not marked" })).await;
         let said = |text: &str| Expected { text: text.to_owned(), ..Expected::default() };
         let model = model(&[

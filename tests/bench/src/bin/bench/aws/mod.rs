@@ -158,11 +158,11 @@ fn counts(phases: &[Phase]) -> Vec<Section> {
     let counts = Section {
         title: "Requests to AWS",
         method: format!(
-            "Per 1,000 events, counted by the SDK interceptor behind `annalist_aws_requests_total` and held against a \
-             proxy that counts too: {EVENTS} messages of the usual lengths, every fifth a reply, through `ingest` at \
-             64 connections, then worked off by one `message-writer` that finds the queue full; then an edit of each; \
-             then {FILES} messages with a small file each. Write units are what DynamoDB charges, from the sizes \
-             of the rows, the index included. The stack was the one the tests use."
+            "Per 1,000 events, counted by the SDK interceptor behind `annalist_aws_requests_total` and compared with \
+             a counting proxy: {EVENTS} messages of the usual lengths, every fifth a reply, through `ingest` at \
+             64 connections, then drained by one `message-writer` that starts with a full queue; then an edit of each; \
+             then {FILES} messages with a small file each. Write units are what DynamoDB charges, computed from the \
+             sizes of the rows, the index included. The stack was the one the tests use."
         ),
         columns: &["", "sends", "receives", "deletes", "writes", "reads", "write units", "S3 puts"],
         rows: requests.collect(),

@@ -43,10 +43,10 @@ pub(super) async fn measure() -> anyhow::Result<Section> {
     Ok(Section {
         title: "Several message-writers on AWS",
         method: format!(
-            "{EVENTS} events of {SENDERS} senders with channels of their own wait on the queue; then so many \
-             `message-writer` processes start. Until the queue is empty, starting them included. Every row is then held \
-             against what was sent. An emulator in Python, one process for queue and table, is what limits this, not \
-             the writers: it says that several of them do the work of one together, and in order."
+            "{EVENTS} events of {SENDERS} senders with channels of their own wait on the queue; then the given number \
+             of `message-writer` processes starts. Timed from their start until the queue is empty. Every row is then \
+             compared with what was sent. The limit is the emulator, one Python process for queue and table, not the \
+             writers: the result shows that several writers together do the work of one, in order."
         ),
         columns: &["writers", "events/s", "rows as sent"],
         rows,
