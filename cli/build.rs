@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// The repository that this is, not one that somebody unpacked it into. A build script runs in its package's folder; the
+/// The repository of this source, not one that it was unpacked into. A build script runs in its package's folder; the
 /// folder it was compiled in may be another by now.
 fn checkout() -> Option<PathBuf> {
     let root = Path::new("..").canonicalize().ok()?;

@@ -115,6 +115,6 @@ impl Composition {
 
 /// Resolves when the value becomes true, or can no longer.
 pub(crate) async fn turned(mut value: watch::Receiver<bool>) {
-    // An error means that nobody is left who could turn it.
+    // An error means that the sender is gone, so the value can no longer change.
     drop(value.wait_for(|turned| *turned).await);
 }

@@ -260,7 +260,7 @@ fn refused(error: &clap::Error) -> ExitCode {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        // Nobody is left to be told that there is nobody to be told.
+        // Ignore a write error: there is nowhere left to report it.
         drop(error.print());
         return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
     }

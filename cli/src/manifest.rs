@@ -95,8 +95,8 @@ fn manifest(request_url: &str) -> Value {
             "background_color": "#2f3e46",
             "long_description": "Annalist keeps the messages of the public channels it is a member of, with their \
                 threads, edits, deletions, reactions and files, and the names and pictures of people, on a machine of \
-                the people who own this workspace. It joins public channels by itself unless it was told not to. \
-                Private channels that never were public and direct messages are not kept. Ask whoever installed it \
+                the people who own this workspace. It joins public channels automatically unless that is turned off. \
+                Private channels that never were public and direct messages are not kept. Ask the person who installed it \
                 where the archive is and who can read it.",
         },
         "features": { "bot_user": { "display_name": BOT_USER, "always_online": false } },

@@ -46,7 +46,7 @@ pub(crate) fn completions(
         KnownShell::Zsh => Shell::Zsh,
         KnownShell::Fish => Shell::Fish,
     };
-    // Into memory first: what makes it panics where nobody reads it to its end.
+    // Into memory first: the generator panics if its reader closes the pipe.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, NAME, &mut script);
     Ok(out.write_all(&script)?)

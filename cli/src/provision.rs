@@ -22,7 +22,7 @@ pub(crate) struct ProvisionArgs {
     pub(crate) aws: AwsArgs,
 }
 
-/// The names' own heading speaks of `--backend aws`, which nobody gives here.
+/// The heading of these names mentions `--backend aws`, which this command does not take.
 pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
 }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::composition::{Composition, SlackSide, turned};
 
-/// Said once by each start: whoever runs an archive answers for it.
+/// Logged once at each start: the operator of an archive is responsible for it.
 const CONSENT: &str =
     "Everybody whose messages are kept should know: docs/consent.md says what to settle before you begin";
 
@@ -72,7 +72,7 @@ async fn serve(
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
     }
-    // Before any event is accepted: whoever is set up wrongly should hear it now.
+    // Before any event is accepted: a wrong setting should show at once.
     backend.queue().ready().await?;
     backend.archive().ready().await?;
     backend.files().ready().await?;

@@ -37,7 +37,7 @@ pub(crate) async fn read(mut body: Body, max_bytes: usize, patience: Duration) -
     }
 }
 
-/// Whether it says that it has at most so many bytes: then it can have no more.
+/// Whether the body declares at most `bytes` bytes: then it can have no more.
 pub(crate) fn is_at_most(body: &Body, bytes: usize) -> bool {
     let upper = body.size_hint().upper().and_then(|upper| usize::try_from(upper).ok());
     upper.is_some_and(|upper| upper <= bytes)
@@ -85,7 +85,7 @@ async fn collect(body: &mut Body, max_bytes: usize) -> Result<Bytes, Stopped> {
     Ok(whole.freeze())
 }
 
-/// The next piece of data; trailers are none.
+/// The next piece of data; trailers are skipped.
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Stopped> {
     match body.frame().await {
         None => Ok(None),

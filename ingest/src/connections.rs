@@ -10,13 +10,13 @@ use ports::metrics::INGEST_CONNECTIONS;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
-/// Beyond so many connections no further one is accepted. They wait in the kernel's backlog: one that is taken up
+/// At this number of connections no further one is accepted. They wait in the kernel's backlog: one that is accepted
 /// within Slack's 3 s is a delivery that succeeded, where a closed one is a failure. Together with the database's files
 /// this stays below the 1,024 open files that most systems allow.
 pub(crate) const MAX_CONNECTIONS: usize = 768;
 
-/// A connection that has kept the server waiting for so long is closed when its place is needed. Slack sends head and
-/// body at once, so it needs milliseconds; whoever comes next still gets its place well within Slack's 3 s.
+/// A connection on which the server has waited this long is closed when its place is needed. Slack sends head and
+/// body at once, so it needs milliseconds; the next client still gets its place well within Slack's 3 s.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// In place of a time: the server works on what the client sent.
@@ -117,7 +117,7 @@ impl Connections {
         self.len() >= self.crowd.most
     }
 
-    /// Resolves when a connection has ended; never while there is none.
+    /// Resolves when a connection has ended; never while there are no connections.
     pub(crate) async fn ended(&mut self) {
         match self.tasks.join_next_with_id().await {
             Some(Ok((id, ()))) => drop(self.open.remove(&id)),

@@ -148,7 +148,7 @@ impl Endpoint {
         self.ingest.secrets.verify(single(headers, TIMESTAMP), single(headers, SIGNATURE), body, now_s)
     }
 
-    /// Counts a refused request, tells of it now and then, and notes what is missing if Slack had signed it.
+    /// Counts a refused request, logs it at a limited rate, and records what is missing if Slack had signed it.
     async fn refuse(&self, refused: Refused, headers: &HeaderMap, body: &[u8]) {
         self.counters.refused(refused);
         let seldom = Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
@@ -162,8 +162,8 @@ impl Endpoint {
         }
     }
 
-    /// What a signed body is to be put on the queue as, or the answer where nothing is. What Slack delivers again says
-    /// nothing about the time in which it happened: nobody may have been there then.
+    /// The jobs of a signed body, or the answer if it has no jobs. An event that Slack delivers again says
+    /// nothing about the time in which it happened: no process may have been running then.
     fn route(&self, body: &[u8], again: bool) -> Result<Sends, Answer> {
         let malformed = |error: &dyn std::fmt::Display| {
             if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {

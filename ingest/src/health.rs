@@ -14,7 +14,7 @@ pub(crate) async fn alive() -> &'static str {
 
 pub(crate) async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, &'static str) {
     let ingest = &endpoint.ingest;
-    // The reason goes to the log, not to whoever asks: it may name paths.
+    // The reason goes to the log, not to the client: it may name paths.
     match timeout(ingest.limits.ready, ingest.queue.ready()).await {
         Ok(Ok(())) => (StatusCode::OK, "ok"),
         Ok(Err(error)) => {

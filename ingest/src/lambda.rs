@@ -17,7 +17,7 @@ use tower::{ServiceExt, service_fn};
 use crate::READY_PATH;
 use crate::seldom::Seldom;
 
-/// Metrics are written seldom, since a line for every event would cost as much as the queue does, but after so many
+/// Metrics are written rarely, because a line for every event would cost as much as the queue does, but after this number of
 /// requests at the latest: a line has room for a hundred values of a distribution. What is not written when the function
 /// ends is lost.
 const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
@@ -51,8 +51,8 @@ fn for_slack(mut request: Request) -> Request {
     request
 }
 
-/// When metrics are written. By the clock of the wall: a function is frozen between two events, and whether its other
-/// clocks go on meanwhile nobody says.
+/// When metrics are written. By the wall clock: a function is frozen between two events, and AWS does not document whether its other
+/// clocks go on meanwhile.
 struct Due {
     seldom: Seldom,
     requests: AtomicU32,

@@ -8,11 +8,11 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 /// Bounds on what a request may take. Slack waits 3 s in all before it counts a delivery as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// So many whole requests are worked on at once; further ones are shed with 503. Each may hold its body and the job
+    /// Maximum number of whole requests that are handled at once; further ones are shed with 503. Each may hold its body and the job
     /// made of it.
     pub in_flight: usize,
-    /// So many bodies larger than 64 KiB, or of unknown size, are read at once. Small ones need no place
-    /// to be read in: whoever sends slowly keeps nobody out.
+    /// Maximum number of bodies larger than 64 KiB, or of unknown size, that are read at once. Small ones need no place
+    /// to be read in, so that a slow sender blocks no other.
     pub large_bodies: usize,
     /// A body that is not complete by then is given up.
     pub body: Duration,

@@ -39,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How often a full server looks for connections to close.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Anybody can fill a server, so the log hears of it seldom.
+/// Any client can fill a server, so the log line is rate-limited.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// Serves until `shutdown` resolves; then accepts no more, finishes the requests that have begun, and cuts off what has

@@ -65,7 +65,7 @@ pub(crate) struct StaleTimes {
 #[derive(Default)]
 struct UntoldSpans {
     spans: Vec<StaleSpan>,
-    /// Whether a task tells of them.
+    /// Whether a task reports them.
     telling: bool,
     /// Times for which there was no room since the last fact.
     left_out: u64,
@@ -100,7 +100,7 @@ impl StaleTimes {
         }
     }
 
-    /// Tells of one span a minute until none waits. A process that ends before that leaves the rest to the downtime
+    /// Reports one span a minute until none waits. A process that ends before that leaves the rest to the downtime
     /// between its last event and the next one's first.
     async fn tell(self: Arc<Self>, told: oneshot::Sender<()>) {
         let mut told = Some(told);

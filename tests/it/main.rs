@@ -28,4 +28,5 @@ mod runtime;
 mod secrets;
 mod versions;
 mod web_api;
+mod words;
 mod workspaces;

@@ -5,7 +5,7 @@ pub(super) struct Channel {
     pub(super) id: &'static str,
     /// What it was called when the archive began, where it was there by then.
     pub(super) before: Option<&'static str>,
-    /// What happens to it, each after so many lines.
+    /// What happens to it, each after the given number of lines.
     pub(super) turns: &'static [(usize, Turn)],
     pub(super) lines: &'static [&'static str],
 }
@@ -107,7 +107,7 @@ pub(super) const EMOJI: [(&str, &[u8]); 2] = [
 /// Another name of the first custom emoji.
 pub(super) const EMOJI_ALIAS: &str = "sent";
 
-/// A file that somebody shares.
+/// A file that a person shares.
 pub(super) struct File {
     pub(super) id: &'static str,
     pub(super) name: &'static str,

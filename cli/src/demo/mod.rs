@@ -54,7 +54,7 @@ const SEED: u64 = 2027;
 /// Slack delivers over several connections too.
 const CONNECTIONS: usize = 16;
 
-/// This Slack has no limits, and whoever looks should not wait for them.
+/// This Slack has no limits, and the user should not wait for them.
 const FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6_000).unwrap();
 
 /// Far more than a few hundred events take on any machine.
@@ -164,7 +164,7 @@ async fn stored(backend: &Backend) -> anyhow::Result<()> {
     .await
 }
 
-/// Waits for something that nothing tells of, by looking.
+/// Polls until a condition holds that sends no notification.
 async fn eventually(
     otherwise: &'static str,
     mut happened: impl AsyncFnMut() -> anyhow::Result<bool>,

@@ -41,7 +41,7 @@ pub(super) struct Slack {
 }
 
 impl Slack {
-    /// Sends the requests in order, over so many connections at once, and checks each answer.
+    /// Sends the requests in order, over `connections` connections at once, and checks each answer.
     pub(super) async fn play(
         &self,
         requests: &[workspace::Request],

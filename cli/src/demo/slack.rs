@@ -100,7 +100,7 @@ pub(super) fn user(person: &Person, origin: &str) -> Value {
     })
 }
 
-/// Somebody joins.
+/// A person joins.
 pub(super) fn team_join(user: &Value, event_ts: &str) -> Value {
     json!({ "type": "team_join", "user": user, "event_ts": event_ts })
 }

@@ -118,7 +118,7 @@ impl Stage {
         PEOPLE[self.random.usize(..PEOPLE.len())].id
     }
 
-    /// Somebody writes something; with `thread_ts` a reply.
+    /// A person writes a message; with `thread_ts` a reply.
     pub(super) fn post(&mut self, channel: usize, text: &str, thread_ts: Option<&str>) -> usize {
         let (ts, user) = (self.tick(), self.person());
         let message = slack::message(&ts, user, &with_mentions(text), thread_ts);
@@ -134,7 +134,7 @@ impl Stage {
         self.posted.len() - 1
     }
 
-    /// Slack writes what somebody did to the channel.
+    /// Slack writes a message about an action of a person to the channel.
     fn tell(&mut self, channel: usize, subtype: &str, text: &str, more: (&str, &str)) {
         let (ts, user) = (self.tick(), self.person());
         let mut message = slack::message(&ts, user, &format!("<@{user}> {text}"), None);
@@ -143,7 +143,7 @@ impl Stage {
         self.announce(channel, message);
     }
 
-    /// Somebody shares a file.
+    /// A person shares a file.
     pub(super) fn share(&mut self, channel: usize, text: &str, file: &File) {
         let (ts, user) = (self.tick(), self.person());
         let mut message = slack::message(&ts, user, text, None);
@@ -158,7 +158,7 @@ impl Stage {
         }
     }
 
-    /// Somebody deletes a file in Slack.
+    /// A person deletes a file in Slack.
     pub(super) fn delete_file(&mut self) {
         let event_ts = self.tick();
         let carries = |posted: &&Posted| posted.message["files"][0]["id"] == DELETED_FILE;
@@ -186,7 +186,7 @@ impl Stage {
         self.events.push(slack::changed(place, &before, message, &edited_ts));
     }
 
-    /// Slack adds a preview to a link: a change that nobody made.
+    /// Slack adds a preview to a link: a change without an edit.
     pub(super) fn unfurl(&mut self, at: usize, url: &str) {
         let (event_ts, place) = (self.tick(), self.place(at));
         let message = &mut self.posted[at].message;
@@ -223,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// Somebody reacts and thinks better of it.
+    /// A person reacts and takes the reaction back.
     pub(super) fn unreact(&mut self, at: usize) {
         if !self.has_its_first_id(at) {
             return;

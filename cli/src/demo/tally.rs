@@ -24,7 +24,7 @@ pub(super) struct Tally {
     pub(super) deleted_channels: usize,
     pub(super) private: usize,
     pub(super) messages: usize,
-    /// Messages somebody edited.
+    /// Messages that were edited.
     pub(super) edited: usize,
     /// Versions that edits replaced.
     pub(super) revisions: usize,

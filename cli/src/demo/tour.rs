@@ -93,7 +93,7 @@ pub(super) fn commands(out: &mut dyn Write, program: &OsStr, data: &Path, sights
             "channels".to_owned(),
         ),
         ("the newest messages of a channel", "messages '#general' --limit 12".to_owned()),
-        ("a thread, with an answer that somebody regretted", format!("thread '#release' {thread_ts}")),
+        ("a thread, with an answer that its author deleted", format!("thread '#release' {thread_ts}")),
         ("what a message said before its edits", format!("revisions '#release' {edited_ts}")),
         ("a channel that was renamed twice", "channel '#release' --history".to_owned()),
         ("the files: held, skipped, failed, and why", "files".to_owned()),

@@ -116,7 +116,7 @@ impl Server {
         channels
     }
 
-    /// Whoever is, or will be: what becomes of the week is known to this Slack from the start.
+    /// Every person of the week, even those who join later: this Slack knows them from the start.
     fn person(&self, user: &str) -> Value {
         let all = self.directory().people.iter().chain(&self.after.people);
         match all.into_iter().find(|listed| listed["id"] == user) {
@@ -157,7 +157,7 @@ fn refusal(error: &str) -> Value {
     json!({ "ok": false, "error": error })
 }
 
-/// One page of a list. The cursor is opaque to whoever asks, and has to be escaped in a URL.
+/// One page of a list. The cursor is opaque to the client, and has to be escaped in a URL.
 fn page(name: &str, all: Vec<Value>, cursor: &str) -> Value {
     let from: usize = match cursor {
         "" => 0,
@@ -211,7 +211,7 @@ impl Server {
     }
 }
 
-/// A file, for whoever shows the token; the login page for everybody else, as Slack does it.
+/// A file, for requests with the token; the login page for all others, as Slack does it.
 async fn file(
     State(server): State<Arc<Server>>,
     Path((id, _)): Path<(String, String)>,

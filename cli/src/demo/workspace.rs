@@ -176,7 +176,7 @@ impl Stage {
         self.edit(answer, "It's in: all tests pass.");
         self.edit(answer, "It's in: all tests pass, on all three systems.");
         let regret =
-            self.post(RELEASE, "Then I'd ship it before lunch, nobody will notice", Some(&thread_ts));
+            self.post(RELEASE, "Then I'd ship it before lunch, no one will notice", Some(&thread_ts));
         self.delete(regret);
         let last = self.post(RELEASE, "Shipping at two, when everybody is here.", Some(&thread_ts));
         self.react(last, 4);

@@ -140,7 +140,7 @@ struct Packing<W: Write> {
 }
 
 impl<W: Write> Packing<W> {
-    /// Appends so many bytes under this name; answers their hash.
+    /// Appends `bytes` bytes under this name; returns their hash.
     fn append(&mut self, name: &str, bytes: u64, from: impl Read) -> anyhow::Result<String> {
         let header = header(name, bytes, self.mtime_s)?;
         let mut hashed = Hashed { from: from.take(bytes), hash: Sha256::new(), bytes: 0 };
@@ -248,7 +248,7 @@ impl Drop for Target {
     }
 }
 
-/// Makes the file and takes its lock; none where somebody else has it. What a killed backup has left is removed and
+/// Creates the file and takes its lock; `None` if another process holds it. What a killed backup has left is removed and
 /// never written to: it may have its final name already.
 fn claim(partial: &Path) -> io::Result<Option<File>> {
     if let Ok(left) = File::open(partial) {

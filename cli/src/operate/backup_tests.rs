@@ -145,7 +145,7 @@ async fn one_backup_to_a_name_at_a_time_and_what_a_killed_one_left_is_in_nobodys
     let refused = backed_up(&args(&fixture, &file)).unwrap_err().to_string();
     assert!(refused.contains("another backup"), "{refused}");
     other.unlock().unwrap();
-    // It was killed between its two names: what it left is somebody's backup.
+    // The process was killed between its two names: what it left is a backup.
     std::fs::write(&partial, "precious").unwrap();
     std::fs::hard_link(&partial, place.path().join("kept.tar")).unwrap();
     std::fs::write(place.path().join(".a.tar.snapshot"), "half").unwrap();

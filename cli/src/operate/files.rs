@@ -58,7 +58,7 @@ fn file_id(text: &str) -> Result<FileId, &'static str> {
 enum Reach {
     /// What may well be there by now.
     Likely,
-    /// What somebody may have changed their mind about.
+    /// All files, even those that were skipped or failed for good.
     All,
     /// What a person asks for by name.
     Named,
@@ -164,7 +164,7 @@ fn job_of(team: &TeamId, row: &Item, reach: Reach, nonce: &[u8]) -> Option<Outgo
     wanted.then(|| job::again(team, row, nonce)).flatten()
 }
 
-/// Why a file that somebody named is not asked for.
+/// Why a file that the user named is not fetched.
 fn not_asked(row: &Item, file: &FileId) -> String {
     match row::state(row, file) {
         Some(State::Stored(key)) => format!("is held already, as {key}"),

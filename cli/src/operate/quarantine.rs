@@ -440,7 +440,7 @@ mod tests {
             let command = QuarantineCommand::Replay { all: id.is_none(), id, backend: fixture.data() };
             printed(&fixture, &command).await.unwrap();
         };
-        // All of them within one millisecond, and so many that their numbers have different lengths.
+        // All of them within one millisecond, and enough that their numbers have different lengths.
         let events = (0..12_u64).map(|n| Outgoing {
             queue: QueueName::Events,
             group: GroupId::of(&["T1", "C1"]),

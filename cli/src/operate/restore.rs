@@ -45,7 +45,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()>
     say(args, &manifest, &adopted, out)
 }
 
-/// Writes a file to the disk while it is held against its hash.
+/// Writes a file to the disk while its hash is computed and compared.
 fn take(landing: &Landing, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
     let mut file = if entry.path == DATABASE_FILE {
         landing.create_packed_database()?

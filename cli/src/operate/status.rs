@@ -30,13 +30,13 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
     pub(crate) queues: Vec<QueueStatus>,
-    /// Jobs put aside for a person.
+    /// Jobs in quarantine, for a person.
     pub(crate) quarantined: u64,
     /// Times in which events may be missing.
     pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
     pub(crate) idle: bool,
-    /// Workspaces whose events wait because Slack cannot be asked about them; left out where there are none.
+    /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) existence_check: Vec<Held>,
 }

@@ -14,7 +14,7 @@ use workers::directory::{DirectorySync, Joiner, Report};
 
 use crate::plain;
 
-/// Tries in a row before Slack is taken to be out of reach: somebody waits for the answer.
+/// Failures in a row before Slack counts as unreachable: the user waits for the answer.
 const PATIENCE: Patience = Patience::Failures(3);
 
 /// `annalist sync`.
@@ -118,7 +118,7 @@ async fn join(api: &WebApi, reports: &[Report], out: &mut dyn Write) -> anyhow::
         found.try_send((report.team.clone(), report.to_join.clone()))?;
     }
     drop(found);
-    // Nobody else asks.
+    // No other caller asks for joins.
     let (_, asked) = Joiner::new();
     for (team, tally) in joins::run(api, asked, lists, PATIENCE).await {
         writeln!(out, "{team}: joined {}", tally.joined)?;

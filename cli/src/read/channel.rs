@@ -1,4 +1,4 @@
-//! Which channel somebody means: by its id, or by its name in the ChannelIndex.
+//! Which channel the user means: by its id, or by its name in the ChannelIndex.
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use reader::directory;
@@ -60,7 +60,7 @@ pub(super) async fn find<'a>(
     Err(ReadError::SeveralTeams { channel: called, places: listed(places) })
 }
 
-/// The one place of a channel that is called this, for whoever means to change something there.
+/// The one place of a channel of this name, for commands that change it.
 pub(crate) async fn find_place(
     archive: &dyn Archive,
     called: &str,
@@ -88,7 +88,7 @@ pub(super) async fn joined<'a>(
     Ok(JoinedChannel::new(archive, main, places))
 }
 
-/// The place of a channel that somebody named by its id, or else where it goes on.
+/// The place of a channel that the user named by its id, or else where it goes on.
 pub(super) fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c Place {
     let id = called.strip_prefix('#').unwrap_or(called);
     channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())

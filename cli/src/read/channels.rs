@@ -22,7 +22,7 @@ use crate::zone::Zone;
 const NAME: usize = 80;
 const TOPIC: usize = 60;
 
-/// So many messages of a channel are counted unless a person asks for more: counting is reading, which takes time, and
+/// Messages of a channel that are counted unless the user asks for more: counting is reading, which takes time, and
 /// on AWS money.
 const COUNTED: usize = 1_000;
 
@@ -86,7 +86,7 @@ pub(crate) async fn channels(
     if printed == 0 && !read.json {
         writeln!(
             out,
-            "No channels yet: Slack tells of them as things happen, and `annalist sync` asks for them all."
+            "No channels yet: Slack sends them as events happen, and `annalist sync` reads them all."
         )?;
     }
     Ok(())
@@ -154,7 +154,7 @@ impl Row {
     }
 }
 
-/// Channels whose messages are stored but whose names nobody told.
+/// Channels whose messages are stored but whose names no event carried.
 async fn nameless(archive: &dyn Archive, team: &TeamId, named: &Channels) -> Result<Vec<Row>, ArchiveError> {
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let ids = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());

@@ -46,7 +46,7 @@ pub(crate) async fn gaps(
     if found.is_empty() {
         writeln!(
             out,
-            "No gaps: nothing says that events are missing. What nobody can tell is whether Slack could reach this \
+            "No gaps: no event is known to be missing. Annalist cannot know whether Slack could reach this \
              machine while nothing happened."
         )?;
         return Ok(());
@@ -89,7 +89,7 @@ async fn table(
     Ok(())
 }
 
-/// `#general`, `C0123ABCD` where nobody told its name, or all of them.
+/// `#general`, `C0123ABCD` if its name is unknown, or all of them.
 fn place(gap: &Gap, named: Option<&Channels>) -> String {
     let Some(channel) = &gap.channel else { return "all channels".to_owned() };
     match named.and_then(|named| named.name(channel)) {

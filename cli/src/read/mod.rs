@@ -163,8 +163,8 @@ pub(crate) enum ReadError {
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
-    /// Nobody is called this.
-    #[error("nobody is called {0} in this archive: `annalist users` lists those it knows")]
+    /// No person has this name.
+    #[error("no person is called {0} in this archive: `annalist users` lists those it knows")]
     UnknownUser(String),
     /// No such message.
     #[error(
@@ -182,7 +182,7 @@ pub(crate) enum ReadError {
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// Nobody can be shown anything.
+    /// Writing the output failed.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }

@@ -30,12 +30,12 @@ impl<'a> Names<'a> {
         Self::in_teams(archive, vec![team])
     }
 
-    /// Of several workspaces: the first that knows somebody names them.
+    /// Of several workspaces, the first that knows a person names them.
     pub(super) fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
         Self { archive, teams, known: HashMap::new(), channels: None }
     }
 
-    /// Looks up whoever wrote, and whatever is mentioned in these messages.
+    /// Looks up the authors of these messages, and everything they mention.
     pub(super) async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
         let mentions_channel = messages.iter().any(MessageText::mentions_channel);
         self.learn_of(messages.iter().flat_map(MessageText::people), mentions_channel).await

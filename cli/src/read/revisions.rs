@@ -19,7 +19,7 @@ pub(crate) async fn revisions(
 ) -> Result<(), ReadError> {
     let channel = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
     let current = channel.message(&args.ts).await?;
-    // A message has as many versions as somebody had the patience to make.
+    // The number of a message's versions is unlimited.
     let rows = channel.revisions(&args.ts).await?;
     let Versions { replaced, since } = message::versions(&rows, current.as_ref());
     let surplus = args.read.limit.map_or(0, |limit| replaced.len().saturating_sub(limit.get()));

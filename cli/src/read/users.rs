@@ -26,7 +26,7 @@ pub(crate) async fn users(
     }
 }
 
-/// Every profile that is kept of whoever is called this, in the order in which they were first seen.
+/// Every kept profile of the person of this name, in the order in which they were first seen.
 async fn history(
     archive: &dyn Archive,
     called: &str,
@@ -116,7 +116,7 @@ async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Re
         }
     }
     if empty && !args.json {
-        writeln!(out, "Nobody yet: Slack tells about people when they join or change their profile.")?;
+        writeln!(out, "No people yet: Slack sends them when they join or change their profile.")?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((rows.len(), &rows[0]["first_ts"]), (2, &json!("1795178096.000100")));
         assert_eq!(rows[1]["last_ts"], "1795178097.000100");
         let error = printed(&fixture, Some("nobody"), false).await.unwrap_err().to_string();
-        assert!(error.contains("nobody is called nobody") && error.contains("annalist users"), "{error}");
+        assert!(error.contains("no person is called nobody") && error.contains("annalist users"), "{error}");
     }
 
     #[tokio::test]

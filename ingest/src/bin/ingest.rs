@@ -53,7 +53,7 @@ async fn start(command: Command) -> anyhow::Result<()> {
     run(command, secrets).await
 }
 
-/// Serves Lambda instead of a port. Whether the queue is there shows with the first event: a function has nobody to tell
+/// Serves Lambda instead of a port. The first event shows whether the queue exists: a function cannot report to its caller
 /// at its start, and Slack waits for its first answer.
 #[cfg(feature = "aws")]
 async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
@@ -84,7 +84,7 @@ async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
     let queue = backend.queue();
-    // Before any event is accepted: whoever is set up wrongly should hear it now.
+    // Before any event is accepted: a wrong setting should show at once.
     queue.ready().await?;
     let router =
         router(Ingest { queue, secrets, clock, limits: Limits::default(), run: Some(RunId::begin()) });

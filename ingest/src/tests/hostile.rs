@@ -1,4 +1,4 @@
-//! Requests that nobody honest sends.
+//! Requests that no honest client sends.
 
 use axum::body::Body;
 use bytes::Bytes;

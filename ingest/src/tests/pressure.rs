@@ -62,7 +62,7 @@ async fn nothing_is_acknowledged_before_the_queue_has_it() {
     let bench = Bench::new(Behaviour::KeepWhenLet);
     let answer = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
     bench.queue.arrived.acquire().await.unwrap().forget();
-    // The runtime has one thread: whoever could run has run after this.
+    // The runtime has one thread: every task that could run has run after this.
     tokio::task::yield_now().await;
     assert!(!answer.is_finished());
     assert!(bench.queue.kept().is_empty());

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::server::serve_at_most;
 
-/// So many connections are accepted: this process holds both ends of each.
+/// Connections that are accepted: this process holds both ends of each.
 const CONNECTIONS: usize = 64;
 
 struct Served {
@@ -148,7 +148,7 @@ async fn clients_that_hold_every_connection_half_open_stop_nobody() {
         let began = Instant::now();
         honest.write_all(&whole(MESSAGE)).await.unwrap();
         assert!(answer(&mut honest).await.starts_with("HTTP/1.1 200 "));
-        // Slack's patience; what is asserted is that nobody waits for the half-open ones to time out.
+        // Slack's timeout; the test asserts that no client waits for the half-open ones to time out.
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
     assert_eq!(served.bench.queue.kept().len(), 3);

@@ -38,7 +38,7 @@ struct Alarm {
     statistic: &'static str,
     above: u64,
     period_s: u32,
-    /// In so many of the last three periods.
+    /// In how many of the last three periods the threshold must be crossed.
     of_three: u32,
     condition: Option<&'static str>,
 }

@@ -13,7 +13,7 @@ use crate::permissions::{Grant, LOGS, Part, Target};
 use ports::queue::topology::{QUEUES, QueueSpec, TableRole};
 use slack::credentials::{BOT_TOKEN, SIGNING_SECRET};
 
-/// Slack waits three seconds: nobody is left for a later answer, and ingest gives up on the queue after two.
+/// Slack waits three seconds, so a later answer would reach no client, and ingest gives up on the queue after two.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Lambda's longest: a large workspace takes minutes at the pace of Slack's limits.

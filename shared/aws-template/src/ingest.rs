@@ -1,4 +1,4 @@
-//! Slack's way in: an address of ingest's own that anybody may call, since Slack signs its requests in its own way.
+//! The public address of ingest. Any client may call it, because Slack signs its requests in its own way.
 
 use serde_json::json;
 

@@ -13,7 +13,7 @@ pub(super) fn print(value: &Value) -> String {
     text
 }
 
-/// Adds a value at this depth; so many bytes of its line are taken already.
+/// Adds a value at this depth; `taken` bytes of its line are used already.
 fn add(text: &mut String, value: &Value, depth: usize, taken: usize) {
     let short = value.to_string();
     if taken + short.len() <= LINE_BYTES {

@@ -72,7 +72,7 @@ fn template(names: &Names) -> Value {
     })
 }
 
-/// What whoever deployed it needs next.
+/// The values that the operator needs after a deployment.
 fn outputs(functions: &[functions::Function]) -> Map<String, Value> {
     let mut outputs = Map::new();
     outputs.insert(

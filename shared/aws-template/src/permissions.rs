@@ -37,7 +37,7 @@ pub const ROWS: Actions = &[
 pub const FORGET: Actions = &["dynamodb:DeleteItem"];
 /// To keep what Slack confirmed to exist.
 pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
-/// To claim what is dear before it is done.
+/// To claim expensive work before it starts.
 pub const CLAIMS: Actions =
     &["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
 /// To find the messages of a thread. No worker does.
@@ -130,7 +130,7 @@ pub struct Grant {
     pub on: Vec<Target>,
 }
 
-/// Whoever asks something of AWS.
+/// A part that sends requests to AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Takes Slack's events in.

@@ -34,11 +34,11 @@ const LEASE_UNTIL: &str = "lease_until";
 const PROCESSED_AT: &str = "processed_at";
 const TTL: &str = "ttl";
 
-/// Nobody has it, or nobody has it any more; or it is one's own, and the answer was lost.
+/// The claim is free or expired, or it is already ours and the response to an earlier request was lost.
 const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #owner = :owner))";
 
-/// A row that nobody writes: an event's id begins with `Ev` and a file's key has an underscore.
-const NOBODYS_KEY: &str = "ready";
+/// A row that is never written: an event's id begins with `Ev` and a file's key has an underscore.
+const UNUSED_KEY: &str = "ready";
 
 type Row = HashMap<String, AttributeValue>;
 
@@ -190,10 +190,10 @@ impl Claims for DynamoClaims {
         }
     }
 
-    /// Reads a row that nobody writes, as the archive does: for the price of the smallest read, and without the limits of
+    /// Reads a row that is never written, as the archive does: for the price of the smallest read, and without the limits of
     /// DescribeTable.
     async fn ready(&self) -> Result<(), ClaimsError> {
-        let request = self.client.get_item().table_name(&self.table).key(KEY, text(NOBODYS_KEY));
+        let request = self.client.get_item().table_name(&self.table).key(KEY, text(UNUSED_KEY));
         request.send().await.map(drop).map_err(|error| self.unavailable(&error))
     }
 }

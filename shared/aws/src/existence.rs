@@ -112,7 +112,7 @@ impl Existence for DynamoExistence {
     }
 
     async fn ready(&self) -> Result<(), ExistenceError> {
-        let nobody = [(CACHE_KEY.to_owned(), AttributeValue::S("ready".to_owned()))].into();
-        self.read(vec![nobody]).await.map(drop)
+        let unused_key = [(CACHE_KEY.to_owned(), AttributeValue::S("ready".to_owned()))].into();
+        self.read(vec![unused_key]).await.map(drop)
     }
 }

@@ -73,8 +73,8 @@ pub(super) const ROWS: Policy = Policy {
 pub(super) const CACHE: Policy =
     Policy { connect: ms(500), attempt: ms(500), operation: ms(900), attempts: 2, first_backoff: ms(25) };
 
-/// Claims, which DynamoDB answers as rows. Whoever is not answered carries on without the table or gives the job back, and
-/// should not be long about it; and a renewal must be over well within the 10 s between two of them.
+/// Claims, which DynamoDB answers as rows. Without an answer, the caller carries on without the table or gives the job back, and
+/// should not wait long; and a renewal must be over well within the 10 s between two of them.
 pub(super) const CLAIMS: Policy = Policy {
     connect: ms(1_000),
     attempt: ms(2_000),
@@ -174,7 +174,7 @@ impl Policy {
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("s3").build())
             .interceptor(Counted);
-        // The loader leaves neither unset, so only its source knows whether somebody has chosen.
+        // The loader leaves neither unset, so only its source shows whether the user has chosen.
         if said(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {
             config = config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired);
         }

@@ -168,7 +168,7 @@ impl Rendered {
     }
 }
 
-/// Adds an item where there is none of its key. Says whether it did.
+/// Adds an item if its key is new. Returns whether it did.
 fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached(INSERT)?;
     insert_with(&mut statement, key, fresh)
@@ -199,7 +199,7 @@ fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<Wr
         // The item was deleted after the insert had met it.
         None => usize::from(insert(connection, &update.key, &rendered)?),
     };
-    // Whatever kept the row from being written: it is not, and nobody must hear that it was.
+    // If anything kept the row from being written, the caller must not be told that it was.
     if changed == 1 {
         Ok(Ok(WriteOutcome::Applied))
     } else {
@@ -266,7 +266,7 @@ mod tests {
         Update { set: text, ..Update::new(ItemKey::new("message#T1#C1", ts)) }
     }
 
-    /// What becomes of three messages in a database to which somebody has added this.
+    /// The results of writing three messages to a database to which a user has added this SQL.
     async fn written(added: &str) -> (Vec<Result<WriteOutcome, ArchiveError>>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();

@@ -14,8 +14,8 @@ use ports::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Standin
 pub(super) const FREE: &str =
     "UPDATE claims SET lease_until = 0 WHERE process = ?1 AND status = 'in_progress'";
 
-/// Rows whose time is over are removed by each claim, so many at a time: faster than one comes, and no transaction has
-/// to wait for thousands.
+/// Each claim removes this many expired rows: more than one, so that removal keeps up with insertion, and few, so that no
+/// transaction has to wait for thousands.
 const SWEPT_AT_ONCE: i64 = 8;
 
 /// The claims in an open data folder.

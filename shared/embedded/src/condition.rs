@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 use super::connection::{altered, open_for_reading};
 use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, presence};
 
-/// So many steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
+/// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
 const STEPS: i32 = 10_000;
 
 /// What the system says of a folder.
@@ -24,7 +24,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Whether anybody but its owner may enter it, or see what is in it.
+    /// Whether users other than its owner may enter it, or see what is in it.
     #[must_use]
     pub fn lets_others_in(self) -> bool {
         self.mode & 0o077 != 0
@@ -47,7 +47,7 @@ pub enum Integrity {
 /// Asks the system about a folder.
 ///
 /// # Errors
-/// The system's reason, also where there is no such folder.
+/// The system's reason, even if the folder does not exist.
 #[cfg(unix)]
 pub fn folder(path: &Path) -> io::Result<Folder> {
     use std::os::unix::fs::PermissionsExt;

@@ -84,7 +84,7 @@ pub(super) fn altered(connection: &Connection) -> rusqlite::Result<Option<String
     Ok(found.keys().chain(expected.keys()).find(differs).cloned())
 }
 
-/// Keeps what stands in a file's schema from acting: whoever else can write to the file cannot make this process do more
+/// Keeps the schema in a file from acting: a user who can write to the file cannot make this process do more
 /// than read and write rows. No trigger runs, no view calls a function that does more than compute, and nothing writes to
 /// the schema but a migration.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
@@ -100,7 +100,7 @@ pub(super) fn keep_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Makes the file of a database where there is none. SQLite gives those beside it the same rights.
+/// Creates the file of a database if it is missing. SQLite gives the files beside it the same rights.
 fn create_private_file(file: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

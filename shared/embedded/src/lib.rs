@@ -133,7 +133,7 @@ impl Database {
             let (data, mode) = (data.display(), format!("{:04o}", folder.mode));
             tracing::warn!(%data, mode, "others on this machine may look into the data folder: chmod 700 it");
         }
-        // Before the database is migrated: whoever uses the folder must be of this version.
+        // Before the database is migrated: every process that uses the folder must be of this version.
         let presence = join(data, version)?;
         let file = data.join(DATABASE_FILE);
         let writing = connection::open_for_writing(&file)?;
@@ -154,7 +154,7 @@ impl Database {
     /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] where there is none, else as [`Database::open`].
+    /// [`OpenError::Missing`] if the archive is missing, else as [`Database::open`].
     pub fn open_existing(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         if data.join(DATABASE_FILE).is_file() {
             Self::open(data, clock)

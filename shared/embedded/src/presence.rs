@@ -4,7 +4,7 @@
 //! so a file that can be locked belongs to a process that is gone: its leases need not wait for their timeouts.
 //!
 //! The file says which version of Annalist holds it. Two versions on one folder could disagree about what a row or a job
-//! means, so whoever comes second ends. Whoever only looks locks in shared mode: two that look at a dead process's file
+//! means, so the second version exits. A process that only reads locks in shared mode: two that look at a dead process's file
 //! at the same moment must not take each other's lock for its owner's.
 
 use std::fs::{File, TryLockError};
@@ -46,7 +46,7 @@ impl Presence {
     pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
         super::connection::create_private_folder(folder)?;
         let id = fastrand::i64(1..i64::MAX);
-        // Locked and filled before it gets its name: nobody can see it unlocked and take its owner for dead.
+        // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner as dead.
         let unnamed = folder.join(format!(".{id}"));
         let mut file = File::create(&unnamed)?;
         file.lock()?;
@@ -187,7 +187,7 @@ mod tests {
         let same = Presence::join(folder.path(), "1.0.0").unwrap();
         let refused = Presence::join(folder.path(), "1.0.1").err().unwrap();
         assert!(matches!(&refused, JoinError::OtherVersion(theirs) if theirs == "1.0.0"), "{refused}");
-        // Whoever was refused leaves nothing that could refuse others.
+        // A process that was refused leaves nothing that could refuse others.
         drop(Presence::join(folder.path(), "1.0.0").unwrap());
         drop((old, same));
         // A killed process leaves its file, but not the lock.

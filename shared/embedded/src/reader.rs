@@ -56,7 +56,7 @@ impl Readers {
         Ok(result)
     }
 
-    /// A number that changes whenever somebody has committed. Takes microseconds.
+    /// A number that changes with every commit of another connection. Takes microseconds.
     pub(super) fn data_version(&self) -> Option<i64> {
         let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
         if probe.is_none() {

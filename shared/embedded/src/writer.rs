@@ -1,6 +1,6 @@
 //! The writer thread: group commit.
 //!
-//! Whatever waits when the thread is free goes into one transaction, and nobody is answered before its log is on disk.
+//! All operations that wait when the thread is free go into one transaction, and no caller is answered before its log is on disk.
 //! One sync then carries as many operations as arrived during the last one, which is what makes a durable answer cheap.
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use super::checkpoint::Checkpoints;
 use super::presence::Presence;
 use ports::clock::{SharedClock, TimestampMs};
 
-/// Operations that may wait for the thread; whoever comes later waits for a place.
+/// Operations that may wait for the thread; further callers wait for a place.
 const WAITING: usize = 8192;
 
 /// A transaction ends when it has taken this long, so that no answer waits for an endless queue of others.
@@ -41,7 +41,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 /// [`LOCK_RETRY`], or it would never get a turn.
 const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
 
-/// Where nothing came for so long, the log is folded and emptied: what was acked or dropped is not kept in it. Nobody waits
+/// After this time without operations, the log is folded and emptied, so that acked and dropped messages do not stay in it. No caller waits
 /// for that, and it takes milliseconds.
 const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
 
@@ -211,7 +211,7 @@ impl Thread {
                 self.rollbacks += 1;
                 // Fails where there is nothing to roll back.
                 drop(self.connection.execute_batch("ROLLBACK"));
-                // Whoever asked says what it means for them.
+                // The caller decides what the error means.
                 tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
             }
             for operation in batch {
@@ -223,7 +223,7 @@ impl Thread {
                 sleep(TURN_FOR_OTHERS);
             }
         }
-        // Whatever is still leased was received for nobody. Once this process's file is gone, nobody could tell.
+        // Messages that are still leased have no receiver any more. Once this process's file is gone, no process could release them.
         let released = self.begin().and_then(|()| self.release_leases(&HashSet::from([self.presence.id()])));
         if let Err(error) = released {
             drop(self.connection.execute_batch("ROLLBACK"));
@@ -244,7 +244,7 @@ impl Thread {
         receiver.recv().ok()
     }
 
-    /// Folds the log into the database and leaves nothing in it. Where somebody reads or writes at this moment it stays.
+    /// Folds the log into the database and empties it. While another connection reads or writes, the log stays.
     fn empty_log(&mut self) {
         let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         self.has_log = emptied.unwrap_or(true);
@@ -340,7 +340,7 @@ impl Thread {
             self.begin().and_then(|()| self.release_leases(&others.dead.iter().copied().collect()));
         match released {
             Ok(released) => {
-                // The leases were remembered as somebody else's.
+                // The leases in memory belong to another process.
                 self.foreign_commits += 1;
                 others.dead.iter().for_each(|dead| self.presence.bury(*dead));
                 tracing::info!(released, "released the leases of a process that is gone");
@@ -357,7 +357,7 @@ impl Thread {
         for owner in owners {
             released +=
                 self.connection.execute("UPDATE leases SET visible_at_ms = 0 WHERE owner = ?1", [owner])?;
-            // What it was at is free for whoever gets its jobs.
+            // Its claims are free for the process that gets its jobs.
             self.connection.execute(super::claims::FREE, [owner])?;
         }
         self.connection.execute_batch("COMMIT")?;

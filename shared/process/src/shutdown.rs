@@ -4,10 +4,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Becomes true at the first SIGTERM or SIGINT. A second one ends the process at once, with the signal's usual exit
-/// code, for whoever does not want to wait for the drain.
+/// code, for a user who does not want to wait for the drain.
 ///
 /// # Errors
-/// Where the system refuses to install a handler.
+/// If the system refuses to install a handler.
 pub fn on_signal() -> std::io::Result<watch::Receiver<bool>> {
     let (send, shutdown) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate())?;

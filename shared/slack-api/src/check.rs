@@ -1,5 +1,5 @@
-//! What Slack thinks of each token: asked once, nothing waited out and nothing tried again, so that whoever looks for a
-//! mistake hears of it at once.
+//! What Slack thinks of each token: asked once, without waiting and without retries, so that the user hears of a
+//! mistake at once.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

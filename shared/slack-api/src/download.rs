@@ -22,7 +22,7 @@ use slack::ids::TeamId;
 /// Slack redirects once, on Enterprise Grid; some of its pictures twice.
 const MAX_REDIRECTS: usize = 3;
 
-/// A longer MIME type is none.
+/// A longer MIME type is treated as missing.
 const MAX_CONTENT_TYPE_BYTES: usize = 255;
 
 /// How long a download may take.
@@ -233,7 +233,7 @@ fn next(url: &Url, headers: &HeaderMap) -> Option<Url> {
     url.join(headers.get(LOCATION)?.to_str().ok()?).ok()
 }
 
-/// Where a URL leads to. The rest of it may hold what is nobody's business.
+/// The host of a URL. The rest of the URL may be private.
 fn place(url: &Url) -> String {
     let host = url.host_str().unwrap_or("nowhere");
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));

@@ -22,7 +22,7 @@ const FILE_DOMAIN: &str = "slack-files.com";
 /// The domain whose subdomains keep avatars and emoji (`avatars.`, `ca.`, `emoji.`, `a.`).
 const IMAGE_DOMAIN: &str = "slack-edge.com";
 
-/// Where Slack sends for the picture of somebody who chose none.
+/// Where Slack sends for the picture of a person who chose no picture.
 /// <https://docs.slack.dev/reference/objects/user-object>
 const GRAVATAR: &str = "secure.gravatar.com";
 
@@ -238,7 +238,7 @@ mod tests {
         // Other spellings of the same address are the same place.
         assert!(may_carry_token(&url("http://2130706433:8080/f"), &api_v4));
         assert!(may_carry_token(&url("http://[::1]:9/f"), &api("http://[0:0:0:0:0:0:0:1]:9/")));
-        // A distant API lends its rights to nobody.
+        // The rights of a distant API do not extend to other hosts.
         assert!(!may_carry_token(&url("https://proxy.example.com/f"), &api("https://proxy.example.com/")));
     }
 

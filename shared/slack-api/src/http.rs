@@ -1,5 +1,5 @@
 //! The one HTTP client. Redirects are never followed here: a generic client would either lose the token on the way or
-//! carry it to somebody else.
+//! carry it to another host.
 
 use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Makes the client when it is first needed: reading the machine's certificates takes longer than starting.
 #[derive(Debug)]
 pub(crate) struct Http {
-    /// Past any proxy: what plays Slack on this machine is spoken to without encryption, which is nobody else's to hear.
+    /// Bypasses any proxy: a fake Slack on this machine is called without encryption, which no other host may see.
     direct: bool,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -71,7 +71,7 @@ impl Body for reqwest::Response {
 fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
     let provider = rustls::crypto::ring::default_provider();
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster; theirs is the same one.
+        // Another thread may have been faster; its provider is the same one.
         drop(provider.install_default().map_err(Arc::unwrap_or_clone));
     }
     let builder = reqwest::Client::builder()
@@ -82,7 +82,7 @@ fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
     if direct { builder.no_proxy() } else { builder }.build()
 }
 
-/// What went wrong, down to its cause, without the URL: it may hold what is nobody's business.
+/// What went wrong, down to its cause, without the URL, which may be private.
 pub(crate) fn describe(error: reqwest::Error) -> String {
     let error = error.without_url();
     if error.is_timeout() {

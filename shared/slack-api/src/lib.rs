@@ -124,11 +124,11 @@ impl WebApi {
         self.ask(Some(team), &token, method, parameters).await
     }
 
-    /// Calls a method that answers quickly. Only this program's own pace is waited for: a pause that Slack asks for is
-    /// the answer, so that whoever asked can wait elsewhere.
+    /// Calls a method that answers quickly. It waits for this program's own rate limit only: if Slack asks for a pause, the pause is
+    /// the answer, so that the caller can wait elsewhere.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::RateLimited`] also without a call, as long as the pause lasts.
+    /// [`ApiError`]; [`ApiError::RateLimited`] even without a call, as long as the pause lasts.
     pub async fn call_without_pauses(
         &self,
         team: &TeamId,

@@ -1,6 +1,6 @@
 //! An installation's own addresses, asked as Slack and a load balancer ask them.
 //!
-//! No token is known here: the address is whatever somebody typed.
+//! No token is known here: the address is user input.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
-//! What carries a request to Slack and brings the answer back.
+//! Carries a request to Slack and the answer back.
 //!
 //! In the program that is [`super::http`] and nothing else. A test that runs on virtual time plays Slack in its place:
-//! a socket would let real time in. Whoever carries is asked only after the hosts were checked, and follows no redirect.
+//! a socket would let real time in. A transport is called only after the hosts were checked, and follows no redirect.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::tokens::Token;
 #[async_trait]
 pub trait Transport: Debug + Send + Sync + 'static {
     /// Sends a request and waits for the head of its answer, for as long as the request says. The reason of a failure
-    /// does not name the URL: it may hold what is nobody's business.
+    /// does not name the URL, which may be private.
     async fn carry(&self, question: Question<'_>) -> Result<Answer, String>;
 }
 

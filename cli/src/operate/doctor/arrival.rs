@@ -1,4 +1,4 @@
-//! Whether events arrive: somebody listens, the Request URL leads there, the app is in channels, messages come.
+//! Whether events arrive: a process listens, the Request URL leads there, the app is in channels, messages come.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const EVENTS: &str = "events";
 /// Slack may deliver what was refused for a day, and for that time it is worth knowing.
 const REFUSED_LATELY_S: i64 = 24 * 3_600;
 
-/// The quietest workspace has somebody who writes within a week.
+/// Even in the quietest workspace, a message is written within a week.
 const LONGEST_SILENCE_S: i64 = 7 * 24 * 3_600;
 
 /// Where Slack is told where to deliver, and says whether it could.

@@ -19,7 +19,7 @@ pub(super) struct Check {
 pub(super) enum State {
     /// It is as it should be.
     Ok,
-    /// Somebody has to do something.
+    /// A person has to act.
     Finding,
     /// It could not be looked at, or there is nothing to look at.
     Skipped,

@@ -56,7 +56,7 @@ pub(super) enum Slack {
     Unusable(String),
     /// There is no token; Slack tells the time all the same.
     NoToken(Option<Times>),
-    /// The tokens that Slack was asked about, of so many.
+    /// The tokens that Slack was asked about, and the number of all tokens.
     Tokens { total: usize, asked: Vec<Token> },
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Ingest {
     pub(super) refused: Result<RefusedCounts, Failure>,
 }
 
-/// Requests that a process has refused, by what is wrong with their signatures. What has none is anybody's.
+/// Requests that a process has refused, by the reason. A request without a signature can come from any client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RefusedCounts {
     /// Signed with another secret.

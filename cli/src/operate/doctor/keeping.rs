@@ -1,4 +1,4 @@
-//! Whether what arrives is kept: queues that drain, nothing put aside, no gaps, room, rights and a sound database.
+//! Whether events that arrive are kept: queues that drain, an empty quarantine, no gaps, room, rights and a sound database.
 
 use embedded::condition::{Folder, Integrity};
 use jiff::Timestamp;
@@ -134,7 +134,7 @@ fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
         Ok(Status { quarantined: 0, .. }) => Check::ok(QUARANTINE, "empty"),
         Ok(Status { quarantined, .. }) => Check::finding(
             QUARANTINE,
-            format!("{} could not be stored, and put aside", counted(*quarantined, "job")),
+            format!("{} could not be stored and are in quarantine", counted(*quarantined, "job")),
             format!("`annalist quarantine list {place}` says why; replay or drop them"),
         ),
     }
@@ -145,7 +145,7 @@ fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
         Err(why) => return Check::skipped(GAPS, why.as_str()),
         Ok(gaps) => gaps,
     };
-    let Some(newest) = newest else { return Check::ok(GAPS, "none that anything tells of") };
+    let Some(newest) = newest else { return Check::ok(GAPS, "no gaps detected") };
     let (from, why) = (since(newest), meaning(newest.reason));
     if *open == 0 {
         // Nothing can be set up better: what was missed in the past is no step that is missing now.

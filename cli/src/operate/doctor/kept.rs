@@ -26,7 +26,7 @@ const INTEGRITY_PATIENCE: Duration = Duration::from_secs(3);
 /// Channels whose newest message is asked for: a row each.
 const MAX_CHANNELS: usize = 2_000;
 
-/// So many at once: SQLite has four readers, DynamoDB answers in milliseconds.
+/// Concurrent reads: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
 
 pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
@@ -39,7 +39,7 @@ pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
         Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", PATIENCE.as_secs()))),
     };
     let kept = look_into(&backend).await;
-    // Whoever cannot write cannot wait for its writes either.
+    // A client that cannot write cannot wait for its writes either.
     drop(timeout(PATIENCE, backend.close()).await);
     Ok(kept)
 }
@@ -55,10 +55,10 @@ async fn look_into(backend: &Backend) -> Kept {
     let status = read().await;
     let lag = queue.depth_lag();
     let later = if !lag.is_zero() && status.as_ref().is_ok_and(waits) {
-        // Nobody says how old a message is there: only a second look tells a queue that is worked on from one that is not.
+        // SQS does not report the age of a message: only a second look distinguishes a queue that is drained from one that is stuck.
         if io::stderr().is_terminal() {
             let lag_s = lag.as_secs();
-            // Nobody is left to be told that there is nobody to be told.
+            // Ignore a write error: there is nowhere left to report it.
             drop(writeln!(
                 io::stderr(),
                 "Jobs wait. Their counts may lag, so they are read again in {lag_s} s."

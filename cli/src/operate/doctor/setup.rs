@@ -134,7 +134,7 @@ fn refused(error: &ApiError, whose: &str) -> Check {
     match error {
         ApiError::Refused { error, .. } => match error.as_str() {
             "invalid_auth" => finding(
-                "is none that Slack knows (invalid_auth): not whole, of a deleted app, or not allowed from this address",
+                "is unknown to Slack (invalid_auth): truncated, of a deleted app, or not allowed from this address",
                 COPY_TOKEN,
             ),
             "token_revoked" => finding(
@@ -228,7 +228,7 @@ fn archive(facts: &Facts) -> Vec<Check> {
         Err(Unopened::Missing(_)) => {
             return vec![Check::finding(
                 ARCHIVE,
-                format!("there is none yet ({place})"),
+                format!("there is no archive yet ({place})"),
                 format!("start `annalist up {place}`, or name the folder that it uses with --data"),
             )];
         }

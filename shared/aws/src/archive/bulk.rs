@@ -2,8 +2,8 @@
 //!
 //! An object is written before the item that refers to it and never changed; it is named after its item, so that
 //! erasing an item finds all there ever was of it, and after its content, so that writing it again changes nothing. An
-//! object whose item was not written after all, or has moved on, stays: whoever read the item before may still come
-//! for it.
+//! object whose item was not written after all, or has moved on, stays: a reader that read the item before may still
+//! fetch it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::Client;
@@ -26,7 +26,7 @@ use slack::signature::to_hex;
 pub(super) const S3: &str = "#s3";
 const BYTES: &str = "#bytes";
 
-/// So many objects are on their way at a time: each may be [`ports::archive::MAX_ITEM_BYTES`] in memory.
+/// Maximum number of concurrent requests: each object may have [`ports::archive::MAX_ITEM_BYTES`] in memory.
 const AT_ONCE: usize = 8;
 /// How often a write that met another of the same object is made again. Each such meeting has an end.
 const CONFLICTS: u32 = 5;
@@ -109,7 +109,7 @@ impl Bulk {
             match error.as_service_error().and_then(|refused| refused.code()) {
                 // It is there already.
                 Some("PreconditionFailed") => return Ok(()),
-                // Somebody is writing the same at this moment, and may yet fail.
+                // Another writer is writing the same object at this moment, and may yet fail.
                 // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
                 Some("ConditionalRequestConflict") if conflicts < CONFLICTS => conflicts += 1,
                 Some(_) | None => return Err(ArchiveError::Unavailable(self.subject.explain(&error))),

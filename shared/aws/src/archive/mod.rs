@@ -44,7 +44,7 @@ pub(super) struct DynamoArchive {
     stamps: Stamps,
 }
 
-/// So many writes are on their way at a time. One takes some 5 to 10 ms, so these are more than the 4,000 writes a
+/// Maximum number of concurrent writes. One takes some 5 to 10 ms, so these are more than the 4,000 writes a
 /// second that a new table takes; more at once would only wait, on connections of their own.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
 const WRITES_AT_ONCE: usize = 64;
@@ -115,7 +115,7 @@ impl Archive for DynamoArchive {
         self.delete(expected).await
     }
 
-    /// Reads an item that nobody writes: DynamoDB answers only where the table is there and the credentials may use
+    /// Reads an item that is never written: DynamoDB answers only if the table exists and the credentials may use
     /// it, for the price of the smallest read. DescribeTable would need a permission more, and is limited to a few
     /// requests a second for the whole account.
     async fn ready(&self) -> Result<(), ArchiveError> {

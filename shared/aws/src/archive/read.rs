@@ -17,7 +17,7 @@ use ports::queue::topology::ARCHIVE_TABLE;
 /// BatchGetItem takes no more keys.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 const BATCH: usize = 100;
-/// So many of them at a time: each answer may have 16 MB.
+/// Maximum number of concurrent batches: each answer may have 16 MB.
 const BATCHES_AT_ONCE: usize = 4;
 /// The longest wait before what was left over is asked for again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);

@@ -3,7 +3,7 @@
 //! Every write gives the item's stamp a value that no other write has. Three things need it:
 //!
 //! * An item may be deleted only if it is exactly what was expected. A condition can say that each expected attribute
-//!   is unchanged, but not that none was added. With the stamp, read and delete are one step as far as anybody can see.
+//!   is unchanged, but not that none was added. With the stamp, read and delete are one step for every other client.
 //!   A counter would not do: an item that is deleted and written anew would count from the start.
 //! * A write whose answer was lost is sent again by the SDK, and then meets its own first attempt. It knows it by the
 //!   stamp, so that no guard loses against itself.

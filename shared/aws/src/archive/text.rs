@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::value::JSON;
 
-/// So many lists and maps are nested within one text.
+/// Maximum depth of nested lists and maps within one text.
 const LEVELS: usize = 100;
 
 /// A value as text.

@@ -20,7 +20,7 @@ const LEVELS: usize = 30;
 /// The longest name DynamoDB takes, also of an entry of a map.
 const NAME_BYTES: usize = 65_535;
 
-/// Why a stored value is none of ours.
+/// Why a stored value was not written by this program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("holds {0}, which Annalist never writes: put it right or remove it")]
 pub(super) struct Foreign(pub(super) &'static str);

@@ -66,7 +66,7 @@ impl DynamoArchive {
         }
     }
 
-    /// Reads the item, changes it here, and puts it back if nobody wrote to it in between.
+    /// Reads the item, changes it here, and writes it back if no other write came in between.
     async fn replace(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut pause = FIRST_PAUSE;
         for _ in 0..ROUNDS {
@@ -104,7 +104,7 @@ impl DynamoArchive {
     }
 }
 
-/// The condition did not hold: somebody else's write was first, or this one's own, whose answer was lost on its way.
+/// The condition failed: another writer was first, or this write's own earlier attempt, whose answer was lost.
 fn refusal(
     key: &ItemKey,
     refused: &ConditionalCheckFailedException,
@@ -123,7 +123,7 @@ pub(super) enum Unchanged {
     Absent,
     /// The last write was this one.
     Stamped(String),
-    /// No write of Annalist's was there, and still there is none.
+    /// The item had no write of Annalist's before, and still has no such write.
     Unstamped,
 }
 

@@ -1,4 +1,4 @@
-//! The files port on S3: one object per file, written on condition that there is none.
+//! The files port on S3: one object per file, written on the condition that the key is free.
 //!
 //! A file up to [`PART_BYTES`] is one request; a longer one goes up in parts of that size, of which one is in memory at a
 //! time, and appears when S3 has put them together. Nothing is ever replaced: both ways end in a conditional write.

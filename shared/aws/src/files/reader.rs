@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Store, code};
 use ports::files::{FileKey, FilesError, Reader};
 
-/// Opens an object; `None` where there is none.
+/// Opens an object; `None` if it is missing.
 pub(super) async fn open(store: &Store, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
     let found = match store.bytes.get_object().bucket(&store.bucket).key(key.as_str()).send().await {
         Ok(found) => found,

@@ -48,7 +48,7 @@ enum Refusal {
     Taken,
     /// Another write to the same key is on its way.
     Conflict,
-    /// S3 does not know the upload: an earlier attempt, whose answer was lost, has completed it, or somebody aborted it.
+    /// S3 does not know the upload: an earlier attempt, whose answer was lost, has completed it, or another client aborted it.
     Unknown,
     /// The store speaks S3's language without conditional writes.
     NotConditional,
@@ -141,8 +141,8 @@ impl S3Writer {
         match refusal(&error) {
             Refusal::Taken => Ok(Published::AlreadyThere),
             Refusal::NotConditional => Err(not_conditional(store)),
-            // S3 wants the upload done anew after a conflict, and the bytes are gone; whoever asked for the file asks
-            // again. Unless it is there by now: by the other write, or by our own attempt.
+            // After a conflict, S3 wants the upload repeated, and the bytes are gone; the caller has to fetch the file
+            // again. Unless the file exists by now: by the other write, or by our own attempt.
             Refusal::Conflict | Refusal::Unknown if self.is_there().await? => Ok(Published::AlreadyThere),
             Refusal::Conflict | Refusal::Unknown | Refusal::Other => Err(store.unavailable(&error)),
         }

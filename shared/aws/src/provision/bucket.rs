@@ -87,7 +87,7 @@ pub(super) async fn follow(
                 set.extend(labels);
                 break;
             }
-            // Whoever is changing it may have done our work meanwhile.
+            // The other run may have done our work meanwhile.
             Err(Refusal::Conflict(_)) if patience.lasts().await => bucket = look(provisioner).await?,
             Err(Refusal::Conflict(error) | Refusal::Final(error)) => return Err(error),
         }

@@ -1,9 +1,9 @@
 //! Makes AWS follow the topology: queues with their dead-letter queues, tables, the bucket.
 //!
-//! First everything is looked at: what has one of our names and was not made here stops the run before anything is
-//! changed. Then what is missing is made and what differs is set; what is right is left alone, so that a second run
-//! changes nothing. Nothing is ever deleted. Whoever adds something of their own (a stronger encryption, a rule of the
-//! bucket's lifecycle) keeps it.
+//! First all resources are read: one with one of our names that was not made here stops the run before anything is
+//! changed. Then missing resources are created and different settings are set; correct ones are left alone, so that a second run
+//! changes nothing. Nothing is ever deleted. Additions of the operator (a stronger encryption, a rule of the
+//! bucket's lifecycle) stay.
 //!
 //! Two runs at once are harmless: each looks again at what the other made meanwhile.
 
@@ -54,7 +54,7 @@ pub enum Change {
 /// Why nothing, or not everything, was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvisionError {
-    /// Something of that name was made by somebody else. Nothing was changed.
+    /// A resource of that name was not made by this program. Nothing was changed.
     #[error("{resource} exists and is not this installation's ({why}): nothing was changed; {remedy}")]
     Foreign {
         /// What it is.
@@ -177,7 +177,7 @@ impl Found {
         }
     }
 
-    /// Does it. The steps are those that were done, also where a later one failed.
+    /// Does it. The steps are those that were done, even if a later one failed.
     async fn follow(self, provisioner: &Provisioner<'_>) -> (Vec<Step>, Result<(), ProvisionError>) {
         let mut steps = Vec::new();
         let result = match self {
@@ -214,7 +214,7 @@ impl<'a> Provisioner<'a> {
         self.aws.names().prefix()
     }
 
-    /// Whether the tag says that something was made here; else whoever made it is not to be interfered with.
+    /// Whether the tag says that the resource was made here; else it belongs to another owner and is left alone.
     /// `setting` names the resource.
     fn check_tag(&self, resource: &str, tag: Option<&str>, setting: &str) -> Result<(), ProvisionError> {
         let owner = self.owner();

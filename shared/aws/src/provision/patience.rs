@@ -1,4 +1,4 @@
-//! Waiting for what AWS does after it has answered: it tells nobody when it is done, so it has to be asked.
+//! Waiting for AWS to finish what it has acknowledged: it sends no notification, so it has to be polled.
 
 use std::time::Duration;
 

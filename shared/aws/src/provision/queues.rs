@@ -129,7 +129,7 @@ fn resource(name: &str) -> String {
     format!("queue {name}")
 }
 
-/// A queue of ours; `None` where there is none.
+/// A queue of ours; `None` if it is missing.
 async fn look_at(provisioner: &Provisioner<'_>, queue: QueueRef) -> Result<Option<Existing>, ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
     let subject = Subject::queue(provisioner.aws, &name);

@@ -223,7 +223,7 @@ impl<'a> Subjected<'a> {
         if self.expiry().await?.as_deref() != self.spec.ttl {
             differing.push(Setting::Expiry);
         }
-        // Backups that somebody wants beyond ours do no harm.
+        // A longer recovery period that the operator has set does no harm.
         if self.spec.point_in_time_recovery && !self.is_recoverable().await? {
             differing.push(Setting::Recovery);
         }

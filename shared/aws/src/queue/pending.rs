@@ -13,7 +13,7 @@ pub(super) const MAX_ENTRIES: usize = 10;
 /// The most bytes it takes in one call: as many as in one message.
 const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// While so many messages wait, no more are taken in, and their callers wait instead.
+/// While this many messages wait, no more are accepted, and their callers wait instead.
 const MAX_WAITING: usize = 1_000;
 /// The same for their bytes.
 const MAX_WAITING_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
@@ -73,8 +73,8 @@ impl Pending {
         self.line.len() < MAX_WAITING && self.bytes < MAX_WAITING_BYTES
     }
 
-    /// Gives up what nobody waits for any more: sending it would only make the others later. Its caller was, or is now,
-    /// told that nothing is known about it.
+    /// Drops messages whose callers no longer wait: sending them would only delay the others. Their callers were, or are now,
+    /// told that the outcome is unknown.
     pub(super) fn drop_overdue(&mut self, now: Instant) {
         self.line.retain(|waiting| waiting.deadline > now);
         self.bytes = self.line.iter().map(|waiting| waiting.entry.bytes).sum();

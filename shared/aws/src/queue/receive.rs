@@ -89,8 +89,8 @@ pub(super) fn delivery(queue: QueueRef, message: Message) -> Result<Delivery, &'
     })
 }
 
-/// The text that was sent. What cannot be read back is handed on as it came, so that it ends in quarantine, where
-/// somebody sees it, and does not hold up its group.
+/// The text that was sent. A text that cannot be read back is passed on as it came, so that it ends in quarantine, where
+/// a person sees it, and does not block its group.
 fn original(queue: QueueRef, id: &str, body: String, form: Option<&str>) -> String {
     let text = match form {
         None => return body,

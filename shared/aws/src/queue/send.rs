@@ -42,7 +42,7 @@ impl Sender {
             let (answer, answered) = oneshot::channel();
             match entry(message) {
                 Ok(entry) => calls.entry(queue).or_default().push(Waiting { entry, since, deadline, answer }),
-                // Whoever asks is still listening.
+                // The caller is still waiting.
                 Err(refused) => drop(answer.send(Err(refused))),
             }
             answers.push((queue, answered));
@@ -160,8 +160,8 @@ pub(super) fn result_of<'a>(
     results.get_mut(id.parse::<usize>().ok()?)
 }
 
-/// Why SQS did not take a message. Whatever it is, the message may be taken later: one that is larger than a queue allows
-/// fits once the queue is as it should be, and until then nobody may be told to forget it.
+/// Why SQS refused a message. Every refusal is retryable: a message that is larger than a queue allows
+/// fits once the queue has its proper settings, and until then the caller must not drop it.
 fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     let message = failed.message().unwrap_or_default();
     // Only the text tells the size from the other invalid values: "Message must be shorter than 262144 bytes".

@@ -174,7 +174,7 @@ fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     // are invalid values, of the only two parameters there are.
     // <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html>
     let ended = match code {
-        // Whoever the service says is at fault: such a receipt is no good any more.
+        // Regardless of the party that the service blames: such a receipt is no longer valid.
         "ReceiptHandleIsInvalid" | "InvalidReceiptHandle" | "MessageNotInflight" => true,
         "InvalidParameterValue" => failed.sender_fault() || message.contains("parameter ReceiptHandle"),
         _ => false,

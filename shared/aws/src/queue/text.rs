@@ -3,7 +3,7 @@
 //! SQS refuses a message with a character outside `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`,
 //! and an empty one. The port carries any text, and a JSON string may hold such a character raw where its writer was
 //! careless, so a text that SQS would refuse travels escaped, with a message attribute ([`FORM`]) that says so. All
-//! others travel as they are, readable for whoever looks into the queue.
+//! others travel as they are, readable for a person who looks into the queue.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 
 /// The message attribute that names the form of a body. Absent: the body is the text itself.

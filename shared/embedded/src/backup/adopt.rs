@@ -1,6 +1,6 @@
 //! The rows of a database from outside, in a database of this program's own.
 //!
-//! Whoever wrote it need not have been this program. So nothing of its schema is taken over: only rows are, of the tables
+//! The database may come from another program. So nothing of its schema is used: only rows are copied, of the tables
 //! that the migrations make, into a database that the migrations made. It is open to be read only, and a table counts
 //! only if it is exactly the one that its schema has.
 
@@ -50,7 +50,7 @@ pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, Back
     for table in tables.iter().filter(|table| table.name != LEFT_EMPTY) {
         copy_rows(&foreign, &copy, table)?;
     }
-    // Whoever held a job is not here.
+    // The owners of these leases are not here.
     copy.execute_batch("UPDATE leases SET visible_at_ms = 0; COMMIT").map_err(BackupError::Copy)?;
     copy.close().map_err(|(_, error)| BackupError::Copy(error))?;
     migrate(own)?;

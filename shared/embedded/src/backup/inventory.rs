@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::FILES_FOLDER;
 use ports::files::FileKey;
 
-/// No key is deeper, so neither is a search among what somebody may have linked in there.
+/// No key is deeper. The limit also bounds a search among links that a user may have put there.
 const MAX_DEPTH: usize = 8;
 
 /// A published file.
@@ -44,7 +44,7 @@ impl Inventory {
         inventory
     }
 
-    /// What lies among the files and is none of them: how many, and the first.
+    /// The entries among the files that are not files of the archive: how many, and the first.
     #[must_use]
     pub fn foreign(&self) -> Option<&(usize, PathBuf)> {
         self.foreign.as_ref()

@@ -52,7 +52,7 @@ impl Landing {
                 true
             }
             Err(error) if error.kind() == ErrorKind::NotFound => false,
-            // A file, or nobody may look inside.
+            // A file, or a folder that this user may not read.
             Err(error) => return Err(BackupError::at(data)(error)),
         };
         let work = if inside { target.join(WORK) } else { beside(&target)? };
@@ -93,7 +93,7 @@ impl Landing {
     /// Makes the file of a key.
     ///
     /// # Errors
-    /// The system's, also where there is one already.
+    /// The system's, even if the file exists already.
     pub fn create_held(&self, key: &FileKey) -> Result<File, BackupError> {
         let path = self.work.join(FILES_FOLDER).join(key.as_str());
         let folder = path.parent().unwrap_or(&self.work);
@@ -154,7 +154,7 @@ impl Drop for Landing {
             // What stays is removed by the next restore into this folder.
             drop(std::fs::remove_dir_all(&self.work));
         }
-        // Only now may somebody else begin.
+        // Only now may another restore begin.
         drop(self.lock.unlock());
     }
 }
@@ -216,7 +216,7 @@ fn sync_folders(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Gives everything to the owner of the folder it goes to, where root restores for somebody else.
+/// Gives everything to the owner of the destination folder, if root restores for another user.
 #[cfg(unix)]
 fn hand_over(work: &Path, target: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;

@@ -42,7 +42,7 @@ pub struct Entry {
 }
 
 impl Manifest {
-    /// How long the files are together. Saturates: whoever lists more than there can be is refused for their sizes.
+    /// The total length of the files. Saturates: a list with impossible sizes is refused for its sizes.
     #[must_use]
     pub fn files_bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))

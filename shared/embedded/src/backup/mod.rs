@@ -44,10 +44,10 @@ pub enum BackupError {
     /// The folder to restore into is in use.
     #[error("{0} is not empty: restore into a folder that is, or that does not exist yet")]
     NotEmpty(PathBuf),
-    /// Somebody else restores into the folder.
+    /// Another process restores into the folder.
     #[error("another restore into {0} is running: wait for it, or stop it")]
     Restoring(PathBuf),
-    /// The database in the backup is none of this program's.
+    /// The database in the backup was not written by this program.
     #[error("the database in this backup cannot be used: {0}; take another backup")]
     Database(String),
 }

@@ -26,7 +26,7 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
     if !file.is_file() {
         return Err(OpenError::Missing(data.to_owned()).into());
     }
-    // For as long as the copy takes: nobody migrates the database meanwhile.
+    // For as long as the copy takes, so that no process migrates the database meanwhile.
     let _presence = join(data, VERSION)?;
     let failed = |source| OpenError::Database { path: file.clone(), source };
     let connection = open_for_reading(&file).map_err(failed)?;

@@ -32,7 +32,7 @@ impl Folders {
         }
         self.make(parent)?;
         create_private_folder(folder)?;
-        // Also where it exists: whoever made it may not have come to this yet.
+        // Even if it exists: the process that created it may not have synced it yet.
         sync(parent)?;
         self.remember(folder);
         Ok(())

@@ -89,7 +89,7 @@ impl Files for EmbeddedFiles {
     }
 }
 
-/// Runs what blocks beside the async threads. It goes on to its end even when nobody waits for it any more.
+/// Runs blocking work beside the async threads. It runs to its end even if its caller is gone.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, FilesError> {
@@ -247,7 +247,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let files = EmbeddedFiles::new(data.path(), 7).unwrap();
         let writer = files.create(&key()).await.unwrap();
-        // Somebody tidies up too eagerly.
+        // A user removes the folder.
         std::fs::remove_dir_all(data.path().join("files")).unwrap();
         assert!(writer.publish().await.is_err());
         assert!(files.open(&key()).await.unwrap().is_none());

@@ -60,7 +60,7 @@ impl TemporaryFiles {
 
 impl Drop for TemporaryFiles {
     fn drop(&mut self) {
-        // It is empty, or was never made; if neither, whoever opens the folder next removes it.
+        // It is empty or missing; if neither, the next process that opens the folder removes it.
         drop(std::fs::remove_dir(&self.own));
     }
 }

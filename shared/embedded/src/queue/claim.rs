@@ -12,7 +12,7 @@ use crate::writer::Transaction;
 use ports::clock::TimestampMs;
 use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
-/// From so many messages on, a receive leaves groups to others.
+/// From this number of messages on, a receive leaves groups to others.
 const SHARED_FROM: usize = 64;
 
 /// What a receive found.
@@ -78,7 +78,7 @@ pub(super) fn claim(
 
 /// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
 /// later deleting them together touches each page once. A large receive that can fill itself from half of the ready
-/// groups leaves the others to whoever receives next, so that consumers work side by side on a backlog.
+/// groups leaves the others to the next receive, so that consumers work side by side on a backlog.
 fn take(
     transaction: &Transaction<'_>,
     memory: &mut Memory,

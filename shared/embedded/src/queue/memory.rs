@@ -171,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// What was received for somebody who is gone is released by the next operation.
+    /// The next operation releases messages that were received for a caller that is gone.
     pub(super) fn give_back(&mut self, queue: QueueRef, receipts: impl Iterator<Item = Receipt>) {
         self.abandoned.extend(receipts.map(|receipt| (queue, receipt)));
     }

@@ -72,7 +72,7 @@ impl EmbeddedQueue {
             memory.catch_up(transaction)?;
             claim::claim(transaction, &mut memory, request.queue, max, request.visibility_timeout, owner)
         };
-        // Whoever asked may be gone by the time the claim is durable; what it got is given back by the next operation.
+        // The caller may be gone by the time the claim is durable; the next operation then releases its messages.
         let abandoned = move |claimed: Claimed| {
             lock(&undo)
                 .give_back(request.queue, claimed.deliveries.into_iter().map(|delivery| delivery.receipt));

@@ -147,7 +147,7 @@ impl Backend {
     /// Opens a backend that holds an archive already.
     ///
     /// # Errors
-    /// [`BackendError`], also where a data folder holds none.
+    /// [`BackendError`], even if the data folder exists but holds no archive.
     pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]

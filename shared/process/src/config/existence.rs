@@ -7,7 +7,7 @@ use super::ConfigError;
 /// The setting of the existence check.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct ExistenceArgs {
-    /// Events whose workspace, people or channel Slack does not know: put aside, only counted, or not looked for
+    /// Events whose workspace, people or channel Slack does not know: quarantined, only counted, or not checked
     /// [default: enforce where there is a bot token, else off]
     #[arg(
         long,

@@ -192,10 +192,10 @@ pub enum ConfigError {
     TwoTokens,
 }
 
-/// The signing secrets from the environment, or from where it says they are.
+/// The signing secrets from the environment, or from the secret that it names.
 ///
 /// # Errors
-/// [`ConfigError`] when there is none or it cannot be used.
+/// [`ConfigError`] if they are missing or cannot be used.
 pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
     let found = secrets::find(SIGNING_SECRET).await?.ok_or(ConfigError::NoSigningSecret)?;
     SigningSecrets::parse(&found.secret)

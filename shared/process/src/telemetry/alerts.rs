@@ -7,7 +7,7 @@ use ports::metrics::{
     WORKER_BLOCKED_GROUPS, WORKER_HEARTBEAT_FAILURES, WORKER_JOBS,
 };
 
-/// How soon somebody should look.
+/// How soon a person should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severity {
     /// Events are being lost, or will be.
@@ -24,7 +24,7 @@ enum Condition {
     Grows { metric: &'static str, selector: &'static str, by: &'static str },
     /// The gauge, or the quantile, is above this in any process.
     Above { metric: &'static str, selector: &'static str, by: &'static str, bound: u32 },
-    /// Nobody tells the metric.
+    /// No process exports the metric.
     Absent { metric: &'static str },
 }
 
@@ -80,7 +80,7 @@ const ALERTS: &[Alert] = &[
         lasts: "15m",
         severity: Severity::Warning,
         summary: "Requests that are not signed by Slack keep coming ({{ $labels.reason }})",
-        next: "Where Slack's own are refused, the signing secret or the clock is wrong: annalist doctor. Else somebody tries.",
+        next: "If Slack's own are refused, the signing secret or the clock is wrong: annalist doctor. Else a client is guessing.",
     },
     Alert {
         name: "AnnalistSlackRetries",

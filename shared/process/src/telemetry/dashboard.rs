@@ -156,7 +156,7 @@ fn expression(metric: &Metric) -> String {
         Kind::Counter => {
             format!("sum by ({}) (rate({name}{{instance=~\"$instance\"}}[$__rate_interval]))", by(&[]))
         }
-        // Every process of a fleet tells of the same queues.
+        // Every process of a fleet exports the same queues.
         Kind::Gauge if name.starts_with("annalist_queue_") => {
             format!("max by ({}) ({name}{{instance=~\"$instance\"}})", by(&[]))
         }

@@ -50,7 +50,7 @@ pub(crate) async fn of_up(kills: u64, events: u64, seed: u64) -> anyhow::Result<
     }
     let sent = top_up(load, events).await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
-    let aside = put_aside(&status(data.path()).await);
+    let aside = quarantined(&status(data.path()).await);
     drop(server);
     let row = Row::new("SIGKILL of `annalist up`, also while it recovers", kills, &sent);
     on_folder(row, &data, &sent, aside).await
@@ -61,7 +61,7 @@ pub(crate) async fn of_a_fleet(kills: u64, events: u64, seed: u64) -> anyhow::Re
     let data = data_folder()?;
     let (fleet, sent) = kill_parts(data.path(), kills, events, seed).await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
-    let aside = put_aside(&status(data.path()).await);
+    let aside = quarantined(&status(data.path()).await);
     drop(fleet);
     let row =
         Row::new("SIGKILL of ingest or a message-writer, several processes on one folder", kills, &sent);
@@ -74,7 +74,7 @@ pub(crate) async fn on_aws(kills: u64, events: u64, seed: u64) -> anyhow::Result
     let (fleet, sent) = kill_parts(&installation, kills, events, seed).await;
     // What a killed writer held is free once its lease ends.
     installation.drained(IDLE_DEADLINE).await;
-    let aside = put_aside(&status(&installation).await);
+    let aside = quarantined(&status(&installation).await);
     drop(fleet);
     let row = Row::new("SIGKILL of ingest or a message-writer, on an emulator of AWS", kills, &sent);
     ledger::compare(row, &*installation.aws.archive(), &sent.model, aside).await
@@ -121,7 +121,7 @@ fn tell(done: u64, kills: u64, load: &Load) {
 }
 
 /// What is in quarantine or among the dead letters: of these events, none should be.
-fn put_aside(status: &serde_json::Value) -> u64 {
+fn quarantined(status: &serde_json::Value) -> u64 {
     let dead = status["queues"].as_array().into_iter().flatten().map(|queue| queue["dead"].as_u64());
     dead.chain([status["quarantined"].as_u64()]).map(Option::unwrap_or_default).sum()
 }

@@ -1,0 +1,103 @@
+//! Comments, messages and documents avoid words that name no actor or say something in a roundabout way.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::architecture::source::{SourceFile, source_files, workspace};
+
+/// A word or phrase to avoid, in lower case, and what to write instead.
+const AVOIDED: [(&str, &str); 14] = [
+    ("whoever", "name the actor: a process, a worker, a person, an attacker"),
+    ("whomever", "name the actor"),
+    ("somebody", "name the actor: a person, a user, another process"),
+    ("nobody", "name the actor: \"no process\", \"no reader\""),
+    ("anybody", "name the actor: \"any client\", \"any user\""),
+    ("so many", "name the number: a limit, a count, `n` rows"),
+    ("is none", "\"is missing\", \"is not one\", \"there is no …\""),
+    ("are none", "\"are missing\", \"are not\", \"there are no …\""),
+    ("worked off", "\"drained\", \"handled\""),
+    ("also where", "\"even if\""),
+    ("dear", "\"expensive\""),
+    ("put aside", "\"quarantined\""),
+    ("held against", "\"compared with\", \"checked against\""),
+    ("tells of", "\"reports\", \"carries\", \"says\""),
+];
+
+/// This list, and messages that people might write in Slack.
+const EXEMPT: [&str; 3] = ["tests/it/words.rs", "tests/testkit/src/corpus/", "cli/src/demo/lines.rs"];
+
+/// The text of a Rust file's comments and strings; everything else is blank, lines are where they were.
+fn prose(file: &SourceFile) -> String {
+    let kept = |(text, code): (char, char)| if text == code && !text.is_whitespace() { ' ' } else { text };
+    file.text.chars().zip(file.code.chars()).map(kept).collect()
+}
+
+/// Every word with the number of its line. Comment markers and the backslash that continues a string are no words.
+fn words(text: &str) -> Vec<(usize, String)> {
+    let is_word = |word: &&str| !matches!(*word, "//" | "///" | "//!" | "\\" | "*" | "-" | ">");
+    let of_line = |(n, line): (usize, &str)| -> Vec<(usize, String)> {
+        line.split_whitespace().filter(is_word).map(|word| (n + 1, word.to_lowercase())).collect()
+    };
+    text.lines().enumerate().flat_map(of_line).collect()
+}
+
+/// The lines on which a phrase begins: its words follow each other, with punctuation around them only.
+fn lines_with(words: &[(usize, String)], phrase: &str) -> Vec<usize> {
+    let phrase: Vec<&str> = phrase.split(' ').collect();
+    let last = phrase.len() - 1;
+    let punctuation = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '`' | '\'');
+    let matches = |window: &&[(usize, String)]| {
+        window.iter().zip(&phrase).enumerate().all(|(n, ((_, word), wanted))| {
+            let word = if n == 0 { word.trim_start_matches(punctuation) } else { word };
+            let word = if n == last { word.trim_end_matches(punctuation) } else { word };
+            word == *wanted
+        })
+    };
+    words.windows(phrase.len()).filter(matches).map(|window| window[0].0).collect()
+}
+
+/// The Markdown files of a folder, each with its path within the workspace.
+fn documents(folder: &Path) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let root = workspace();
+    let named = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned(), text)
+    };
+    files.into_iter().map(named).collect()
+}
+
+#[test]
+fn comments_messages_and_documents_avoid_these_words() {
+    let sources = source_files().into_iter().map(|file| (file.path.clone(), prose(&file)));
+    let documents = ["", "docs", "deploy", "localstack"].map(|folder| documents(&workspace().join(folder)));
+    assert!(documents.iter().all(|found| !found.is_empty()), "a folder of documents has moved");
+    let mut report = String::new();
+    for (path, text) in sources.chain(documents.into_iter().flatten()) {
+        if EXEMPT.iter().any(|exempt| path.starts_with(exempt)) {
+            continue;
+        }
+        let words = words(&text);
+        for (phrase, instead) in AVOIDED {
+            for line in lines_with(&words, phrase) {
+                writeln!(report, "{path}:{line} says \"{phrase}\"; better: {instead}").unwrap();
+            }
+        }
+    }
+    assert!(report.is_empty(), "\n{report}");
+}
+
+#[test]
+fn a_phrase_is_found_across_lines_and_not_within_other_words_or_code() {
+    let file = SourceFile::new(
+        "x.rs",
+        "/// Nobody; so\n/// many.\nfn nobody() {} // so_many, `nobody`, nobody's\nlet a = \"there is \\\n  none\";\n",
+    );
+    let words = words(&prose(&file));
+    assert_eq!(lines_with(&words, "nobody"), [1]);
+    assert_eq!(lines_with(&words, "so many"), [1]);
+    assert_eq!(lines_with(&words, "is none"), [4]);
+    assert_eq!(lines_with(&words, "dear"), [0; 0]);
+}
