@@ -67,7 +67,7 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
     load.acked(EVENTS).await;
     let before = messages(&data).await;
     let said = back_up(&data, &file).await;
-    // Nobody who sends was in the way, and nobody was held up.
+    // The backup blocked no sender, and no sender blocked it.
     load.acked(EVENTS / 4).await;
     let sent = load.stop().await;
     wait_until_idle(&*data, DEADLINE).await;
@@ -102,7 +102,7 @@ async fn the_queue_of_a_backup_is_worked_off_to_the_same_archive() {
     let place = tempfile::tempdir().unwrap();
     let (data, copy) = (place.path().join("data"), place.path().join("copy"));
     let file = place.path().join("a.tar");
-    // Nobody works the queue off; one writer has begun, and is killed with what it holds.
+    // No worker drains the queue; one writer has begun, and is killed with what it holds.
     let ingest = process::ingest(&*data).await;
     let mut load = Load::start(ingest.address, SENDERS, 32, &RetryDelays::slack(MINUTE));
     load.acked(EVENTS / 2).await;

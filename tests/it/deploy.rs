@@ -1,4 +1,4 @@
-//! What `deploy/` says of the programs, held against the programs.
+//! What `deploy/` says of the programs, compared with the programs.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

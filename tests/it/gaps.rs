@@ -33,7 +33,7 @@ impl End {
     }
 }
 
-/// Slack's clock so many seconds into the story.
+/// Slack's clock `second` seconds into the story.
 fn ts(second: u64) -> String {
     format!("{}.000100", 1_700_000_000 + second)
 }
@@ -83,7 +83,7 @@ async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
     for second in 0..3 {
         says(up.address, second).await;
     }
-    // A day in which nothing happens is none.
+    // A day in which nothing happens is no gap.
     says(up.address, 86_400).await;
     assert_eq!(gaps(data).await, Vec::<Value>::new());
 
@@ -127,7 +127,7 @@ async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
     says(up.address, 0).await;
     End::Kill.befalls(up.process).await;
 
-    // Happened while nobody was there: the first try finds nobody, the second one the next process.
+    // Happened while no process ran: the first try finds no listener, the second one the next process.
     let (moved, server) = tokio::sync::watch::channel(up.address);
     let missed = event::posted(CHANNEL, &event::message(&ts(2), "U0FIRST", "missed"));
     let body = event::envelope(TEAM, "EvMissed", &missed);
@@ -137,7 +137,7 @@ async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
     moved.send(up.address).unwrap();
     assert!(delivery.await.unwrap().unwrap() > 1, "it was delivered at the first try");
     wait_until_idle(data, DEADLINE).await;
-    assert_eq!(gaps(data).await, Vec::<Value>::new(), "nobody knows yet when it ended");
+    assert_eq!(gaps(data).await, Vec::<Value>::new(), "its end is not known yet");
     says(up.address, 9).await;
     assert_eq!(gaps(data).await, [downtime(0, 9)]);
 }
@@ -193,7 +193,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     ];
     assert_eq!(gaps(data).await, open);
 
-    // Somebody else joins, then the app does; in the other channel its join is missed, and a message proves it.
+    // Another person joins, then the app does; in the other channel its join is missed, and a message proves it.
     let join = |user, second| {
         json!({ "type": "member_joined_channel", "user": user, "channel": joined, "channel_type": "C", "team": TEAM,
             "event_ts": ts(second) })
@@ -210,7 +210,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     ];
     assert_eq!(gaps(data).await, expected);
 
-    // Slack tells of a lost token by two events; the first event of any channel afterwards ends it.
+    // Slack reports a lost token by two events; the first event of any channel afterwards ends it.
     let uninstalled = json!({ "type": "app_uninstalled", "event_ts": ts(200) });
     let revoked =
         json!({ "type": "tokens_revoked", "tokens": { "oauth": [], "bot": [APP] }, "event_ts": ts(201) });
@@ -222,7 +222,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     *expected.last_mut().unwrap() = gap("revoked", None, 200, Some(300));
     assert_eq!(gaps(data).await, expected);
 
-    // An event that no version could store, and that somebody drops.
+    // An event that no version could store, and that a person drops.
     let mut odd = event::posted(CHANNEL, &event::message(&ts(400), "U0FIRST", "odd"));
     odd["ts"] = "soon".into();
     deliver(server, &odd).await;

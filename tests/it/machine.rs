@@ -14,7 +14,7 @@ use tests::harness::verify::assert_nothing_put_aside;
 use tokio::process::Command;
 
 const DEADLINE: Duration = Duration::from_secs(60);
-/// No file may grow beyond so many blocks of 512 bytes: a fresh database fits, and some hundred messages.
+/// No file may grow beyond this number of blocks of 512 bytes: a fresh database fits, and some hundred messages.
 const BLOCKS: &str = "1200";
 /// Long enough that the limit is met soon.
 const TEXT_BYTES: usize = 20_000;
@@ -84,7 +84,7 @@ async fn a_database_that_another_process_holds_is_waited_for_and_nothing_acked_i
     let refused = slack.post(&said(1), &[]).await.unwrap();
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(!refused.headers.contains_key("x-slack-no-retry"), "Slack is to try again");
-    // Whoever only reads is not kept waiting.
+    // A reader is not kept waiting.
     assert!(status(data.path()).await["queues"].is_array());
     other.execute_batch("ROLLBACK").unwrap();
 

@@ -378,7 +378,7 @@ async fn a_reaction_waits_beside_its_channel_for_ten_minutes_and_holds_up_no_mes
     let outcomes = fixture.writer.handle(&parked).await;
     assert!(matches!(outcomes[..], [Outcome::Done, Outcome::Retry(_)]), "{outcomes:?}");
     assert!(has_reaction(&fixture, "C7"));
-    // It may be of a private channel, and nobody can be asked: in the end nothing of it is kept.
+    // It may be of a private channel, and Slack is not asked: in the end nothing of it is kept.
     fixture.clock.advance(Duration::from_secs(600));
     assert_eq!(fixture.writer.handle(&parked[1..]).await, [Outcome::Done]);
     assert!(!fixture.archive.items().iter().any(|item| item.key.item_id.contains("C8")));

@@ -81,7 +81,7 @@ async fn sigterm_under_load_exits_0_keeps_no_lease_and_loses_nothing() {
         load.acked(EVENTS / TERMS).await;
         assert!(up.process.sigterm(END_DEADLINE).await.success());
         let status = status(data.path()).await;
-        // What it received and did not finish is given back: nobody has to wait for a lease to end.
+        // What it received and did not finish is given back: no consumer has to wait for a lease to end.
         assert_eq!(status["queues"][0]["in_flight"], 0, "{status}");
         up = process::up(data.path()).await;
         load.follow(up.address);

@@ -40,7 +40,7 @@ enum Action {
         entries: Vec<(usize, Duration)>,
     },
     Advance(Duration),
-    /// Whoever held the last receipts is gone.
+    /// The owner of the last receipts is gone.
     Forget(usize),
 }
 

@@ -20,7 +20,7 @@ use tokio::process::Command;
 const TOKEN: &str = "xoxb-17-ofTheWorkspace";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Events that are stored, that bring files, that cannot be understood, and that name ids which are none.
+/// Events that are stored, that bring files, that cannot be understood, and that name malformed ids.
 fn events(files: &str) -> Vec<String> {
     let said = event::message("1700000000.000100", "U01", "hello");
     let file = json!({ "id": "F01", "url_private": format!("{files}/files/F01"), "size": 300 });
@@ -98,7 +98,7 @@ async fn no_secret_shows_in_logs_items_quarantine_metrics_arguments_or_files() {
     assert_eq!(procfs::children(pid), [] as [u32; 0], "a child would inherit the environment");
     assert_none("/metrics", &scrape::metrics(server.process.metrics_address().await).await);
     let quarantined = json_lines(data.path(), &["quarantine", "list"]).await;
-    assert!(quarantined.len() >= 3, "nothing was put aside: {quarantined:?}");
+    assert!(quarantined.len() >= 3, "too few jobs in quarantine: {quarantined:?}");
     for job in &quarantined {
         let id = job["id"].as_str().unwrap();
         // The harness searches what it prints.

@@ -21,7 +21,7 @@ async fn another_version_is_refused_while_a_process_runs_and_not_once_it_was_kil
         line.contains(&format!("annalist {VERSION}")) && line.contains(&format!("annalist {OTHER}")),
         "{line}"
     );
-    // Who was refused is in nobody's way.
+    // A process that was refused blocks no other.
     assert_eq!(annalist_at(data.path(), &["status"]).await.code, Some(0));
     up.process.sigkill().await;
     Database::open_as(OTHER, data.path(), SystemClock::shared()).unwrap().close().await;

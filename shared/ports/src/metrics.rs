@@ -103,7 +103,7 @@ metrics_table! {
     IMAGES = "annalist_images_total", Counter, "outcome",
         "Avatars and emoji by outcome: stored, already_held, given_up.";
     CLAIMS = "annalist_claims_total", Counter, "result",
-        "Claims by result: new, duplicate (it was done before), held (somebody else is at it), unavailable (nothing is done without the table).";
+        "Claims by result: new, duplicate (it was done before), held (another process is working on it), unavailable (nothing is done without the table).";
     CLAIM_SECONDS = "annalist_claim_seconds", Histogram, "",
         "Time until a claim was answered, in seconds.";
     CLAIM_STORE_ERRORS = "annalist_claim_store_errors_total", Counter, "operation",

@@ -84,7 +84,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         forbidden: &["aws_sdk_*", "aws_config", "aws_smithy_*"],
         tests_too: true,
-        why: "the SDK's types end at the ports: whoever else names them would work on one backend only",
+        why: "the SDK's types end at the ports: code that names them elsewhere would work on one backend only",
         example: "let client = aws_sdk_sqs::Client::new(&config);",
     },
     Rule {
@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
             "channel_indexer",
         ],
         tests_too: true,
-        why: "the check says whether something exists, whoever asks: what is stored, and what becomes of a job, is the \
+        why: "the check says whether something exists, regardless of who asks: what is stored, and what becomes of a job, is the \
               worker's",
         example: "fn judge(job: &Delivery) -> Outcome {}",
     },
@@ -168,7 +168,7 @@ pub(super) const RULES: &[Rule] = &[
         except: &[],
         forbidden: &["Token", "Tokens", "TokenKind", "WebApi", "bearer_auth", "basic_auth", "AUTHORIZATION"],
         tests_too: true,
-        why: "it asks whatever address somebody typed: what knows no token can give none away",
+        why: "it calls addresses that a user typed: code that knows no token cannot leak one",
         example: "let request = client.post(url).bearer_auth(token);",
     },
     Rule {
@@ -188,7 +188,7 @@ pub(super) const RULES: &[Rule] = &[
         except: &[],
         forbidden: &[".write(", ".send(", ".ack(", "delete_unchanged", "Update", "Backend::open("],
         tests_too: true,
-        why: "whoever looks for a fault must not make another: the doctor changes nothing",
+        why: "a search for a fault must not cause another: the doctor changes nothing",
         example: "archive.write(&update).await?;",
     },
     Rule {

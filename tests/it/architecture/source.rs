@@ -177,7 +177,7 @@ fn quoted(inside: &str) -> usize {
     inside.len()
 }
 
-/// The length of a character literal that starts here; a lifetime is none.
+/// The length of a character literal that starts here; a lifetime is not one.
 fn character(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     if let Some(escape) = inside.strip_prefix('\\') {

@@ -215,7 +215,7 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
     assert!(deployed.status.success(), "{}", String::from_utf8_lossy(&deployed.stderr));
 
     let aws = stack.aws_at(stack.endpoint(), names.clone()).await;
-    // Emulators forget a bucket's tags, and then it is taken for somebody else's.
+    // Emulators forget a bucket's tags, and then it seems to belong to another owner.
     let sdk = stack.sdk(stack.endpoint()).await;
     let s3 =
         aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build());

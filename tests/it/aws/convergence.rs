@@ -35,7 +35,7 @@ impl Store for Table {
         Arc::clone(&self.archive)
     }
 
-    /// The product never scans; this looks for rows where nobody expects them.
+    /// The product never scans; this looks for rows in unexpected places.
     async fn items(&self) -> Vec<Item> {
         let table = self.aws.names().table(TableRole::Archive);
         let mut keys = Vec::new();

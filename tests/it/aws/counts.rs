@@ -1,4 +1,4 @@
-//! What the way of an event costs in requests to AWS: counted by the metric, and held against a proxy that counts too.
+//! What the way of an event costs in requests to AWS: counted by the metric, and compared with a proxy that counts too.
 
 use serde_json::Value;
 use testkit::corpus::{TEAM, channel_id, event, ts};

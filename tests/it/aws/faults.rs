@@ -38,7 +38,7 @@ async fn whatever_call_is_broken_in_whatever_way_nothing_is_lost_or_doubled() {
     proxy.break_again();
     let mut load = Load::start(ingest.address, SENDERS, 4, &RetryDelays::slack(MINUTE));
     load.acked(EVENTS).await;
-    // How many batches the workers make of them nobody knows: there are more until every call has met every fault.
+    // The number of batches that the workers make of them varies: there are more until every call has met every fault.
     let until = Instant::now() + DRAIN_DEADLINE;
     while !unbroken(&proxy, &OPERATIONS).is_empty() && Instant::now() < until {
         load.acked(SENDERS).await;
@@ -115,7 +115,7 @@ async fn rows_are_whole_whatever_call_of_the_archive_is_broken() {
         let gone = ItemKey::new("gone", format!("{round:03}"));
         insist(async || archive.write(&Update::mark(gone.clone())).await).await;
         let item = insist(async || archive.get(&gone).await).await.unwrap();
-        // That it was deleted by an earlier try of this call looks like somebody else's delete.
+        // That it was deleted by an earlier try of this call looks like another client's delete.
         insist(async || archive.delete_unchanged(&item).await).await;
         assert_eq!(whole.archive().get(&gone).await.unwrap(), None);
     }

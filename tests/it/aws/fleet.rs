@@ -28,7 +28,7 @@ const END_DEADLINE: Duration = Duration::from_secs(30);
 /// Everything that runs beside ingest.
 pub(super) struct Workers(Vec<Process>);
 
-/// So many processes of each worker.
+/// `each` processes of each worker.
 pub(super) async fn workers(place: &impl Place, each: usize, slack: Option<&str>) -> Workers {
     let mut started = Vec::new();
     let binaries = binaries();
@@ -69,14 +69,14 @@ async fn deliver(ingest: &Server, bodies: &[String]) {
     }
 }
 
-/// Loads ingest with so many events; what was acked.
+/// Loads ingest with `events` events; returns what was acked.
 pub(super) async fn load(ingest: &Server, events: usize, seed: u64) -> Sent {
     let mut load = Load::start(ingest.address, SENDERS, seed, &RetryDelays::slack(MINUTE));
     load.acked(events).await;
     load.stop().await
 }
 
-/// Nothing was put aside.
+/// The quarantine is empty.
 pub(super) async fn assert_no_quarantine(installation: &Installation) {
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
 }

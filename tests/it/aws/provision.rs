@@ -1,4 +1,4 @@
-//! AWS is made to follow the topology, and nothing that is somebody else's is touched.
+//! AWS is made to follow the topology, and resources of other owners are not touched.
 
 mod answers;
 mod foreign;
@@ -92,7 +92,7 @@ impl Bench {
         self.sqs.set_queue_attributes().queue_url(url).attributes(name, value).send().await.unwrap();
     }
 
-    /// A table with these keys, by somebody else unless a tag is given.
+    /// A table with these keys, of another owner unless a tag is given.
     async fn make_table(&self, name: &str, keys: &[(&str, ScalarAttributeType)], tag: Option<&str>) {
         let mut request =
             self.dynamodb.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);

@@ -81,21 +81,21 @@ async fn what_does_not_exist_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
     let elsewhere = whole.with("AWS_REGION", Some("eu-west-3"));
     for part in parts() {
-        let queue = started(part, &whole.with("ANNALIST_PREFIX", Some("nobody"))).await;
-        assert_refused(&queue, 1, &["queue nobody-", "annalist provision", "ANNALIST_PREFIX"]);
+        let queue = started(part, &whole.with("ANNALIST_PREFIX", Some("missing"))).await;
+        assert_refused(&queue, 1, &["queue missing-", "annalist provision", "ANNALIST_PREFIX"]);
         assert_refused(&started(part, &elsewhere).await, 1, &["eu-west-3", "AWS_REGION"]);
     }
     // Ingest knows no table and no bucket.
     for part in &parts()[1..] {
-        let table = started(part, &whole.with("ANNALIST_TABLE", Some("nobody"))).await;
-        assert_refused(&table, 1, &["table nobody", "annalist provision", "ANNALIST_TABLE"]);
-        let bucket = started(part, &whole.with("ANNALIST_BUCKET", Some("nobody"))).await;
-        assert_refused(&bucket, 1, &["bucket nobody", "ANNALIST_BUCKET"]);
+        let table = started(part, &whole.with("ANNALIST_TABLE", Some("missing"))).await;
+        assert_refused(&table, 1, &["table missing", "annalist provision", "ANNALIST_TABLE"]);
+        let bucket = started(part, &whole.with("ANNALIST_BUCKET", Some("missing"))).await;
+        assert_refused(&bucket, 1, &["bucket missing", "ANNALIST_BUCKET"]);
     }
     // Only who fetches files claims them.
     for part in &parts()[3..] {
-        let claims = started(part, &whole.with("ANNALIST_CLAIMS_TABLE", Some("nobody"))).await;
-        assert_refused(&claims, 1, &["table nobody", "annalist provision", "ANNALIST_CLAIMS_TABLE"]);
+        let claims = started(part, &whole.with("ANNALIST_CLAIMS_TABLE", Some("missing"))).await;
+        assert_refused(&claims, 1, &["table missing", "annalist provision", "ANNALIST_CLAIMS_TABLE"]);
     }
 }
 
@@ -116,8 +116,9 @@ async fn refused_credentials_are_named_and_nothing_starts() {
 async fn an_endpoint_that_nobody_serves_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
     for part in parts() {
-        let nobody = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));
-        let outcome = tokio::time::timeout(Duration::from_secs(30), started(part, &nobody)).await.unwrap();
+        let unreachable = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));
+        let outcome =
+            tokio::time::timeout(Duration::from_secs(30), started(part, &unreachable)).await.unwrap();
         assert_refused(&outcome, 1, &["cannot reach", "AWS_ENDPOINT_URL"]);
     }
 }

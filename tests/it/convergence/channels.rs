@@ -1,4 +1,4 @@
-//! Channels: their rows, whoever folds them, and the index.
+//! Channels: their rows, regardless of who folds them, and the index.
 
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, d
     seen(&store).await
 }
 
-/// Holds so many cases against what an archive in memory makes of the same events in their order.
+/// Compares `cases` cases with what an archive in memory makes of the same events in their order.
 pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
     hold(cases, &delivered(), async |delivered| {
         let expected = in_order(&delivered.told).await;

@@ -164,7 +164,7 @@ struct Delivered {
     /// Places in `events`, each at least once.
     order: Vec<usize>,
     batch: usize,
-    /// After so many steps of the archive, the process dies; one number per life.
+    /// The process dies after these numbers of steps of the archive; one number per life.
     lives: Vec<u64>,
     /// Decides how the jobs of one batch interleave.
     interleaving: u64,
@@ -208,7 +208,7 @@ async fn rows_in_order(events: &[Value]) -> Vec<Item> {
 }
 
 async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item> {
-    // A channel nobody has seen in public yet would drop what does not say that it is public.
+    // A channel that was never seen in public would drop what does not say that it is public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
     let opened = MessageWriter::new(store.archive(), queue());
     opened.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
@@ -237,7 +237,7 @@ async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item
     store.items().await
 }
 
-/// Holds so many cases against what an archive in memory makes of the same events in their order.
+/// Compares `cases` cases with what an archive in memory makes of the same events in their order.
 pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
     hold(cases, &delivered(), async |delivered| {
         let expected = rows_in_order(&delivered.events).await;

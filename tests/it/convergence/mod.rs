@@ -38,7 +38,7 @@ impl Store for Arc<MemoryArchive> {
     }
 }
 
-/// Runs so many cases, each to its end before the next.
+/// Runs `cases` cases, each to its end before the next.
 fn hold<T: std::fmt::Debug>(
     cases: u32,
     strategy: &impl Strategy<Value = T>,

@@ -151,8 +151,8 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
             assert!(!request.headers.contains_key("authorization"), "{request:?}");
         }
     }
-    let nobody = closed.to_string();
-    let down = Instead { listen: Some(&nobody), ..Instead::default() };
+    let unused = closed.to_string();
+    let down = Instead { listen: Some(&unused), ..Instead::default() };
     installation.finds(down, "ingest", &["nothing listens on", "annalist up --data"]).await;
     let other = parked.address().to_string();
     let foreign = Instead { listen: Some(&other), ..Instead::default() };
@@ -187,7 +187,7 @@ async fn each_fault_in_what_is_kept_is_one_finding() {
     let says = ["1 time", "from 2023-11-14 22:13 UTC in C00002", "/invite @annalist"];
     installation.finds(as_it_is(), "gaps", &says).await;
 
-    // An id that is none: kept aside, since no version could store it.
+    // A malformed id: quarantined, because no version could store it.
     let mut odd = installation.message("odd");
     odd["channel"] = "not an id".into();
     installation.deliver("EvOdd", &odd).await;
@@ -218,7 +218,7 @@ async fn without_events_and_without_a_worker_it_says_where_to_look() {
     assert!(found.iter().any(|line| line.contains("no message has ever arrived → look at")), "{silent:?}");
     assert!(up.process.sigterm(DEADLINE).await.success());
 
-    // One that ingest has taken, and nobody works on.
+    // One that ingest has accepted, and no worker handles.
     let ingest = process::ingest(folder.path()).await;
     let mut events = Slack::to(ingest.address, RetryDelays::none());
     let message =

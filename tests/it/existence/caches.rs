@@ -77,7 +77,7 @@ async fn another_process_takes_the_triple_from_the_cache_as_seed_001_has_it() {
 #[tokio::test]
 async fn an_expired_row_does_not_count_although_it_is_still_there() {
     let fixture = Fixture::new().await;
-    // Nobody Slack knows, confirmed five minutes ago; and the same a second later.
+    // A person unknown to Slack, confirmed five minutes ago; and the same a second later.
     let at = |age_s: i64| Verified::at(ports::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
     fixture.table.remember(&[(triple("U0GONE", CHANNEL), at(300))]).await.unwrap();
     let outcomes = fixture.write(&[message(CHANNEL, "U0GONE", TS)]).await;
@@ -107,7 +107,7 @@ async fn a_cache_that_fails_is_a_miss_and_no_reason_to_wait() {
 async fn many_unknown_people_and_channels_are_one_page_each() {
     let fixture = Fixture::new().await;
     fixture.slack.change(TOKEN, |workspace| {
-        workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "somebody")));
+        workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "someone")));
         workspace.channels.extend((0..60).map(|n| channel(&format!("C1{n:03}"), "somewhere")));
     });
     let mut events: Vec<Value> =

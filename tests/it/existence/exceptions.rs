@@ -72,7 +72,7 @@ async fn people_of_another_workspace_write_where_slack_says_that_the_channel_is_
         let outcomes = fixture.writer.handle(&[delivery(&shared_envelope(&told))]).await;
         assert_eq!(outcomes, [Outcome::Done], "{told}");
     }
-    assert_eq!(fixture.slack.called("users.info"), 0, "nobody can say");
+    assert_eq!(fixture.slack.called("users.info"), 0, "Slack cannot say");
 
     // The event's word alone opens no other channel.
     let outcomes = fixture.writer.handle(&[delivery(&shared_envelope(&stranger(CHANNEL)))]).await;

@@ -132,7 +132,7 @@ pub(super) fn created(channel: &str) -> Value {
         "channel": { "id": channel, "name": "new", "creator": USER, "is_private": false } })
 }
 
-/// Why an event was put aside.
+/// Why an event was quarantined.
 pub(super) fn reason(outcome: &Outcome) -> &str {
     match outcome {
         Outcome::Quarantine(reason) => reason,

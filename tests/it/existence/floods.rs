@@ -1,4 +1,4 @@
-//! Whoever has the signing secret invents hundreds of people in one channel.
+//! An attacker with the signing secret invents hundreds of people in one channel.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use workers::runtime::{Outcome, Worker};
 use super::fixture::{CHANNEL, Fixture, TS, USER, jobs, message, reason, waits};
 
 /// Events of one channel as the runtime hands them out: together at first, then one by one up to the first that fails.
-/// Nobody waits between the rounds.
+/// No time passes between the rounds.
 async fn work_off(fixture: &Fixture, jobs: &[Delivery]) -> Vec<Outcome> {
     let mut settled = fixture.writer.handle(jobs).await;
     settled.truncate(settled.iter().position(waits).unwrap_or(jobs.len()));
@@ -34,7 +34,7 @@ async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few
     let mut events: Vec<Value> =
         (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
     events.push(message(CHANNEL, USER, "1700000002.000100"));
-    // Somebody new and real among them.
+    // A person who is new and real among them.
     events.insert(200, message(CHANNEL, "U0BOB", "1700000001.500000"));
     let jobs = jobs(&events);
     let outcomes = work_off(&fixture, &jobs).await;

@@ -1,4 +1,4 @@
-//! Events as whoever has the signing secret could sign them: nothing they invent gets a row.
+//! Events as an attacker with the signing secret could sign them: nothing they invent gets a row.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -28,8 +28,8 @@ fn invented() -> Vec<(Value, &'static str)> {
         (event::deleted(CHANNEL, &by_nobody, later), "user U0NOBODY"),
         (event::replied(CHANNEL, &by_nobody, later, later), "user U0NOBODY"),
         (event::posted(CHANNEL, &event::bot_message(TS, "B0NOBODY", "bot", "hi")), "bot B0NOBODY"),
-        (event::user_change("U0NOBODY", "nobody", TS), "user U0NOBODY"),
-        (event::team_join("U0NOBODY", "nobody", TS), "user U0NOBODY"),
+        (event::user_change("U0NOBODY", "invented", TS), "user U0NOBODY"),
+        (event::team_join("U0NOBODY", "invented", TS), "user U0NOBODY"),
         // What a real subtype says does not make it real.
         (
             event::with(
@@ -118,7 +118,7 @@ async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
     fixture.slack.change(TOKEN, |workspace| {
         workspace.channels.push(fake_slack::channel("C0SECRET", "secret"));
     });
-    // It claims that a private channel is public, in the name of nobody.
+    // It claims that a private channel is public, in the name of an invented person.
     let outcomes = fixture.write(&[message("C0SECRET", "U0NOBODY", TS), private]).await;
     assert!(reason(&outcomes[0]).contains("U0NOBODY"));
     assert_eq!(outcomes[1], Outcome::Done, "dropped");

@@ -26,7 +26,7 @@ async fn observing_stores_everything_at_once_and_asks_all_the_same() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("nobody is asked about");
+    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("Slack is not asked")
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Slack is slow, wants a pause, is out of reach, or talks nonsense: events wait, and nothing is put aside.
+//! Slack is slow, wants a pause, is out of reach, or talks nonsense: events wait, and none is quarantined.
 
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
     let (_, after) = wait(&outcomes[0]);
     assert!(after > Duration::from_secs(10) && after <= Duration::from_secs(17), "{after:?}");
     assert_eq!(fixture.slack.called("users.info"), called);
-    assert!(began.elapsed() < Duration::from_secs(10), "somebody waited for the pause");
+    assert!(began.elapsed() < Duration::from_secs(10), "a job waited for the pause");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +72,7 @@ async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
     let outcomes = fixture.write(&events).await;
     assert!(waits(&outcomes[0]), "{outcomes:?}");
     assert_eq!(outcomes[1], Outcome::Done);
-    // Whoever comes for the same answer later does not wait as long again.
+    // A later question for the same answer does not wait as long again.
     let between = Instant::now();
     let again = fixture.write(&events).await;
     assert!(waits(&again[0]) && again[1] == Outcome::Done, "{again:?}");
@@ -91,7 +91,7 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
     assert_eq!((said.len(), said[0].method.as_deref()), (1, None), "{said:?}");
     assert!(said[0].reason.contains("503"), "{said:?}");
 
-    // Open: nobody asks, and the wait says how long.
+    // Open: no call is made, and the wait says how long.
     let asked = fixture.asked();
     let outcomes = fixture.write(&events).await;
     assert_eq!(wait(&outcomes[0]).1, Duration::from_secs(2));

@@ -65,7 +65,7 @@ async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
         for outcome in join_all(tasks).await.into_iter().map(Result::unwrap) {
             match outcome {
                 Outcome::Done => {}
-                // Whoever came too early comes again when the lease may have ended, and not before.
+                // A job that came too early comes again when the lease may have ended, and not before.
                 Outcome::Retry(retry) => assert_eq!(retry.after, Some(Duration::from_secs(30)), "{retry:?}"),
                 Outcome::Quarantine(reason) => panic!("{reason}"),
             }
@@ -124,7 +124,7 @@ async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
     let job = fixture.share("C01", &fixture.file("F03", json!({}))).await;
     for _ in 0..2 {
         let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("503 is no answer") };
-        assert_eq!(retry.after, None, "nobody else is at it: {}", retry.reason);
+        assert_eq!(retry.after, None, "no other process works on it: {}", retry.reason);
     }
     assert!(fixture.claims.rows().is_empty());
 }
@@ -255,7 +255,7 @@ async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
     let sql = "SELECT event_key, status, file_id, channel_id FROM claims";
     let row = connection.query_row(sql, [], |row| <(String, String, String, String)>::try_from(row)).unwrap();
     assert_eq!(row, (format!("F01_{TS}"), "completed".into(), "F01".into(), "C01".into()));
-    // What somebody who watches sees of it.
+    // What an observer sees of it.
     let metrics = tests::harness::scrape::metrics(heir.metrics_address().await).await;
     for line in ["annalist_claims_total{result=\"new\"} 1", "annalist_claim_seconds_count 1"] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");

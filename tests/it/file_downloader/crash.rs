@@ -92,7 +92,7 @@ async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
     bytes(&slack, "F01", b"hello").await;
     let fixture = Fixture::of(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
-    // The greater address is that of the job that is not done: it is put aside, and replayed when the other is.
+    // The greater address is that of the job that is not done: it is quarantined, and replayed when the other is.
     let (other, job) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
     for writes in [2..=2, 1..=2, 1..=1] {
         let worker = unlucky(&slack, &fixture, writes.clone());

@@ -88,7 +88,7 @@ impl Fixture {
         Self { url: url.to_owned(), archive, files, claims, clock, worker }
     }
 
-    /// Somebody else who claims in the same table.
+    /// Another claimant in the same table.
     pub(super) fn another(&self, name: &str) -> Claimant {
         claimant(name, Arc::clone(&self.claims) as Arc<dyn Claims>, &self.clock)
     }

@@ -65,7 +65,7 @@ async fn a_picture_is_fetched_once_and_without_any_token() {
         assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("slack/"));
     }
     let requests = slack.received_requests().await.unwrap();
-    assert_eq!(requests.len(), 1, "the second has the same picture, and nobody asked whose the token is");
+    assert_eq!(requests.len(), 1, "the second has the same picture, and the token's owner was not asked for");
     assert_eq!(authorization(&requests[0]), None);
     assert_eq!(picture_of(&fixture, "U01").await, picture_of(&fixture, "U02").await);
 }

@@ -71,7 +71,7 @@ async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
     };
     tokio::time::timeout(DEADLINE, begun).await.expect("bytes come");
     killed.sigkill().await;
-    assert_eq!(coming(data.path()).len(), 1, "nobody tidied up");
+    assert_eq!(coming(data.path()).len(), 1, "the temporary file is still there");
     assert!(database.files().open(&key).await.unwrap().is_none());
 
     let _finishes = downloader(data.path(), &slack).await;

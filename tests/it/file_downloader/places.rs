@@ -1,4 +1,4 @@
-//! Where the token goes: to Slack, and to nobody Slack or an event sends to.
+//! Where the token goes: to Slack, and to no host that Slack or an event redirects to.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack};
 
-/// Somebody else, who would answer anything.
+/// Another host, which would answer anything.
 async fn somebody_else() -> MockServer {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(ResponseTemplate::new(200).set_body_string("hello")).mount(&server).await;
@@ -53,7 +53,7 @@ async fn a_redirect_to_somebody_else_is_refused_and_the_token_stays() {
         let error = row["error"].as_str().unwrap();
         assert!(error.contains("files:read") && !error.contains("pass"), "{error}");
     }
-    assert!(other.received_requests().await.unwrap().is_empty(), "somebody else was asked");
+    assert!(other.received_requests().await.unwrap().is_empty(), "another host was asked");
     assert!(fixture.held().is_empty());
 }
 
@@ -117,14 +117,14 @@ async fn an_address_that_is_not_slacks_is_never_asked() {
         assert!(!row["error"].as_str().unwrap().contains("pass"), "{row}");
     }
     assert!(downloads(&slack).await.is_empty());
-    assert!(other.received_requests().await.unwrap().is_empty(), "somebody else was asked");
+    assert!(other.received_requests().await.unwrap().is_empty(), "another host was asked");
 }
 
 #[tokio::test]
 async fn another_address_or_length_under_a_known_id_is_another_version_and_each_message_has_its_own() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
-    // Somebody has named an id before the file was shared.
+    // An event has named an id before the file was shared.
     bytes(&slack, "EVIL", b"EVILBYTES").await;
     let once = ResponseTemplate::new(200).set_body_raw("hello", "application/octet-stream");
     Mock::given(path("/files/F01")).respond_with(once).up_to_n_times(1).mount(&slack).await;

@@ -82,7 +82,7 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
         request
     };
     for payload in [
-        signed_with("another-secret-of-somebody-else-0", &body).payload(),
+        signed_with("another-secret-of-another-app-00000", &body).payload(),
         Request::post("/slack/events", &body).payload(),
         two_signatures.payload(),
         changed,
@@ -101,9 +101,9 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
     let installation = Installation::new().await;
-    // A port that was free a moment ago: nobody listens.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let unreachable = function(&installation.through(&format!("http://{nobody}"))).await;
+    // A port that was free a moment ago: no process listens.
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unreachable = function(&installation.through(&format!("http://{unused}"))).await;
     let body = posted(1, "not yet");
     let failed = answer(&unreachable, &signed(&body)).await;
     assert_eq!(failed.status, 503, "{failed:?}");

@@ -128,7 +128,7 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
     let until = tokio::time::Instant::now() + DEADLINE;
     let mut done = 0;
     while done < 3 {
-        // The head backs off for a moment; nobody can be asked for how long.
+        // The head backs off for a moment; the emulator does not say for how long.
         let handled = poller.once(&writer).await;
         done += handled.received - handled.failed.len();
         assert!(tokio::time::Instant::now() < until, "{done} of 3 came back");

@@ -57,7 +57,7 @@ async fn ours(claimant: &Claimant, sink: Sink) -> Guard<'_> {
     }
 }
 
-/// For how long somebody else has it.
+/// For how long another claimant has it.
 async fn held_for(claimant: &Claimant) -> Duration {
     match check(claimant, Sink::Idempotent).await {
         Ok(Check::HeldFor(left)) => left,
@@ -226,7 +226,7 @@ async fn work_that_may_be_done_twice_outlives_the_table() {
         let (worker, other) = (bench.claimant("worker"), bench.unharmed("other"));
         let mut guard = ours(&worker, Sink::Idempotent).await;
         assert_eq!(guard.keep(sleep(HOUR)).await, Ok(()), "{fault:?}");
-        // The table came back, and nobody had taken the claim.
+        // The table came back, and no other claimant had taken the claim.
         assert!(held_for(&other).await >= Duration::from_secs(15), "{fault:?}");
         guard.complete().await.unwrap();
         assert_completed(&other).await;

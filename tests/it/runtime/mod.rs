@@ -99,7 +99,7 @@ async fn a_long_job_keeps_its_lease() {
     let worker =
         Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
     fixture.run_until_idle(&worker).await;
-    assert_eq!(worker.done(), ["a1", "a2"], "nobody else was given them meanwhile");
+    assert_eq!(worker.done(), ["a1", "a2"], "no other consumer was given them meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +147,7 @@ async fn a_job_that_is_still_at_work_is_not_taken_for_poison() {
         }
     };
     timeout(Duration::from_secs(60), begun).await.expect("it is at work, with its third mark");
-    // A clock jumped: somebody else has it now.
+    // A clock jumped: another consumer has it now.
     assert!(fixture.memory_queue.end_a_lease(|_| 0).is_some());
     fixture.run_until_idle(&worker).await;
     holder.stop().await;

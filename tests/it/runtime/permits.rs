@@ -75,5 +75,5 @@ async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
     let began = Instant::now();
     stop.send_replace(true);
     running.await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(1), "nobody waits for a permit at the end");
+    assert!(began.elapsed() < Duration::from_secs(1), "the end waits for no permit");
 }

@@ -21,13 +21,13 @@ use testkit::fake_slack::{channel, person};
 /// Where a token may go: Slack itself, and where it keeps files.
 const TRUSTED: [&str; 3] = ["slack.com", "files.slack.com", "files-origin.slack.com"];
 
-/// Channels that only the directory tells of.
+/// Channels that only the directory lists.
 pub(super) const LISTED_CHANNELS: usize = 3;
 
-/// People that only the directory tells of.
+/// People that only the directory lists.
 pub(super) const LISTED_PEOPLE: usize = 3;
 
-/// What Slack knows, whoever asks.
+/// What Slack knows, regardless of who asks.
 #[derive(Default)]
 pub(super) struct Directory {
     joined: Mutex<BTreeSet<String>>,
@@ -147,7 +147,7 @@ impl PlayedSlack {
             ),
         };
         reply = reply.with(DATE, &self.date());
-        // What comes without a token has no length or shape to be held against.
+        // An answer to a request without a token has no length or shape to be checked against.
         if question.token.is_some() && world.strikes(Kind::GarbageAnswer) {
             world.fault(Kind::GarbageAnswer, who, || what.to_owned());
             self.garble(&mut reply);

@@ -134,7 +134,7 @@ impl Course for Steps {
         };
         self.world.fault(kind, &self.life.name, || format!("{method:?} of {entries}: {fault:?}"));
         if kind == Kind::DatabaseLocked {
-            // Nobody is told at once that somebody else has it.
+            // The old owner does not learn at once that another process has it.
             tokio::time::sleep(self.world.millis(100..3_000)).await;
         }
         Some(fault)

@@ -31,7 +31,7 @@ pub enum Mutation {
     ForgetFollowUps,
     /// What is handed over together is done in the wrong order.
     Backwards,
-    /// Whoever has the signing secret is believed.
+    /// Any sender with the signing secret is believed.
     BelieveAll,
 }
 

@@ -1,4 +1,4 @@
-//! A person who looks after the fleet once the trouble is over: jobs that were put aside by a bug are replayed, and the
+//! A person who looks after the fleet once the trouble is over: jobs that a bug has quarantined are replayed, and the
 //! directory is synced once more.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(3 * 3_600);
 /// A replayed job succeeds, unless it is one of those that never do.
 const ROUNDS: usize = 4;
 
-/// Waits until nothing waits, replays what was put aside, syncs, and waits again.
+/// Waits until nothing waits, replays the quarantine, syncs, and waits again.
 pub(super) async fn set_right(all: &Surroundings) {
     let life = Life::new("operator".into(), 0);
     let Sight { ports, web, .. } = all.seen_by(&life);

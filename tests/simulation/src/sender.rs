@@ -105,7 +105,7 @@ impl Sender {
         while sending.join_next().await.is_some() {}
     }
 
-    /// What an event tells of has happened before it is sent.
+    /// What an event reports has happened before it is sent.
     fn happens(&self, planned: &Planned) {
         let told = serde_json::from_str::<Value>(&planned.body).unwrap_or_default();
         if planned.fate == Fate::Accepted
@@ -144,7 +144,7 @@ impl Sender {
         let world = &self.world;
         let name = name_of(&planned.body);
         let Some((life, router)) = self.doors.any(world) else {
-            world.note("slack", || format!("{name}: nobody listens"));
+            world.note("slack", || format!("{name}: no process listens"));
             return Answered::Retry("connection_failed");
         };
         let cut = world.strikes(Kind::Cut);

@@ -1,4 +1,4 @@
-//! The end: what is in the archive, held against what the events make of it.
+//! The end: the archive, compared with what the events make of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
 async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], channels: usize) {
     let archive = Arc::new(MemoryArchive::new());
     let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
-    // Slack may have shown a channel as public whose events never came, or do not say so: here nobody asks it.
+    // Slack may have shown a channel as public whose events never came, or do not say so: this model does not ask Slack.
     let ids = workload::public_ids(channels);
     let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);
     for mark in all.archive.items().into_iter().filter(|item| is_shown(&item.key)) {
@@ -137,7 +137,7 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     // What does not say who may read its channel waits for an event that does: by the second time, there is one.
     let work = [(&writer as &dyn Worker, events), (&writer, events), (&indexer as &dyn Worker, indexed)];
     for (worker, bodies) in work {
-        // It asks nobody whether what is told exists.
+        // The model does not check whether anything exists.
         for body in bodies.iter().filter(|body| !name_of(body).starts_with("EvHostile")) {
             worker.handle(&[alone(body)]).await;
         }
@@ -262,7 +262,7 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
     }
 }
 
-/// What only the directory tells of is there.
+/// The channels and people that only the directory lists are there.
 async fn directory_synced(all: &Surroundings) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
     let Ok(names) = directory::read(&*all.archive, &team).await else { return };

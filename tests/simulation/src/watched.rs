@@ -22,7 +22,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Silently: nobody wants to read ten thousand panics that were meant.
+    /// Silently: ten thousand intended panics would only fill the output.
     fn panic_if_poisoned(&self, jobs: &[Delivery]) {
         let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
         if let Some(job) = poisoned.filter(|_| self.world.has(Kind::Panicked)) {

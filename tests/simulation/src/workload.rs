@@ -12,19 +12,19 @@ use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 /// No event is from the future: all of them together last less than this time before the beginning.
 const START_MICROS: i64 = 1_700_000_000_000_000 - 200_000_000;
 
-/// Every file has so many bytes: [`event::file`] says so.
+/// The length of every file: [`event::file`] says so.
 const FILE_BYTES: usize = 12;
 
 /// A private channel that was never public.
 pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
 
-/// A channel that somebody invented.
+/// A channel that an attacker invented.
 pub(super) const INVENTED_CHANNEL: &str = "C0NOWHERE";
 
 /// Bodies of this size are the largest that are taken.
 const LARGEST_BYTES: usize = MAX_EVENT_BYTES;
 
-/// A person that somebody invented.
+/// A person that an attacker invented.
 pub(super) const INVENTED_PERSON: &str = "U0NOBODY";
 
 /// What should become of a request.
@@ -34,7 +34,7 @@ pub(super) enum Fate {
     Accepted,
     /// 200, and then quarantine.
     Hostile,
-    /// 401: nobody who knows the secret signed it.
+    /// 401: its signer did not know the secret.
     Forged,
     /// 400: signed, and no event.
     Malformed,
@@ -42,7 +42,7 @@ pub(super) enum Fate {
     TooLarge,
 }
 
-/// A request that Slack, or somebody else, makes.
+/// A request of Slack, or of another sender.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     /// So long after the beginning.
@@ -313,8 +313,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Signed, and not to be kept: ids that would be parts of keys and paths, events without what they need, and what only
-    /// somebody with a leaked signing secret would say.
+    /// Signed, and not to be kept: ids that would be parts of keys and paths, events without what they need, and claims that only
+    /// an attacker with a leaked signing secret would make.
     fn hostile(&self, channel: &str, clock: &str, text: &str) -> Value {
         let invented = |channel: &str, user: &str| event::posted(channel, &event::message(clock, user, text));
         let posted = |channel: &str, clock: &str| {
@@ -342,7 +342,7 @@ impl Maker<'_> {
 /// The text of the message that is made as large as may be.
 const LARGE: &str = "large";
 
-/// An event in a body of exactly so many bytes: its text is as long as that takes.
+/// An event in a body of exactly `bytes` bytes: its text is as long as that takes.
 fn padded(event: &Value, bytes: usize, envelope: impl Fn(&Value) -> String) -> String {
     let shortest = envelope(&event::with(event.clone(), [("text", "".into())])).len();
     envelope(&event::with(event.clone(), [("text", "x".repeat(bytes.saturating_sub(shortest)).into())]))

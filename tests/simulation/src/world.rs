@@ -26,11 +26,11 @@ pub enum Kind {
     FailedEntry,
     /// The service had enough for a while.
     Throttled,
-    /// A call took longer than anybody waits.
+    /// A call took longer than any caller waits.
     SlowCall,
     /// The disk was full for a while, seen by one call.
     DiskFull,
-    /// Somebody else held the database for a while, seen by one call.
+    /// Another process held the database for a while, seen by one call.
     DatabaseLocked,
     /// A lease ended early: the message was delivered twice.
     Redelivered,

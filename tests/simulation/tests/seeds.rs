@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use simulation::{Kind, Mutation, Tally, run};
 
-/// Seeds of the ordinary run: seconds, also where nothing is optimised.
+/// Seeds of the ordinary run: seconds, even without optimisation.
 const SEEDS: u64 = 300;
 
-/// A bug on purpose is found within so many.
+/// A planted bug is found within this number of seeds.
 const SEEDS_FOR_A_BUG: u64 = 300;
 
 /// Every seed once, on two threads; each has a runtime of its own.

@@ -35,7 +35,7 @@ pub struct Sent {
 }
 
 impl Load {
-    /// Starts so many senders. They repeat what fails as Slack does, with these delays.
+    /// Starts `senders` senders. They repeat what fails as Slack does, with these delays.
     #[must_use]
     pub fn start(server: SocketAddr, senders: usize, seed: u64, delays: &RetryDelays) -> Self {
         let mut load = Self {
@@ -68,7 +68,7 @@ impl Load {
         *self.acked.borrow()
     }
 
-    /// Waits until so many more events are acked.
+    /// Waits until `more` more events are acked.
     ///
     /// # Panics
     /// Where a sender gave up.

@@ -1,4 +1,4 @@
-//! Runs parts of the fleet on AWS and counts what they ask of it: by their own metric, held against a proxy that counts
+//! Runs parts of the fleet on AWS and counts their requests to it: by their own metric, compared with a proxy that counts
 //! too.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Requests {
     }
 }
 
-/// Sends signed events through an ingest process, over so many connections; what ingest asked for.
+/// Sends signed events through an ingest process, over `connections` connections; returns the requests of ingest.
 ///
 /// # Panics
 /// Where one is not acked.

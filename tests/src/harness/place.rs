@@ -91,7 +91,7 @@ impl Installation {
                 return;
             }
             assert!(Instant::now() < until, "no file is going up after {deadline:?}");
-            // Whoever uploads cannot tell this one; it asks again.
+            // The uploader cannot notice this; it asks again.
             sleep(Duration::from_millis(50)).await;
         }
     }

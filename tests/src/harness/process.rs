@@ -23,7 +23,7 @@ use super::secrets;
 pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 /// How long a program may take to listen, on a machine that is busy compiling.
 const START_DEADLINE: Duration = Duration::from_secs(30);
-/// So many lines of log are kept for a failure's message.
+/// Lines of log that are kept for a failure's message.
 const LOG_LINES: usize = 200;
 
 /// A program that runs; it is killed when this is dropped.
@@ -90,7 +90,7 @@ pub async fn up(place: &(impl Place + ?Sized)) -> Server {
     listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], place).await
 }
 
-/// `annalist up` here, just started: nobody knows how far it is.
+/// `annalist up` here, just started, at an unknown stage of its start.
 #[must_use]
 pub fn starting_up(place: &(impl Place + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
@@ -148,7 +148,7 @@ pub async fn serve(command: &mut Command) -> Server {
 }
 
 impl Process {
-    /// Starts a program of which nobody waits to hear that it has started.
+    /// Starts a program without waiting until it has started.
     pub(super) fn start(command: &mut Command) -> Self {
         Self::spawn_until(command, |_| None::<()>).0
     }
@@ -195,7 +195,7 @@ impl Process {
                 if let Some(it) = json.as_ref().and_then(&wanted)
                     && let Some(found) = found.take()
                 {
-                    // Whoever started the program may have given up.
+                    // The caller that started the program may have given up.
                     found.send(it).ok();
                 }
             }
@@ -285,7 +285,7 @@ impl Process {
     /// Ends it without warning, as the kernel does when memory runs out.
     ///
     /// # Panics
-    /// Where it has ended by itself before: it crashed, and nobody killed it.
+    /// If it has ended before: it crashed, and was not killed.
     pub async fn sigkill(mut self) {
         let ended = self.child.try_wait().expect("a child can be waited for");
         assert!(ended.is_none(), "{} ended by itself ({ended:?}):\n{}", self.name, self.log());

@@ -38,7 +38,7 @@ pub const FAULTS: [Fault; 5] =
     [Fault::Cut, Fault::LostAnswer, Fault::HalfAnAnswer, Fault::Unavailable, Fault::Throttled];
 
 /// Listens on this machine and passes on what it does not break: of each operation every second request, with the
-/// faults in turn, until each was done so many times. What follows passes.
+/// faults in turn, until each was done `rounds` times. What follows passes.
 pub struct Proxy {
     /// Where clients find it.
     pub endpoint: String,

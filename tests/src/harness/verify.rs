@@ -7,7 +7,7 @@ use super::place::Place;
 use testkit::corpus::Model;
 use testkit::corpus::model::Expected;
 
-/// Every message is there as [`assert_messages`] wants it, and nothing was put aside.
+/// Every message is there as [`assert_messages`] wants it, and the quarantine is empty.
 ///
 /// # Panics
 /// Where it is not so.

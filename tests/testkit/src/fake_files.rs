@@ -17,7 +17,7 @@ pub async fn slack() -> MockServer {
         ResponseTemplate::new(200).set_body_raw(content(id), "application/octet-stream")
     };
     Mock::given(method("GET")).and(path_regex("^/files/")).respond_with(file).mount(&server).await;
-    // Whoever is asked about exists.
+    // Every id that is asked about exists.
     for (method, parameter) in
         [("users.info", "user"), ("bots.info", "bot"), ("conversations.info", "channel")]
     {

@@ -74,7 +74,7 @@ impl Workspace {
         }
     }
 
-    /// With so many channels and people.
+    /// With `channels` channels and `people` people.
     #[must_use]
     pub fn of(team: &str, channels: usize, people: usize) -> Self {
         let channels = (0..channels).map(|n| channel(&format!("C{n:05}"), &format!("channel-{n}"))).collect();
@@ -208,10 +208,10 @@ impl FakeSlack {
     }
 }
 
-/// One token, whosever it is.
+/// One token, for any workspace.
 ///
 /// # Panics
-/// Where it is none.
+/// If it is not a token.
 #[must_use]
 pub fn one_token(token: &str) -> Tokens {
     Tokens::one(Token::parse(token).expect("a token of a test"))

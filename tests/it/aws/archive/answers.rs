@@ -28,7 +28,7 @@ impl Told {
         Self { server, archive, table }
     }
 
-    /// Answers so many requests of an operation like this, after what was told before.
+    /// Answers `times` requests of an operation like this, after the answers that were set before.
     async fn answers(&self, times: u64, operation: &str, answer: ResponseTemplate) {
         let target = format!("DynamoDB_20120810.{operation}");
         let is_it = Mock::given(method("POST")).and(header("x-amz-target", target.as_str()));

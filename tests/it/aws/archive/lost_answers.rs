@@ -1,4 +1,4 @@
-//! A request that did its work and whose answer never came is sent again: it must not take itself for somebody else.
+//! A request that did its work and whose answer never came is sent again: it must not treat itself as another writer.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ async fn a_delete_whose_answer_was_lost_finds_the_item_gone() {
     let (way, archive) = behind(Fault::LostAnswer, DELETE).await;
     archive.write(&put(key(), json!({ "text": "t" }))).await.unwrap();
     let item = archive.get(&key()).await.unwrap().unwrap();
-    // An item that is gone already answers `false`; nobody can say whose delete it was.
+    // An item that is gone already answers `false`; it is unknown whose delete it was.
     assert!(!archive.delete_unchanged(&item).await.unwrap());
     assert_eq!(way.requests(), 2);
     assert_eq!(archive.get(&key()).await.unwrap(), None);

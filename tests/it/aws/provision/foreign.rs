@@ -1,4 +1,4 @@
-//! What is somebody else's, and two runs at once.
+//! Resources of other owners, and two runs at once.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn somebody_elses_queue_stops_everything_before_any_change() {
             .await
             .unwrap();
         assert_stopped(&bench, &name, "ANNALIST_PREFIX").await;
-        // Whoever gives it the tag hands it over.
+        // An owner that gives it the tag hands it over.
         let tagged =
             bench.sqs.tag_queue().queue_url(bench.url(queue).await).tags(TAG, bench.names().prefix());
         tagged.send().await.unwrap();

@@ -220,7 +220,7 @@ async fn a_table_that_was_made_by_halves_is_completed() {
     bench.make_table(archive, &[("itemId", text.clone()), ("timestamp", text.clone())], Some(owner)).await;
     let claims = bench.names().table(TableRole::Claims);
     bench.make_table(claims, &[("event_key", text)], Some(owner)).await;
-    // An archive that loses rows is none.
+    // A table that loses rows is not an archive.
     let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name("ttl").build().unwrap();
     let update = bench.dynamodb.update_time_to_live().table_name(archive);
     update.time_to_live_specification(expiry).send().await.unwrap();

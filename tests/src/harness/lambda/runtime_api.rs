@@ -109,7 +109,7 @@ fn json(body: &[u8]) -> Value {
 impl Shared {
     fn settle(&self, id: &str, answer: Answer) -> StatusCode {
         let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-        // Whoever asked may have given up.
+        // The caller may have given up.
         match sender {
             Some(sender) => {
                 drop(sender.send(answer));

@@ -68,14 +68,14 @@ impl Emulated {
         let mut answers = BufReader::new(process.stdout.take().ok_or("no pipe from the emulator")?);
         let port = line(&mut answers)?;
         let control = Mutex::new(Control { orders, answers, ahead: Duration::ZERO });
-        // By name: ministack takes a host with a dot for somebody's own domain at API Gateway, and looks for a package
+        // By name: ministack treats a host with a dot as a custom domain at API Gateway, and looks for a package
         // that only that needs.
         Ok(Self { package, endpoint: format!("http://localhost:{port}"), control, _process: process })
     }
 
     /// Moves its clock.
     pub(super) fn advance(&self, by: Duration) {
-        let mut control = self.control.lock().expect("nobody panics while holding it");
+        let mut control = self.control.lock().expect("no thread panics while holding it");
         writeln!(control.orders, "{}", by.as_secs_f64()).expect("the emulator listens");
         assert_eq!(line(&mut control.answers).as_deref(), Ok("moved"));
         control.ahead += by;
@@ -83,7 +83,7 @@ impl Emulated {
 
     /// How far its clock was moved.
     pub(super) fn ahead(&self) -> Duration {
-        self.control.lock().expect("nobody panics while holding it").ahead
+        self.control.lock().expect("no thread panics while holding it").ahead
     }
 }
 

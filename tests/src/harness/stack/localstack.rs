@@ -20,7 +20,7 @@ pub(super) struct LocalStack {
 }
 
 impl LocalStack {
-    /// Starts it, or says why there is none.
+    /// Starts it, or says why it cannot.
     pub(super) fn start() -> Result<Self, String> {
         if !docker_answers() {
             return Err("Docker does not answer".to_owned());

@@ -1,7 +1,7 @@
 //! AWS for the tests: what `AWS_ENDPOINT_URL` names, else LocalStack if there is Docker, else ministack in a Python
 //! environment that is made here. Never nothing: without any of the three, tests fail and say what to install.
 //! Beside ministack, the tests of queues and files run on LocalStack's Python package too, so that one emulator's
-//! quirks become nobody's.
+//! quirks are noticed.
 
 mod emulator;
 mod localstack;
@@ -34,7 +34,7 @@ pub struct Stack {
 
 #[derive(Debug)]
 enum Kind {
-    /// Whoever started the tests knows what it is.
+    /// The caller of the tests chose it.
     Given,
     /// A container.
     LocalStack(localstack::LocalStack),
@@ -59,7 +59,7 @@ impl Stack {
     /// The stack of this test run, started by the test that asks first. What ran is said once.
     ///
     /// # Panics
-    /// If there is none, with what to install.
+    /// If no stack is available, with what to install.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Stack> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -83,7 +83,7 @@ impl Stack {
     }
 
     /// LocalStack's SQS and S3 from its Python package, started by the test that asks first; its time is moved. There is
-    /// none if the shared stack is LocalStack already, or was given: then the same tests run there. That is said once.
+    /// no such stack if the shared one is LocalStack already, or was given: then the same tests run there. That is said once.
     ///
     /// # Panics
     /// As [`Stack::shared`].
@@ -168,7 +168,7 @@ impl Stack {
             .await
     }
 
-    /// An account's worth of names that nobody else uses. Nothing is made yet.
+    /// An account's worth of names that no other test uses. Nothing is made yet.
     ///
     /// # Panics
     /// Never: the names are good ones.

@@ -56,7 +56,7 @@ impl TwoQueues {
         self.calls.fetch_add(1, Ordering::SeqCst) % 2
     }
 
-    /// Which handle gave this receipt; one that nobody gave is anybody's.
+    /// Which handle gave this receipt; a receipt that neither gave goes to the second.
     fn giver(&self, receipt: &Receipt) -> usize {
         self.received_by().get(receipt).copied().unwrap_or(1)
     }

@@ -18,7 +18,7 @@ pub struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// After so many steps.
+    /// After `steps` steps.
     #[must_use]
     pub fn after(steps: u64) -> Arc<Self> {
         Arc::new(Self { after: steps, steps: AtomicU64::new(0) })

@@ -143,7 +143,7 @@ pub(super) async fn meet<T, E>(
 /// decide, a seed another.
 #[async_trait]
 pub trait Course: Send + Sync + 'static {
-    /// What goes wrong with a call that is about to be made, with so many entries.
+    /// What goes wrong with a call that is about to be made, with `entries` entries.
     async fn before(&self, method: Method, entries: usize) -> Option<Fault>;
 
     /// The call is done; its answer is on its way.

@@ -15,7 +15,7 @@ use ports::queue::{
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How soon a waiting receive notices that the clock has moved: a clock that is moved by hand tells nobody.
+/// How soon a waiting receive notices that the clock has moved: a clock that a test moves sends no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How a waiting receive notices that something has become visible.
@@ -206,13 +206,13 @@ impl MemoryQueue {
         Self { waking: Waking::WhenDue, ..Self::new(clock) }
     }
 
-    /// With dead letters after so many receives, instead of the topology's far backstop.
+    /// With dead letters after `max_receives` receives, instead of the topology's far backstop.
     #[must_use]
     pub fn with_max_receives(self, max_receives: u32) -> Self {
         Self { max_receives: Some(max_receives), ..self }
     }
 
-    /// Lets whoever waits look at the clock again.
+    /// Lets waiting receives look at the clock again.
     pub fn clock_jumped(&self) {
         self.changed.notify_waiters();
     }

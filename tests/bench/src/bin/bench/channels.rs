@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// Sent at once: what a full transaction holds.
 const SENT_AT_ONCE: usize = 1000;
 
-/// So many channels the events are spread over.
+/// The numbers of channels that the events are spread over.
 const SHAPES: [usize; 3] = [10_000, 1_000, 1];
 
 struct Run {

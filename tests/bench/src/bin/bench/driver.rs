@@ -24,7 +24,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) enum Pace {
     /// Each connection sends the next as soon as the last is answered.
     ClosedLoop,
-    /// So many per second, whether or not the server keeps up. Latency counts from the moment a request was due.
+    /// Requests per second, whether or not the server keeps up. Latency counts from the moment a request was due.
     PerSecond(u64),
 }
 

@@ -203,6 +203,6 @@ fn runtime(all_cores: bool) -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Says on standard error what is going on; the report alone goes to standard output.
 fn progress(what: &str) {
-    // Nobody may be listening.
+    // Standard error may be closed.
     drop(writeln!(std::io::stderr(), "bench: {what}"));
 }

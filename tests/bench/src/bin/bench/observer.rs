@@ -17,7 +17,7 @@ use crate::pool::{Pool, Row};
 
 /// How often the database is looked at.
 const INTERVAL: Duration = Duration::from_millis(3);
-/// So many of the oldest samples are looked for at a time: looking must not become the load.
+/// Number of the oldest samples that are looked for at a time: looking must not become the load.
 const LOOK_FOR: usize = 16;
 
 /// A reader of a data folder.

@@ -135,7 +135,7 @@ mod tests {
             ("1.000005", said("missing")),
         ]);
         let row = compare(Row::new("none", 0, &Sent::default()), &archive, &model, 1).await.unwrap();
-        // Put aside; the replaced version, the mark and the message that are missing.
+        // One in quarantine; the replaced version, the mark and the message that are missing.
         assert_eq!((row.lost, row.doubled, row.out_of_order), (4, 1, 1), "{row}");
         assert!(!row.is_clean());
     }

@@ -74,6 +74,6 @@ async fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
 
 /// Says on standard error what is going on; the table alone goes to standard output.
 fn progress(what: &str) {
-    // Nobody may be listening.
+    // Standard error may be closed.
     drop(writeln!(std::io::stderr(), "reliability: {what}"));
 }

@@ -17,7 +17,7 @@ use table::Summary;
 /// Steps shown of a seed that failed.
 const LAST_STEPS: usize = 40;
 
-/// So many seeds that fail are shown with their last steps; the others with what was violated.
+/// Number of failing seeds that are shown with their last steps; the others with what was violated.
 const SHOWN: usize = 5;
 
 /// Plays the whole fleet on virtual time, with every fault decided by a seed.

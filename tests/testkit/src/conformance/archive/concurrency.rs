@@ -43,7 +43,7 @@ pub(super) async fn the_greatest_of_many_writers_stays(bench: Bench) {
         versions.iter().map(|version| update(key(), greater(version), json!({"text": version}))).collect();
     let outcomes = write_at_once(&bench, updates).await;
     for (version, outcome) in versions.iter().zip(outcomes) {
-        // Whoever lost was shown a winner that was there at that time.
+        // A loser was shown a winner that was there at that time.
         if let WriteOutcome::Rejected(stored) = outcome {
             assert!(stored.text("version") > Some(version) && stored.text("text") == stored.text("version"));
         }

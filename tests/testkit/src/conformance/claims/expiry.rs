@@ -38,7 +38,7 @@ pub(super) async fn a_part_of_a_second_counts_as_one(bench: Bench) {
     bench.fixture.clock.advance(Duration::from_millis(1));
     bench.claim(&by(1)).await;
     let claimed_at = bench.now();
-    // Nobody has it a moment before the lease ends, and everybody a second after it.
+    // The claim is taken until a moment before the lease ends, and free for everyone a second after it.
     bench.fixture.clock.advance(Duration::from_millis(LEASE_S * 1000 - 1));
     let Answer::HeldUntil(until) = bench.claim(&by(2)).await else { panic!("it is held") };
     let lease = until.since(claimed_at);

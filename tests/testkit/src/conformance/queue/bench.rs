@@ -15,7 +15,7 @@ use super::{QueueFixture, QueueTraits};
 /// For how long the cases receive.
 pub(super) const VISIBILITY: Duration = Duration::from_secs(30);
 
-/// A wait that nobody should have to sit out, also where a queue's delay really passes meanwhile.
+/// A wait that no test should have to sit out, even if a queue's delay really passes meanwhile.
 pub(super) const LONG: Duration = Duration::from_secs(180);
 
 /// Well before the end of a [`LONG`] wait, well after that of a short one, and ample for a busy machine.

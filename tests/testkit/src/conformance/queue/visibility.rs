@@ -1,4 +1,4 @@
-//! A received message is nobody else's until its time is over.
+//! A received message belongs to one consumer until its time is over.
 
 use std::time::Duration;
 
