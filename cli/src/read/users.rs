@@ -171,8 +171,11 @@ mod tests {
         let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((rows.len(), &rows[0]["first_ts"]), (2, &json!("1795178096.000100")));
         assert_eq!(rows[1]["last_ts"], "1795178097.000100");
-        let error = printed(&fixture, Some("nobody"), false).await.unwrap_err().to_string();
-        assert!(error.contains("no person is called nobody") && error.contains("annalist users"), "{error}");
+        let error = printed(&fixture, Some("stranger"), false).await.unwrap_err().to_string();
+        assert!(
+            error.contains("no person is called stranger") && error.contains("annalist users"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -87,10 +87,10 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Reads a string as it stands in the input where it has no escapes; anything that is no string is none.
+/// Reads a string as it is in the input if it has no escapes; anything that is not a string becomes `None`.
 ///
 /// # Errors
-/// Where the input is no JSON at all.
+/// If the input is not JSON at all.
 pub fn text_or_none<'de, D>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error>
 where
     D: serde::Deserializer<'de>,

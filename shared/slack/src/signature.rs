@@ -142,7 +142,7 @@ impl SigningSecrets {
         Ok(())
     }
 
-    /// The signature header Slack would send with the first secret. For whoever plays Slack: the demo and the tests.
+    /// The signature header that Slack would send with the first secret. For simulated Slacks: the demo and the tests.
     #[must_use]
     pub fn sign(&self, timestamp_s: i64, body: &[u8]) -> String {
         let mut signature = String::from(SIGNATURE_PREFIX);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use slack::ids::{FileId, Ts};
 
-/// Slack's event ids have about 12 characters; a longer one is none.
+/// Slack's event ids have about 12 characters; a longer one is malformed.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
 /// The key of a claim (seed 004): an event's id, or a file and the message it is in.

@@ -1,7 +1,7 @@
-//! The claims port: who works on what, and until when, for work that is too dear to be done twice or must not be.
+//! The claims port: who works on what, and until when, for work that is too expensive to be done twice, or must not be.
 //!
 //! Claim with a lease, do the work, complete the claim, ack. Nothing is marked before it is done: a mark on receipt
-//! turns every crash and every error after it into a loss, since whoever tries again is told that it was done. So a
+//! turns every crash and every error after it into a loss, because the next attempt would find it done already. So a
 //! claim in progress ends with its lease, and only work that is done completes one.
 //!
 //! * [`key`]: what is claimed, and by whom. [`standing`]: the one rule of who may claim.
@@ -43,7 +43,7 @@ pub struct Claim {
     pub owner: Owner,
     /// What it is about.
     pub about: About,
-    /// From each claim and renewal on, nobody else may have it for so long. Whole seconds; a part counts as one.
+    /// From each claim and renewal on, no other owner may have it for this long. Whole seconds; a part counts as one.
     pub lease: Duration,
     /// From each claim, renewal and completion on, its row is remembered for so long. No less than the lease.
     pub ttl: Duration,
@@ -52,9 +52,9 @@ pub struct Claim {
 /// What may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// What nobody holds and nobody completed.
+    /// A claim that is not held and not completed.
     IfFree,
-    /// Also what was completed: whoever asks has seen that it is not done after all.
+    /// Even a completed one: the caller has seen that the work is not done after all.
     EvenCompleted,
 }
 
@@ -65,7 +65,7 @@ pub enum Answer {
     Claimed,
     /// It was completed before.
     Completed,
-    /// Somebody else has it, until then at least.
+    /// Another owner has it, until then at least.
     HeldUntil(TimestampMs),
 }
 
@@ -75,7 +75,7 @@ pub enum ClaimsError {
     /// The backend did not answer in time or failed. Nothing is known about the call; doing it again is safe.
     #[error("the table of claims is unavailable: {0}")]
     Unavailable(String),
-    /// The claim ended, and somebody else has it or had it: what was done for it since is nobody's business any more.
+    /// The claim ended, and another owner has it or had it: work that was done for it since no longer counts.
     #[error("the claim is not its owner's any more")]
     NotOwner,
 }
@@ -86,14 +86,14 @@ pub enum ClaimsError {
 /// Expiry is part of every condition: a row whose `ttl` or lease has ended counts for nothing, deleted or not.
 #[async_trait]
 pub trait Claims: Send + Sync + 'static {
-    /// Claims, where nobody else has it and, with [`Take::IfFree`], nobody completed it. [`Standing::answer_to`] is the
+    /// Claims it if no other owner has it and, with [`Take::IfFree`], it was not completed. [`Standing::answer_to`] is the
     /// rule. Never answers [`ClaimsError::NotOwner`].
     async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError>;
 
-    /// Begins the lease anew. A lease that has ended can be renewed as long as nobody else took the claim.
+    /// Begins the lease anew. A lease that has ended can be renewed as long as no other owner took the claim.
     ///
     /// # Errors
-    /// [`ClaimsError::NotOwner`] where it is not in progress in this owner's hands.
+    /// [`ClaimsError::NotOwner`] if it is not in progress for this owner.
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
     /// Remembers that the work is done.
@@ -102,10 +102,10 @@ pub trait Claims: Send + Sync + 'static {
     /// [`ClaimsError::NotOwner`] where the claim is not this owner's: a zombie completes nothing.
     async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
-    /// Gives the claim up: the next may have it at once. Where there is no claim any more, nothing is to be done.
+    /// Gives the claim up: the next may have it at once. Does nothing if the claim is gone.
     ///
     /// # Errors
-    /// [`ClaimsError::NotOwner`] where somebody else has it, or it was completed.
+    /// [`ClaimsError::NotOwner`] if another owner has it, or it was completed.
     async fn release(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
     /// Whether a claim could be made now.

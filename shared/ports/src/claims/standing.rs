@@ -6,7 +6,7 @@ use crate::clock::TimestampMs;
 /// How far a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Somebody works on it, or has died over it.
+    /// Its owner works on it, or has died over it.
     InProgress,
     /// The work is done.
     Completed,
@@ -54,7 +54,7 @@ impl Standing {
         }
     }
 
-    /// What becomes of a claim where this is its row. Where there is none, it is claimed.
+    /// The result of a claim if this is its row. Without a row, it is claimed.
     #[must_use]
     pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> Answer {
         let now_s = now.seconds();
@@ -79,7 +79,7 @@ impl Standing {
     }
 }
 
-/// The second in which a lease that begins now has ended for everybody: rounded up, so that nobody has it early.
+/// The second in which a lease that begins now has ended on every clock: rounded up, so that no other owner has it early.
 #[must_use]
 pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
     TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds()

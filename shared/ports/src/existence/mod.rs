@@ -19,7 +19,7 @@ pub const TTL: Duration = Duration::from_secs(300);
 /// [`TTL`] as rows have it.
 const TTL_S: i64 = 300;
 
-/// How far the clocks of two machines may be apart. A row that claims more was not made by anybody's clock.
+/// How far the clocks of two machines may differ. A row that claims more was not made by a valid clock.
 const MAX_SKEW_S: i64 = 60;
 
 /// What the cache could not do.

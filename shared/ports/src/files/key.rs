@@ -23,7 +23,7 @@ pub struct FileKey(String);
 
 impl FileKey {
     /// Reads a text that should be a key: `slack/…`, of the letters that keys are made of. No key leads out of the folder it
-    /// is below. `None` where it is none.
+    /// is below. `None` if the text is not a key.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let part_is_plain = |part: &str| {

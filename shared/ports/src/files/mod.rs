@@ -33,7 +33,7 @@ pub trait Files: Send + Sync + 'static {
     /// Begins a file. Nothing is visible under its key before [`Writer::publish`].
     async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError>;
 
-    /// Opens a published file; `None` where there is none.
+    /// Opens a published file; `None` if it is missing.
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError>;
 
     /// Whether a file could be written now.

@@ -219,7 +219,7 @@ pub enum QueueError {
         /// The size of the body.
         bytes: usize,
     },
-    /// The lease ended: the message may be with somebody else, and whatever this receipt was for must stop.
+    /// The lease ended: another consumer may have the message, and work for this receipt must stop.
     #[error("the lease has ended")]
     LeaseLost,
 }
