@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ports::archive::{Archive, Item, ItemKey, Query, Update, key, query_all};
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::job::encode_event_of_run;
 use ports::queue::route::refused;

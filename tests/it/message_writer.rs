@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use rules::{message, project, public_mark};

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
 use rules::public_mark::{self, MarkState};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;

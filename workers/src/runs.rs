@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use ports::archive::{self, Archive, ArchiveError, Update};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::queue::run::RunId;
 use rules::gap::run::Seen;
 use rules::{Event, version};
@@ -64,8 +64,8 @@ impl Runs {
         let updates: Vec<Update> =
             news.iter().flat_map(|((team, run), seen)| self.lacking(team, run, seen)).collect();
         let each: Vec<&Update> = updates.iter().collect();
-        for (update, outcome) in updates.iter().zip(archive.write_all(&each).await) {
-            archive::settle(archive, update, &outcome?).await?;
+        for outcome in archive.write_all(&each).await {
+            outcome?;
         }
         self.remember(news);
         Ok(())

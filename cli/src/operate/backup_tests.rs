@@ -1,7 +1,7 @@
 //! A backup and what comes of it, together: `restore` reads what `backup` wrote.
 
 use bytes::Bytes;
-use ports::archive::ItemKey;
+use ports::archive::{ArchiveExt, ItemKey};
 use ports::clock::{ManualClock, SystemClock, TimestampMs};
 use ports::files::FileKey;
 use process::config::backend::Backend;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ports::archive::{self, Archive, ArchiveError, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use ports::clock::Clock;
 use reader::joined::Place;
 use rules::public_mark::{self, MarkState};
@@ -25,7 +25,7 @@ pub(crate) async fn run(
     } else {
         let now_ms = clock.now().0;
         let now = Ts::parse(&format!("{}.{:03}000", now_ms / 1000, now_ms % 1000))?;
-        archive::write(archive, &public_mark::taken_back(team, channel, &now)).await?;
+        archive.write(&public_mark::taken_back(team, channel, &now)).await?;
         writeln!(out, "{channel} of {team} does not count as public any more.")?;
     }
     let messages = count(archive, key::messages(team, channel)).await?;

@@ -259,7 +259,7 @@ fn rfc3339(time: TimestampMs) -> String {
 mod tests {
     use std::time::Duration;
 
-    use ports::archive::{ItemKey, Update};
+    use ports::archive::{ArchiveExt, ItemKey, Update};
     use ports::queue::job::encode_event;
     use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest};
 

@@ -27,12 +27,7 @@ impl EmbeddedArchive {
 
 #[async_trait]
 impl Archive for EmbeddedArchive {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        let mut outcomes = self.write_all(&[update]).await;
-        outcomes.pop().unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into())))
-    }
-
-    async fn write_all(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
         // Most updates meet no item. What they insert is rendered here, beside the writer thread, and nothing is
         // copied for them; only those that do meet one are.
         let mut outcomes: Vec<Option<Result<WriteOutcome, ArchiveError>>> = Vec::with_capacity(updates.len());
@@ -259,6 +254,7 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
 mod tests {
     use super::*;
     use crate::{DATABASE_FILE, Database};
+    use ports::archive::ArchiveExt;
     use ports::clock::SystemClock;
 
     fn message(ts: &str) -> Update {

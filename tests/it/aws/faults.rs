@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws::Aws;
 use bytes::Bytes;
-use ports::archive::{Guard, ItemKey, Query, Update, WriteOutcome};
+use ports::archive::{ArchiveExt, Guard, ItemKey, Query, Update, WriteOutcome};
 use ports::files::{FileKey, FilesError};
 use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, ReceiveRequest};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join;
-use ports::archive::{Archive, Item, ItemKey, Update};
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Update};
 use proptest::prelude::*;
 use reader::directory;
 use rules::channel::ChannelEvent;

@@ -70,9 +70,13 @@ impl Interleaved {
 
 #[async_trait]
 impl Archive for Interleaved {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.give_way().await;
-        self.inner.write(update).await
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            self.give_way().await;
+            outcomes.extend(self.inner.apply_once(&[update]).await);
+        }
+        outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {

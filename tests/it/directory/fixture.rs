@@ -129,9 +129,9 @@ impl Counting {
 
 #[async_trait]
 impl Archive for Counting {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.writes.fetch_add(1, Ordering::SeqCst);
-        self.inner.write(update).await
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        self.writes.fetch_add(updates.len(), Ordering::SeqCst);
+        self.inner.apply_once(updates).await
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {

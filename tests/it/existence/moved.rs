@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use ports::archive::{Archive, Item, ItemKey};
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
 use rules::public_mark::{self, MarkState};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::archive::{Archive, ItemKey};
+use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::claims::Claims;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::files::Files;

@@ -1,6 +1,6 @@
 //! Avatars and emoji.
 
-use ports::archive::{Archive, ItemKey};
+use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::queue::Delivery;
 use rules::file::image;
 use rules::{Change, Event, project};

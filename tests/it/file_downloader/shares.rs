@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::archive::{Archive, ItemKey, Update};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
 use ports::queue::job::encode_file;
 use ports::queue::{Queue, QueueName, ReceiveRequest};
 use rules::file::job;

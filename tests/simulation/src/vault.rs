@@ -49,11 +49,10 @@ fn holds_secret(value: &Value) -> bool {
     }
 }
 
-#[async_trait]
-impl Archive for Vault {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+impl Vault {
+    async fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         self.check(update);
-        let outcome = self.inner.write(update).await;
+        let outcome = self.inner.apply_once(&[update]).await.remove(0);
         self.world.note("archive", || {
             let word = match &outcome {
                 Ok(WriteOutcome::Applied) => "applied",
@@ -63,6 +62,17 @@ impl Archive for Vault {
             format!("write {}/{}: {word}", update.key.item_id, update.key.timestamp)
         });
         outcome
+    }
+}
+
+#[async_trait]
+impl Archive for Vault {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            outcomes.push(self.apply(update).await);
+        }
+        outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {

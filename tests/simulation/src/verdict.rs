@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ports::archive::{Archive, Attributes, Item, ItemKey, Update};
+use ports::archive::{Archive, ArchiveExt, Attributes, Item, ItemKey, Update};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
 use ports::queue::job::Job;

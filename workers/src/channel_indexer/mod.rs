@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
-use ports::archive::{self, Archive, ArchiveError, Update};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, GroupId, QueueName};
 use rules::channel::{ChannelEvent, index};
@@ -292,7 +292,7 @@ impl ChannelIndexer {
     /// Rows that no channel is folded from.
     async fn write_beside(&self, brought: &Brought) -> Result<(), ArchiveError> {
         if let Some(gap) = &brought.gap {
-            archive::write(&*self.archive, gap).await?;
+            self.archive.write(gap).await?;
         }
         if let Some(team) = &brought.team {
             self.marks.note_team(&*self.archive, team).await?;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Archive, ArchiveError, Query, Update, WriteOutcome, key, query_all, settle};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Query, Update, WriteOutcome, key, query_all};
 use rules::channel::ChannelEvent;
 use rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use rules::channel::index;
@@ -139,8 +139,8 @@ async fn refold(
     let snapshots: Vec<Update> =
         folded.values_mut().flat_map(|folded| std::mem::take(&mut folded.snapshots)).collect();
     let updates: Vec<&Update> = snapshots.iter().collect();
-    for (update, outcome) in updates.iter().zip(archive.write_all(&updates).await) {
-        settle(archive, update, &outcome?).await?;
+    for outcome in archive.write_all(&updates).await {
+        outcome?;
     }
     Ok(folded)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use metrics::counter;
-use ports::archive::{self, Archive, ArchiveError, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Update, WriteOutcome};
 use ports::metrics::{DIRECTORY_SKIPPED, DIRECTORY_SYNCS};
 use reader::directory;
 use rules::{MAX_NAME_BYTES, workspace};
@@ -57,7 +57,7 @@ impl DirectorySync {
             return Err(failure);
         }
         self.pictures.caught_up_with(&team);
-        archive::write(&*self.archive, &report.row(&clock)).await?;
+        self.archive.write(&report.row(&clock)).await?;
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl DirectorySync {
         let name = name.and_then(|name| workspace::name_update(team, name, clock).ok());
         let address = address.map(|address| workspace::address_update(team, &address, clock));
         for update in name.into_iter().chain(address) {
-            archive::write(&*self.archive, &update).await?;
+            self.archive.write(&update).await?;
         }
         Ok(())
     }
@@ -124,12 +124,9 @@ pub(super) async fn write(archive: &dyn Archive, entries: &[Vec<Update>]) -> Res
     let mut written = Written { changed: 0, too_large: 0 };
     for entry in entries {
         let (mut changed, mut too_large) = (false, false);
-        for (update, outcome) in entry.iter().zip(outcomes.by_ref()) {
+        for outcome in outcomes.by_ref().take(entry.len()) {
             match outcome {
-                Ok(outcome) => {
-                    changed |= outcome == WriteOutcome::Applied;
-                    archive::settle(archive, update, &outcome).await?;
-                }
+                Ok(outcome) => changed |= outcome == WriteOutcome::Applied,
                 Err(ArchiveError::TooLarge { .. }) => too_large = true,
                 Err(error @ ArchiveError::Unavailable(_)) => return Err(error),
             }

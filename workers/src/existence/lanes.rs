@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::gauge;
-use ports::archive::{Archive, ArchiveError, ItemKey, Update};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update};
 use ports::clock::SharedClock;
 use ports::metrics::EXISTENCE_BREAKERS;
 use serde_json::Value;

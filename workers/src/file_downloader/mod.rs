@@ -17,7 +17,7 @@ mod settings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ports::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::files::Files;
 use ports::queue::job::Job;
 use ports::queue::{Delivery, QueueName};
@@ -81,14 +81,11 @@ impl FileDownloader {
         }
     }
 
-    /// Applies updates together, each to its end, and returns the items that refused one as they stand.
+    /// Applies updates together and returns the items that refused one, as they were then.
     async fn write(&self, updates: &[&Update]) -> Result<Vec<Item>, ArchiveError> {
-        let outcomes = self.archive.write_all(updates).await;
         let mut refused = Vec::new();
-        for (update, outcome) in updates.iter().zip(outcomes) {
-            let outcome = outcome?;
-            archive::settle(&*self.archive, update, &outcome).await?;
-            if let WriteOutcome::Rejected(stored) = outcome {
+        for outcome in self.archive.write_all(updates).await {
+            if let WriteOutcome::Rejected(stored) = outcome? {
                 refused.push(stored);
             }
         }

@@ -6,7 +6,7 @@
 //! comes again and does the rest.
 
 use metrics::counter;
-use ports::archive::{self, Archive, ArchiveError, Item, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::metrics::ARCHIVE_DUPLICATES;
 use rules::message::{Content, Plan, Standing, plan, stored_version};
 
@@ -24,7 +24,7 @@ pub(super) async fn write(
         Some((before, standing)) if standing.covers(content) => {
             let attributes = before.if_absent().set_if_absent.clone();
             let stored = Item { key: content.key().clone(), attributes };
-            archive::settle_absent(archive, content.if_absent(), &stored).await?;
+            bring_left_out(archive, content, &stored).await?;
             Ok(standing)
         }
         Some(_) => {
@@ -58,14 +58,14 @@ async fn write_planned(
     loop {
         let Plan { keep, row, standing } = plan(content, stored.as_ref());
         for revision in &keep {
-            archive::write(archive, revision).await?;
+            archive.write(revision).await?;
         }
         let Some(row) = row else {
             if let Some(stored) = &stored {
                 if stored_version(stored).as_ref() == Some(content.version()) {
                     counter!(ARCHIVE_DUPLICATES).increment(1);
                 }
-                archive::settle_absent(archive, content.if_absent(), stored).await?;
+                bring_left_out(archive, content, stored).await?;
             }
             return Ok(standing);
         };
@@ -74,6 +74,14 @@ async fn write_planned(
             // Another process wrote in between; each round, some version has grown, so this ends.
             WriteOutcome::Rejected(now) => stored = Some(now),
         }
+    }
+}
+
+/// Brings what no version takes back, of a message that is stored already.
+async fn bring_left_out(archive: &dyn Archive, content: &Content, stored: &Item) -> Result<(), ArchiveError> {
+    match content.if_absent().left_out(stored) {
+        Some(left_out) => archive.write(&left_out).await.map(drop),
+        None => Ok(()),
     }
 }
 
@@ -91,19 +99,12 @@ pub(super) async fn write_changes(
     let plans: Vec<Plan> =
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
     let revisions: Vec<&Update> = plans.iter().flat_map(|plan| &plan.keep).collect();
-    let mut kept = archive.write_all(&revisions).await.into_iter().zip(&revisions);
+    let mut kept = archive.write_all(&revisions).await.into_iter();
     // A row may only follow revisions that are kept.
     let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(plans.len());
     for plan in &plans {
-        let mut all_kept = Ok(());
-        for (outcome, revision) in kept.by_ref().take(plan.keep.len()) {
-            let settled = match outcome {
-                Ok(outcome) => archive::settle(archive, revision, &outcome).await,
-                Err(error) => Err(error),
-            };
-            all_kept = all_kept.and(settled);
-        }
-        ready.push(all_kept);
+        let outcomes = kept.by_ref().take(plan.keep.len());
+        ready.push(outcomes.fold(Ok(()), |all_kept, outcome| all_kept.and(outcome.map(drop))));
     }
     let rows = plans.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
     let rows: Vec<&Update> = rows.filter_map(|(plan, _)| plan.row.as_ref()).collect();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use ports::archive::{self, Archive, ArchiveError, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
@@ -308,8 +308,8 @@ async fn finish(
     let mut before: Option<Written<'_>> = None;
     for change in changes {
         match (change, begun.next()) {
-            (Change::Register(update), Some(outcome)) => archive::settle(archive, update, &outcome?).await?,
-            (Change::Register(update), None) => drop(archive::write(archive, update).await?),
+            (Change::Register(_), Some(outcome)) => drop(outcome?),
+            (Change::Register(update), None) => drop(archive.write(update).await?),
             (Change::Content(content), Some(outcome)) => {
                 before = Some((content, content::settle(archive, content, outcome?).await?));
             }

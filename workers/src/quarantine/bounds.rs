@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ports::archive::{Archive, ArchiveError, Guard, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, ItemKey, Update, WriteOutcome};
 use ports::clock::TimestampMs;
 use ports::queue::job::Job;
 use serde_json::value::RawValue;

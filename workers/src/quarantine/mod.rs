@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use ports::archive::{
-    Archive, ArchiveError, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome, query_all,
+    Archive, ArchiveError, ArchiveExt, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome,
+    query_all,
 };
 use ports::clock::{Clock, TimestampMs};
 use ports::queue::job::{Job, Origin};

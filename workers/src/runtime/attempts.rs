@@ -8,7 +8,7 @@
 //! the job first waits until whoever had it has stopped and taken its mark back. The verdict itself is a conditional
 //! write: it finds the marks as they were, or it is none, and from then on nobody takes a mark back.
 
-use ports::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::queue::{MessageId, QueueRef};
 
 const STANDING: &str = "attempts";

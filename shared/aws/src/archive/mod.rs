@@ -69,11 +69,7 @@ type Written = Result<WriteOutcome, ArchiveError>;
 
 #[async_trait]
 impl Archive for DynamoArchive {
-    async fn write(&self, update: &Update) -> Written {
-        self.write_one(update).await
-    }
-
-    async fn write_all(&self, updates: &[&Update]) -> Vec<Written> {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Written> {
         // What is of one item goes in its order.
         let mut turns: Vec<Vec<usize>> = Vec::new();
         let mut turn_of: HashMap<&ItemKey, usize> = HashMap::new();

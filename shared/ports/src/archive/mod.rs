@@ -1,15 +1,17 @@
 //! The archive port: one table of items, written register by register.
 //!
-//! Shapes and kinds of items are in [`key`]; what a write may do is in [`update`].
+//! Shapes and kinds of items are in [`key`]; what a write may do is in [`update`]; [`ArchiveExt`] is how one writes.
 
 pub mod item;
 pub mod key;
+mod settled;
 pub mod update;
 
 use async_trait::async_trait;
 
 pub use item::{Attributes, Item};
 pub use key::ItemKey;
+pub use settled::ArchiveExt;
 pub use update::{Guard, Update, WriteOutcome};
 
 /// An item must fit DynamoDB's 400 KB on every backend, but for its bulk, which a backend may keep elsewhere; a single
@@ -79,18 +81,10 @@ pub struct Page {
 /// A table of items. Every method may be repeated without harm.
 #[async_trait]
 pub trait Archive: Send + Sync + 'static {
-    /// Applies one update atomically and durably: see [`Update::apply`] for the rule every backend follows.
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError>;
-
-    /// Applies many updates, each atomically on its own; one result per update, in their order. For backends where many
-    /// together cost less than each alone.
-    async fn write_all(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
-        let mut outcomes = Vec::with_capacity(updates.len());
-        for update in updates {
-            outcomes.push(self.write(update).await);
-        }
-        outcomes
-    }
+    /// Applies updates, each atomically and durably on its own: see [`Update::apply`] for the rule every backend follows.
+    /// One result per update, in their order; updates of one item apply in their order. A rejected update leaves its
+    /// set-if-absent attributes out, so only backends are called like this: everyone else writes by [`ArchiveExt`].
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>>;
 
     /// The item as of every write that was answered before this call.
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError>;
@@ -113,50 +107,6 @@ pub trait Archive: Send + Sync + 'static {
 
     /// Whether a write could be accepted now.
     async fn ready(&self) -> Result<(), ArchiveError>;
-}
-
-/// Applies an update, and where its guard failed, brings the set-if-absent attributes the item still lacks in a second
-/// one: a register that lost must not take the others down with it.
-///
-/// # Errors
-/// As [`Archive::write`].
-pub async fn write(archive: &dyn Archive, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-    let outcome = archive.write(update).await?;
-    settle(archive, update, &outcome).await?;
-    Ok(outcome)
-}
-
-/// Does the second half of [`write`], where the first is done already.
-///
-/// # Errors
-/// As [`Archive::write`].
-pub async fn settle(
-    archive: &dyn Archive,
-    update: &Update,
-    outcome: &WriteOutcome,
-) -> Result<(), ArchiveError> {
-    match outcome {
-        WriteOutcome::Applied => Ok(()),
-        WriteOutcome::Rejected(stored) => settle_absent(archive, update, stored).await,
-    }
-}
-
-/// Writes those set-if-absent attributes of `update` that `stored` lacks.
-///
-/// # Errors
-/// As [`Archive::write`].
-pub async fn settle_absent(
-    archive: &dyn Archive,
-    update: &Update,
-    stored: &Item,
-) -> Result<(), ArchiveError> {
-    let lacks = |name: &str| !stored.attributes.contains_key(name);
-    let missing = update.set_if_absent.iter().filter(|(name, _)| lacks(name));
-    let set_if_absent: Attributes = missing.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if set_if_absent.is_empty() || stored.is_erased() {
-        return Ok(());
-    }
-    archive.write(&Update { set_if_absent, ..Update::new(update.key.clone()) }).await.map(drop)
 }
 
 /// Every item of a query, page by page. For readers that show everything.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveError, Guard, Item, ItemKey, Query, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, Item, ItemKey, Query, Update, WriteOutcome};
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
 use tests::harness::stack::{Stack, fresh_names};

@@ -1,7 +1,9 @@
 //! Items that are larger than a row.
 
 use aws::Aws;
-use ports::archive::{ArchiveError, Guard, Item, ItemKey, MAX_ITEM_BYTES, Query, Update, WriteOutcome};
+use ports::archive::{
+    ArchiveError, ArchiveExt, Guard, Item, ItemKey, MAX_ITEM_BYTES, Query, Update, WriteOutcome,
+};
 use serde_json::{Value, json};
 
 use super::fixture::{self, attributes, key, put};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ports::archive::{Archive, Guard, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveExt, Guard, Update, WriteOutcome};
 use serde_json::json;
 use tests::harness::proxy::{Fault, Proxy};
 use tests::harness::stack::Stack;

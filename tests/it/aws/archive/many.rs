@@ -1,6 +1,6 @@
 //! Many items at a time, and many attributes.
 
-use ports::archive::{Guard, ItemKey, Update, WriteOutcome};
+use ports::archive::{ArchiveExt, Guard, ItemKey, Update, WriteOutcome};
 use serde_json::{Value, json};
 
 use super::fixture::{self, attributes, key, put};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ports::archive::{Archive, Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Archive, ArchiveExt, Attributes, Guard, Item, ItemKey, Update};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Number, Value, json};

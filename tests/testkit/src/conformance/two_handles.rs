@@ -125,8 +125,12 @@ impl TwoArchives {
 
 #[async_trait]
 impl Archive for TwoArchives {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.next().write(update).await
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            outcomes.extend(self.next().apply_once(&[update]).await);
+        }
+        outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {

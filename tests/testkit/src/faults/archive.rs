@@ -40,8 +40,13 @@ impl FaultyArchive {
 
 #[async_trait]
 impl Archive for FaultyArchive {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.call(Method::Write, self.inner.write(update)).await
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            let write = async { self.inner.apply_once(&[update]).await.remove(0) };
+            outcomes.push(self.call(Method::Write, write).await);
+        }
+        outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
@@ -63,6 +68,8 @@ impl Archive for FaultyArchive {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ArchiveExt;
+
     use super::*;
     use crate::faults::Fault;
     use crate::memory::archive::MemoryArchive;

@@ -68,9 +68,15 @@ impl CrashingArchive {
 
 #[async_trait]
 impl Archive for CrashingArchive {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        self.step()?;
-        self.inner.write(update).await
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let mut outcomes = Vec::with_capacity(updates.len());
+        for update in updates {
+            match self.step() {
+                Ok(()) => outcomes.extend(self.inner.apply_once(&[update]).await),
+                Err(crashed) => outcomes.push(Err(crashed)),
+            }
+        }
+        outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
@@ -153,7 +159,7 @@ impl Queue for CrashingQueue {
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::Update;
+    use ports::archive::{ArchiveExt, Update};
     use ports::clock::{ManualClock, TimestampMs};
     use ports::queue::QueueName;
 

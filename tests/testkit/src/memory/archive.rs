@@ -65,9 +65,8 @@ impl MemoryArchive {
     }
 }
 
-#[async_trait]
-impl Archive for MemoryArchive {
-    async fn write(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+impl MemoryArchive {
+    fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut items = self.lock();
         let stored = items.get(&update.key);
         let Some(attributes) = update.apply(stored) else {
@@ -80,6 +79,13 @@ impl Archive for MemoryArchive {
         }
         items.insert(update.key.clone(), attributes);
         Ok(WriteOutcome::Applied)
+    }
+}
+
+#[async_trait]
+impl Archive for MemoryArchive {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        updates.iter().map(|update| self.apply(update)).collect()
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {

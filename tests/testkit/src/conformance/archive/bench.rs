@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ports::archive::{Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::{
+    Archive, ArchiveError, Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome,
+};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -52,13 +54,26 @@ pub(super) fn timestamps(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.key.timestamp.as_str()).collect()
 }
 
+/// Applies one update as a backend does.
+pub(super) async fn apply_once(archive: &dyn Archive, update: &Update) -> Result<WriteOutcome, ArchiveError> {
+    let mut outcomes = archive.apply_once(&[update]).await;
+    assert_eq!(outcomes.len(), 1, "one result per update");
+    outcomes.remove(0)
+}
+
 impl Bench {
     pub(super) fn new(fixture: ArchiveFixture, traits: ArchiveTraits) -> Self {
         Self { fixture, traits }
     }
 
+    /// Writes once, as a backend does: nothing follows an update that is refused.
     pub(super) async fn write(&self, update: Update) -> WriteOutcome {
-        self.fixture.archive.write(&update).await.unwrap()
+        self.try_write(update).await.unwrap()
+    }
+
+    /// As [`Self::write`], for what may not be possible.
+    pub(super) async fn try_write(&self, update: Update) -> Result<WriteOutcome, ArchiveError> {
+        apply_once(&*self.fixture.archive, &update).await
     }
 
     /// Writes what must apply.

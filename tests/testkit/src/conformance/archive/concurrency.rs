@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use ports::archive::{Guard, Update, WriteOutcome};
 use serde_json::json;
 
-use super::bench::{Bench, attributes, greater, key, unchanged, update};
+use super::bench::{Bench, apply_once, attributes, greater, key, unchanged, update};
 
 const WRITERS: usize = 16;
 
@@ -14,7 +14,7 @@ const WRITERS: usize = 16;
 async fn write_at_once(bench: &Bench, updates: Vec<Update>) -> Vec<WriteOutcome> {
     let tasks = updates.into_iter().map(|update| {
         let archive = Arc::clone(&bench.fixture.archive);
-        tokio::spawn(async move { archive.write(&update).await.unwrap() })
+        tokio::spawn(async move { apply_once(&*archive, &update).await.unwrap() })
     });
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }

@@ -60,7 +60,7 @@ pub(super) async fn long_text_comes_back_whole(bench: Bench) {
 
 pub(super) async fn an_item_too_large_is_refused_and_nothing_changes(bench: Bench) {
     let too_long = "x".repeat(MAX_ITEM_BYTES);
-    let refused = bench.fixture.archive.write(&update(key(), greater("1"), json!({"text": too_long}))).await;
+    let refused = bench.try_write(update(key(), greater("1"), json!({"text": too_long}))).await;
     assert!(
         matches!(refused, Err(ArchiveError::TooLarge { bytes }) if bytes > MAX_ITEM_BYTES),
         "{refused:?}"
@@ -70,7 +70,7 @@ pub(super) async fn an_item_too_large_is_refused_and_nothing_changes(bench: Benc
     // Two halves that are too much together.
     let half = "x".repeat(MAX_ITEM_BYTES / 2);
     bench.apply(update(key(), greater("1"), json!({"text": half}))).await;
-    let refused = bench.fixture.archive.write(&update(key(), greater("2"), json!({"raw_event": half}))).await;
+    let refused = bench.try_write(update(key(), greater("2"), json!({"raw_event": half}))).await;
     assert!(
         matches!(refused, Err(ArchiveError::TooLarge { bytes }) if bytes > MAX_ITEM_BYTES),
         "{refused:?}"

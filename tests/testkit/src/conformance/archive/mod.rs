@@ -8,6 +8,7 @@ mod guards;
 mod hostile;
 mod parent_index;
 mod queries;
+mod settling;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,11 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             items_with_one_timestamp_are_each_found_once,
             a_parent_is_paged_in_both_directions,
             a_parent_is_not_its_prefix,
+        },
+        settling::{
+            a_write_that_loses_brings_what_is_set_if_absent,
+            many_writes_settle_each,
+            a_write_that_loses_makes_no_item,
         },
         deletion::{
             an_unchanged_item_is_deleted,

@@ -1,0 +1,62 @@
+//! Writes to the archive, for everyone but backends.
+
+use super::{Archive, ArchiveError, Item, Update, WriteOutcome};
+
+/// Writes that settle: if the guard of an update fails, the set-if-absent attributes that the item lacks are brought in
+/// a second update, since a register that lost must not take the others down with it. No item is made by that.
+pub trait ArchiveExt: Archive {
+    /// Applies one update and settles it. A rejected one shows the item as it was when the guard failed.
+    fn write(&self, update: &Update) -> impl Future<Output = Result<WriteOutcome, ArchiveError>> + Send {
+        async move {
+            let mut outcomes = self.write_all(&[update]).await;
+            outcomes
+                .pop()
+                .unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into())))
+        }
+    }
+
+    /// Applies many updates and settles each, in at most two calls of the backend; one result per update, in their order.
+    fn write_all(
+        &self,
+        updates: &[&Update],
+    ) -> impl Future<Output = Vec<Result<WriteOutcome, ArchiveError>>> + Send {
+        async move {
+            let mut outcomes = self.apply_once(updates).await;
+            let rejected = |outcome: &Result<WriteOutcome, ArchiveError>| match outcome {
+                Ok(WriteOutcome::Rejected(stored)) if !stored.attributes.is_empty() => Some(stored.clone()),
+                Ok(WriteOutcome::Rejected(_) | WriteOutcome::Applied) | Err(_) => None,
+            };
+            let left_out: Vec<(usize, Update)> = outcomes
+                .iter()
+                .enumerate()
+                .filter_map(|(index, outcome)| Some((index, updates[index].left_out(&rejected(outcome)?)?)))
+                .collect();
+            if left_out.is_empty() {
+                return outcomes;
+            }
+            let second: Vec<&Update> = left_out.iter().map(|(_, update)| update).collect();
+            for ((index, _), outcome) in left_out.iter().zip(self.apply_once(&second).await) {
+                if let Err(error) = outcome {
+                    outcomes[*index] = Err(error);
+                }
+            }
+            outcomes
+        }
+    }
+}
+
+impl<A: Archive + ?Sized> ArchiveExt for A {}
+
+impl Update {
+    /// The set-if-absent attributes that `stored` lacks, as an update of their own; `None` if there are none, or if the
+    /// item is erased.
+    #[must_use]
+    pub fn left_out(&self, stored: &Item) -> Option<Self> {
+        let lacks = |name: &str| !stored.attributes.contains_key(name);
+        let missing = self.set_if_absent.iter().filter(|(name, _)| lacks(name));
+        let set_if_absent: super::Attributes =
+            missing.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let nothing = set_if_absent.is_empty() || stored.is_erased();
+        (!nothing).then(|| Self { set_if_absent, ..Self::new(self.key.clone()) })
+    }
+}
