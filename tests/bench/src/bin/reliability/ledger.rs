@@ -102,7 +102,7 @@ fn compare_revisions(row: &mut Row, kept: &[Replaced<'_>], replaced: &[String]) 
 #[cfg(test)]
 mod tests {
     use ::testkit::memory::archive::MemoryArchive;
-    use ports::archive::{Attributes, ItemKey, Update};
+    use ports::archive::{ArchiveExt, Attributes, ItemKey, Update};
     use serde_json::json;
 
     use super::*;
