@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, Item, ItemKey, Query, key};
-use ports::queue::topology::{QUEUES, QueueSpec};
+use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
+use ports::workers::WorkerSpec;
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
 use serde::Serialize;
@@ -34,8 +35,10 @@ pub(crate) struct Status {
     pub(crate) quarantined: u64,
     /// Times in which events may be missing.
     pub(crate) gaps: u64,
-    /// Nothing is waiting, delayed, backing off or in flight for any worker there is.
+    /// Nothing is waiting, delayed, backing off or in flight on the live queues.
     pub(crate) idle: bool,
+    /// The background queues that hold work.
+    pub(crate) busy: Vec<&'static str>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) existence_check: Vec<Held>,
@@ -49,7 +52,16 @@ pub(crate) struct QueueStatus {
     pub(crate) oldest_age_s: Option<u64>,
     pub(crate) dead: u64,
     #[serde(skip)]
+    pub(crate) role: QueueRole,
+    /// A queue without one is planned.
+    #[serde(skip)]
     pub(crate) worker: Option<&'static str>,
+}
+
+impl QueueStatus {
+    fn holds_work(&self) -> bool {
+        self.waiting + self.in_flight > 0
+    }
 }
 
 /// Prints the status of everything.
@@ -127,15 +139,15 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
     for spec in &QUEUES {
         queues.push(queue_status(queue, spec).await?);
     }
-    let idle = queues
-        .iter()
-        .filter(|queue| queue.worker.is_some())
-        .all(|queue| queue.waiting + queue.in_flight == 0);
+    let holds_work = |role| queues.iter().filter(move |queue| queue.role == role && queue.holds_work());
+    let idle = holds_work(QueueRole::Live).next().is_none();
+    let busy = holds_work(QueueRole::Background).map(|queue| queue.name).collect();
     Ok(Status {
         queues,
         quarantined: quarantine::count(archive).await?,
         gaps: u64::try_from(reader::gaps::read_all(archive).await?.len()).unwrap_or(u64::MAX),
         idle,
+        busy,
         existence_check: held::read(archive).await?,
     })
 }
@@ -149,7 +161,8 @@ async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<Que
         in_flight: depth.in_flight,
         oldest_age_s: depth.oldest_age_s,
         dead: dead.waiting + dead.delayed + dead.in_flight,
-        worker: spec.consumer,
+        role: spec.role,
+        worker: WorkerSpec::of(spec.name).map(|worker| worker.name),
     })
 }
 
@@ -157,12 +170,12 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<10}{:>9}{:>11}{:>9}{:>6}  worker", "queue", "waiting", "in flight", "oldest", "dead")?;
     for queue in &status.queues {
         let oldest = match queue.oldest_age_s {
-            Some(_) if queue.waiting + queue.in_flight == 0 => "-".to_owned(),
+            Some(_) if !queue.holds_work() => "-".to_owned(),
             Some(age_s) => age(age_s),
             None => "?".to_owned(),
         };
         let QueueStatus { name, waiting, in_flight, dead, worker, .. } = queue;
-        let worker = worker.unwrap_or("none yet");
+        let worker = worker.unwrap_or("planned");
         writeln!(out, "{name:<10}{waiting:>9}{in_flight:>11}{oldest:>9}{dead:>6}  {worker}")?;
     }
     writeln!(out)?;
@@ -171,6 +184,9 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         "idle         {}",
         if status.idle { "yes: everything that came in is stored" } else { "no" }
     )?;
+    if !status.busy.is_empty() {
+        writeln!(out, "busy         {}: work in the background", status.busy.join(", "))?;
+    }
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
     held::print(&status.existence_check, out)?;
@@ -201,12 +217,12 @@ fn advice(status: &Status) -> Vec<String> {
     let kept: Vec<&str> = status
         .queues
         .iter()
-        .filter(|queue| queue.worker.is_none() && queue.waiting + queue.in_flight > 0)
+        .filter(|queue| queue.worker.is_none() && queue.holds_work())
         .map(|queue| queue.name)
         .collect();
     if !kept.is_empty() {
         advice.push(format!(
-            "Kept for workers that this version does not have yet, and no reason to worry: {}.",
+            "Kept for planned workers, which this version does not have yet, and no reason to worry: {}.",
             kept.join(", ")
         ));
     }
@@ -259,17 +275,17 @@ mod tests {
             .iter()
             .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))
             .collect();
-        let expected = json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true });
+        let expected = json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true, "busy": [] });
         assert_eq!(serde_json::to_value(status(&fixture).await).unwrap(), expected);
     }
 
     #[tokio::test]
-    async fn what_waits_for_a_worker_is_not_idle_and_what_has_none_is() {
+    async fn what_waits_in_the_background_is_busy_and_only_live_work_is_not_idle() {
         let fixture = Fixture::open().await;
         send(&fixture, QueueName::Stats).await;
         send(&fixture, QueueName::Questions).await;
         let kept = status(&fixture).await;
-        assert!(kept.idle);
+        assert_eq!((kept.idle, kept.busy.as_slice()), (true, &["stats", "questions"][..]));
         // The queue's delay holds it back, which is waiting all the same.
         assert_eq!(kept.queues.iter().map(|queue| queue.waiting).sum::<u64>(), 2);
         assert!(
@@ -277,6 +293,9 @@ mod tests {
             "{}",
             text(&kept)
         );
+
+        assert!(text(&kept).contains("busy         stats, questions"), "{}", text(&kept));
+        assert_eq!(text(&kept).matches(" planned\n").count(), 4, "{}", text(&kept));
 
         send(&fixture, QueueName::Events).await;
         assert!(!status(&fixture).await.idle);
@@ -319,6 +338,7 @@ mod tests {
             in_flight: 0,
             oldest_age_s: Some(180),
             dead: 2,
+            role: QueueRole::Live,
             worker: Some("message-writer"),
         };
         let held = Held {
@@ -328,8 +348,14 @@ mod tests {
             until: "2026-01-01T00:01:00Z".into(),
             reason: "Slack cannot be reached for users.info: HTTP 503".into(),
         };
-        let status =
-            Status { queues: vec![dead], quarantined: 3, gaps: 2, idle: false, existence_check: vec![held] };
+        let status = Status {
+            queues: vec![dead],
+            quarantined: 3,
+            gaps: 2,
+            idle: false,
+            busy: Vec::new(),
+            existence_check: vec![held],
+        };
         let text = text(&status);
         for expected in [
             "2 times in which events may be missing: `annalist gaps`",

@@ -13,8 +13,9 @@ use super::{Resources, get, logical, queues, reference};
 use crate::names::Names;
 use crate::permissions::Part;
 use crate::summary::{INSTALLATION, NAMESPACE, QUARANTINED};
-use ports::queue::topology::QUEUES;
+use ports::queue::topology::QueueRole;
 use ports::queue::{QueueName, QueueRef};
+use ports::workers::{WORKERS, WorkerSpec};
 
 /// What the topic is called in the template.
 pub(super) const TOPIC: &str = "Alarms";
@@ -63,14 +64,13 @@ pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
         .collect()
 }
 
-/// Of the queues that have a worker: nothing becomes of messages on the others, dead letters included.
+/// Of the queues that have a worker: nothing becomes of messages on planned ones, dead letters included.
 fn of_queues() -> Vec<Alarm> {
     let mut alarms = Vec::new();
-    for spec in &QUEUES {
-        let Some(worker) = spec.consumer else { continue };
-        let (label, dead_letters) = (spec.label, QueueRef::dead_letters(spec.name));
+    for WorkerSpec { name: worker, queue: name, .. } in &WORKERS {
+        let (label, dead_letters) = (name.spec().label, QueueRef::dead_letters(*name));
         let queue = |queue| vec![("QueueName", get(&queues::id(queue), "QueueName"))];
-        alarms.push(Alarm {
+        let old = Alarm {
             id: format!("{}Old", logical(label)),
             name: format!("{label}-old"),
             what_to_do: format!(
@@ -79,14 +79,16 @@ fn of_queues() -> Vec<Alarm> {
                 OLD.as_secs() / 60
             ),
             metric: ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
-            dimensions: queue(spec.name.into()),
+            dimensions: queue((*name).into()),
             statistic: "Maximum",
             above: OLD.as_secs(),
             period_s: MINUTES_5,
             of_three: 3,
             // Every message goes through this one.
-            condition: (spec.name != QueueName::Events).then_some(ALL_ALARMS),
-        });
+            condition: (*name != QueueName::Events).then_some(ALL_ALARMS),
+        };
+        // What is done in the background may wait for hours.
+        alarms.extend((name.spec().role == QueueRole::Live).then_some(old));
         alarms.push(Alarm {
             id: format!("{}Dead", logical(label)),
             name: format!("{label}-dead"),
@@ -220,8 +222,8 @@ mod tests {
         let resources = resources(&names, &functions::all());
         let alarms: Vec<&Value> =
             resources.iter().map(|(_, it)| it).filter(|it| it["Type"] == "AWS::CloudWatch::Alarm").collect();
-        let consumed = QUEUES.iter().filter(|spec| spec.consumer.is_some()).count();
-        assert_eq!(alarms.len(), 2 * consumed + 1 + 2 + functions::all().len());
+        let live = WORKERS.iter().filter(|spec| spec.queue.spec().role == QueueRole::Live).count();
+        assert_eq!(alarms.len(), live + WORKERS.len() + 1 + 2 + functions::all().len());
         for alarm in alarms {
             let properties = &alarm["Properties"];
             assert_eq!(properties["AlarmActions"], json!([{ "Ref": "Alarms" }]));

@@ -10,15 +10,13 @@ use super::parameters::{
 use super::{Resources, bucket, get, logical, reference, tables};
 use crate::names::{Names, settings};
 use crate::permissions::{Grant, LOGS, Part, Target};
-use ports::queue::topology::{QUEUES, QueueSpec, TableRole};
+use ports::queue::QueueName;
+use ports::queue::topology::TableRole;
+use ports::workers::{HourlySpec, WORKERS, WorkerSpec};
 use slack::credentials::{BOT_TOKEN, SIGNING_SECRET};
 
 /// Slack waits three seconds, so a later answer would reach no client, and ingest gives up on the queue after two.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Lambda's longest: a large workspace takes minutes at the pace of Slack's limits.
-/// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
-const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// A part as a function.
 pub(super) struct Function {
@@ -27,8 +25,6 @@ pub(super) struct Function {
     pub(super) what: &'static str,
     /// The binary in `<artifact>.zip`.
     pub(super) artifact: &'static str,
-    /// With memory comes a share of the processor: 1769 MB are one.
-    /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html>
     pub(super) memory_mb: u32,
     pub(super) timeout: Duration,
     /// How many of it there may be, set aside from all others.
@@ -39,10 +35,8 @@ pub(super) struct Function {
 
 /// A queue that wakes a function.
 pub(super) struct Source {
-    pub(super) queue: &'static QueueSpec,
-    /// How many functions at once, unless the parameter says otherwise. Without a bound Lambda asks an empty queue less
-    /// often, and each asking is on the bill.
-    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+    pub(super) queue: QueueName,
+    /// How many functions at once, unless the parameter says otherwise.
     pub(super) concurrency: Option<u32>,
 }
 
@@ -66,9 +60,9 @@ impl Function {
         format!("{}Role", self.id())
     }
 
-    /// The directory is there only where there is a token to read it with.
+    /// What runs every hour asks Slack: it is there only if there is a token to ask with.
     pub(super) fn condition(&self) -> Option<&'static str> {
-        (self.part == Part::Directory).then_some(HAS_BOT_TOKEN)
+        matches!(self.part, Part::Hourly(_)).then_some(HAS_BOT_TOKEN)
     }
 
     /// What it may do, its own log included.
@@ -83,7 +77,7 @@ impl Function {
     }
 }
 
-/// Ingest, a function per worker of the topology, and the directory.
+/// Ingest, a function per worker, and those that run every hour.
 pub(super) fn all() -> Vec<Function> {
     let ingest = Function {
         part: Part::Ingest,
@@ -96,39 +90,32 @@ pub(super) fn all() -> Vec<Function> {
         reserved: Some(if_holds(RESERVES, reference(parameters::INGEST_CONCURRENCY))),
         source: None,
     };
-    let directory = Function {
-        part: Part::Directory,
-        what: "Reads Slack's directory every hour and joins public channels",
-        artifact: Part::ChannelIndexer.label(),
-        // A whole workspace's channels and people.
-        memory_mb: 512,
-        timeout: DIRECTORY_TIMEOUT,
+    let hourly = WORKERS.iter().filter_map(|worker| Some(hourly(worker, worker.hourly?)));
+    [ingest].into_iter().chain(WORKERS.iter().map(worker)).chain(hourly).collect()
+}
+
+fn worker(spec: &'static WorkerSpec) -> Function {
+    Function {
+        part: Part::Worker(spec),
+        what: spec.what,
+        artifact: spec.name,
+        memory_mb: spec.memory_mb,
+        timeout: spec.timeout,
+        reserved: None,
+        source: Some(Source { queue: spec.queue, concurrency: spec.concurrency }),
+    }
+}
+
+fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> Function {
+    Function {
+        part: Part::Hourly(spec),
+        what: spec.what,
+        artifact: worker.name,
+        memory_mb: spec.memory_mb,
+        timeout: spec.timeout,
         // One at a time: two would share Slack's limits.
         reserved: Some(if_holds(RESERVES, 1)),
         source: None,
-    };
-    let workers = QUEUES.iter().filter_map(|spec| Some(worker(Part::of_worker(spec.consumer?)?, spec)));
-    [ingest].into_iter().chain(workers).chain([directory]).collect()
-}
-
-fn worker(part: Part, queue: &'static QueueSpec) -> Function {
-    let (what, memory_mb, concurrency) = match part {
-        // Ten events of up to a megabyte, read and written.
-        Part::MessageWriter => ("Turns events into rows", 256, Some(10)),
-        // One workspace is one message group, so one function at a time.
-        Part::ChannelIndexer => ("Keeps the rows of channels", 256, None),
-        // Ten files, of each up to two parts of 8 MiB. Each function keeps its own count of downloads per minute.
-        Part::FileDownloader => ("Downloads files and pictures", 512, Some(parameters::LEAST_CONCURRENCY)),
-        Part::Ingest | Part::Directory | Part::Annalist | Part::Provision => ("Works a queue off", 256, None),
-    };
-    Function {
-        part,
-        what,
-        artifact: part.label(),
-        memory_mb,
-        timeout: queue.function_timeout,
-        reserved: None,
-        source: Some(Source { queue, concurrency }),
     }
 }
 
@@ -212,23 +199,28 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use ports::workers::Uses;
+
     use super::*;
 
     #[test]
-    fn every_worker_of_the_topology_is_a_function_that_its_queue_outlasts() {
+    fn every_worker_is_one_function_that_its_queue_wakes() {
         let functions = all();
-        for spec in QUEUES.iter().filter(|spec| spec.consumer.is_some()) {
-            let mut of_queue = functions.iter().filter(|function| {
-                function.source.as_ref().is_some_and(|source| source.queue.label == spec.label)
-            });
-            let (Some(function), None) = (of_queue.next(), of_queue.next()) else {
-                panic!("{} has not one function", spec.label)
+        for spec in &WORKERS {
+            let of_queue = |function: &&Function| {
+                function.source.as_ref().is_some_and(|source| source.queue == spec.queue)
             };
-            assert_eq!(Some(function.artifact), spec.consumer);
-            assert_eq!(function.timeout, spec.function_timeout);
-            assert!(spec.visibility_timeout >= 6 * function.timeout);
+            let found: Vec<&Function> = functions.iter().filter(of_queue).collect();
+            let [function] = found[..] else { panic!("{} has not one function", spec.name) };
+            assert_eq!((function.artifact, function.timeout), (spec.name, spec.timeout));
+            assert!(
+                spec.concurrency.is_none_or(|most| most >= parameters::LEAST_CONCURRENCY),
+                "{}",
+                spec.name
+            );
         }
-        assert_eq!(functions.len(), 2 + QUEUES.iter().filter(|spec| spec.consumer.is_some()).count());
+        let hourly = WORKERS.iter().filter(|spec| spec.hourly.is_some()).count();
+        assert_eq!(functions.len(), 1 + WORKERS.len() + hourly);
     }
 
     #[test]
@@ -242,10 +234,16 @@ mod tests {
         for variable in ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRET"] {
             assert_eq!(told(variable), ["Ingest"]);
         }
+        let users = |what| -> Vec<String> {
+            let workers = WORKERS.iter().filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
+            let hourly = WORKERS.iter().filter_map(|spec| spec.hourly);
+            let hourly = hourly.filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
+            workers.chain(hourly).map(logical).collect()
+        };
         for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
-            assert_eq!(told(variable), ["MessageWriter", "ChannelIndexer", "FileDownloader", "Directory"]);
+            assert_eq!(told(variable), users(Uses::SlackApi));
         }
-        assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), ["MessageWriter", "ChannelIndexer"]);
+        assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }
 }

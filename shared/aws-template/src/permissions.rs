@@ -1,12 +1,13 @@
-//! What each part asks of AWS, as one table: the template makes roles of it, docs/aws.md shows it, and tests hold it to
-//! the calls in the source and to the calls that running parts make.
+//! What each part asks of AWS, derived from the table of workers: the template makes roles of it, docs/aws.md shows it, and
+//! tests hold it to the calls in the source and to the calls that running parts make.
 //!
 //! Actions are IAM's, which are not always called like the operation they allow: a batch of sends is `sqs:SendMessage`.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 
 use ports::archive::key::EXISTENCE_BREAKERS;
-use ports::queue::topology::{QUEUES, QueueSpec};
+use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
+use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
 
 /// Actions that are granted together.
 pub type Actions = &'static [&'static str];
@@ -130,19 +131,21 @@ pub struct Grant {
     pub on: Vec<Target>,
 }
 
+impl Grant {
+    fn of(actions: Actions, on: impl IntoIterator<Item = Target>) -> Self {
+        Self { actions, on: on.into_iter().collect() }
+    }
+}
+
 /// A part that sends requests to AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Takes Slack's events in.
     Ingest,
-    /// Events to rows.
-    MessageWriter,
-    /// Channels to rows.
-    ChannelIndexer,
-    /// Slack's directory to rows; the same binary as the channel-indexer.
-    Directory,
-    /// Files to the bucket.
-    FileDownloader,
+    /// Consumes a queue.
+    Worker(&'static WorkerSpec),
+    /// Runs every hour, in the process of a worker or as a function of its own.
+    Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
     /// The command, to make what the others need.
@@ -151,102 +154,104 @@ pub enum Part {
 
 impl Part {
     /// All of them, in the order of the flow.
-    pub const ALL: [Self; 7] = [
-        Self::Ingest,
-        Self::MessageWriter,
-        Self::ChannelIndexer,
-        Self::Directory,
-        Self::FileDownloader,
-        Self::Annalist,
-        Self::Provision,
-    ];
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let workers = WORKERS
+            .iter()
+            .flat_map(|spec| [Self::Worker(spec)].into_iter().chain(spec.hourly.map(Self::Hourly)));
+        [Self::Ingest].into_iter().chain(workers).chain([Self::Annalist, Self::Provision]).collect()
+    }
 
-    /// Its name; a worker's is the one in the topology.
+    /// Its name; a worker's is the one in the table of workers.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
-            Self::MessageWriter => "message-writer",
-            Self::ChannelIndexer => "channel-indexer",
-            Self::Directory => "directory",
-            Self::FileDownloader => "file-downloader",
+            Self::Worker(spec) => spec.name,
+            Self::Hourly(spec) => spec.name,
             Self::Annalist => "annalist",
             Self::Provision => "annalist provision",
         }
     }
 
-    /// The worker of this name.
+    /// The part of this name.
     #[must_use]
-    pub fn of_worker(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.label() == name)
-    }
-
-    /// The queue it works off.
-    #[must_use]
-    pub fn queue(self) -> Option<&'static QueueSpec> {
-        QUEUES.iter().find(|spec| spec.consumer == Some(self.label()))
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|part| part.label() == name)
     }
 
     /// What it may do.
     #[must_use]
     pub fn grants(self) -> Vec<Grant> {
-        use QueueName::{Channels, Events, Files};
-        let mut grants = Vec::new();
-        let mut grant = |actions, on: Vec<Target>| grants.push(Grant { actions, on });
-        if let Some(spec) = self.queue() {
-            let queues = [spec.name.into(), QueueRef::dead_letters(spec.name)];
-            grant(CONSUME, queues.map(Target::Queue).into());
-        }
-        let to = |queues: &[QueueName]| queues.iter().map(|name| Target::Queue((*name).into())).collect();
+        let consume = |queue: QueueName| {
+            let queues = [queue.into(), QueueRef::dead_letters(queue)];
+            Grant::of(CONSUME, queues.map(Target::Queue))
+        };
         match self {
-            Self::Ingest => grant(SEND, to(&[Events, Channels])),
-            // What waits for its channel to be known waits on its own queue.
-            Self::MessageWriter => grant(SEND, to(&[Events, Channels, Files])),
-            // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
-            Self::ChannelIndexer | Self::FileDownloader => grant(FIND_QUEUE, to(&[Events])),
-            // Pictures of people and emoji.
-            Self::Directory => grant(SEND, to(&[Files])),
-            Self::Annalist => {
-                let all =
-                    QUEUES.iter().flat_map(|spec| [spec.name.into(), QueueRef::dead_letters(spec.name)]);
-                grant(CONSUME, all.map(Target::Queue).collect());
-                grant(SEND, to(&QUEUES.each_ref().map(|spec| spec.name)));
-                grant(INDEX, vec![Target::Index]);
-            }
-            Self::Provision => grant(PROVISION, vec![Target::Everything]),
-        }
-        match self {
-            Self::Ingest | Self::Provision => {}
-            Self::MessageWriter
-            | Self::ChannelIndexer
-            | Self::Directory
-            | Self::FileDownloader
-            | Self::Annalist => {
-                grant(ROWS, vec![Target::Table]);
-                if self != Self::Directory {
-                    grant(FORGET, vec![Target::PassingRows]);
+            Self::Ingest => vec![
+                send(&[QueueName::Events, QueueName::Channels]),
+                Grant::of(SECRET, [Target::SigningSecret]),
+            ],
+            Self::Worker(spec) => {
+                let mut grants = vec![consume(spec.queue)];
+                // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
+                let first = QUEUES[0].name;
+                if spec.queue != first && !spec.sends_to.contains(&first) {
+                    grants.push(Grant::of(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
-                grant(BULK, vec![Target::Objects(BULK_KEYS)]);
-                grant(BUCKET, vec![Target::Bucket]);
+                if !spec.sends_to.is_empty() {
+                    grants.push(send(spec.sends_to));
+                }
+                grants.extend(rows(true));
+                grants.extend(uses(spec.uses));
+                grants
             }
-        }
-        if matches!(self, Self::MessageWriter | Self::ChannelIndexer | Self::Annalist) {
-            grant(EXISTENCE, vec![Target::ExistenceTable]);
-        }
-        if matches!(self, Self::FileDownloader | Self::Annalist) {
-            grant(CLAIMS, vec![Target::Claims]);
-            grant(FILES, vec![Target::Objects(FILE_KEYS)]);
-        }
-        match self {
-            Self::Ingest => grant(SECRET, vec![Target::SigningSecret]),
-            Self::MessageWriter | Self::ChannelIndexer | Self::Directory | Self::FileDownloader => {
-                grant(SECRET, vec![Target::BotToken]);
+            Self::Hourly(spec) => {
+                let mut grants = vec![send(spec.sends_to)];
+                grants.extend(rows(false));
+                grants.extend(uses(spec.uses));
+                grants
             }
-            Self::Annalist => grant(SECRET, vec![Target::SigningSecret, Target::BotToken]),
-            Self::Provision => {}
+            Self::Annalist => {
+                let names = QUEUES.each_ref().map(|spec| spec.name);
+                let all = names.iter().flat_map(|name| [(*name).into(), QueueRef::dead_letters(*name)]);
+                let mut grants = vec![
+                    Grant::of(CONSUME, all.map(Target::Queue)),
+                    send(&names),
+                    Grant::of(INDEX, [Target::Index]),
+                ];
+                grants.extend(rows(true));
+                grants.extend(uses(&[Uses::Existence, Uses::Claims, Uses::Files]));
+                grants.push(Grant::of(SECRET, [Target::SigningSecret, Target::BotToken]));
+                grants
+            }
+            Self::Provision => vec![Grant::of(PROVISION, [Target::Everything])],
         }
-        grants
     }
+}
+
+fn send(queues: &[QueueName]) -> Grant {
+    Grant::of(SEND, queues.iter().map(|name| Target::Queue((*name).into())))
+}
+
+/// To read and write rows, and with `passing` to delete those that come and go.
+fn rows(passing: bool) -> Vec<Grant> {
+    let mut grants = vec![Grant::of(ROWS, [Target::Table])];
+    if passing {
+        grants.push(Grant::of(FORGET, [Target::PassingRows]));
+    }
+    grants.push(Grant::of(BULK, [Target::Objects(BULK_KEYS)]));
+    grants.push(Grant::of(BUCKET, [Target::Bucket]));
+    grants
+}
+
+fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
+    uses.iter().map(|what| match what {
+        Uses::Existence => Grant::of(EXISTENCE, [Target::ExistenceTable]),
+        Uses::Claims => Grant::of(CLAIMS, [Target::Claims]),
+        Uses::Files => Grant::of(FILES, [Target::Objects(FILE_KEYS)]),
+        Uses::SlackApi => Grant::of(SECRET, [Target::BotToken]),
+    })
 }
 
 /// The services, as IAM and as people call them.
@@ -258,7 +263,7 @@ const SERVICES: [(&str, &str); 4] =
 pub fn markdown_table() -> String {
     let titles = SERVICES.map(|(_, title)| title).join(" | ");
     let mut table = format!("| part | {titles} |\n|---|---|---|---|---|\n");
-    for part in Part::ALL {
+    for part in Part::all() {
         let grants = part.grants();
         let cells = SERVICES.map(|(service, _)| {
             let cells = grants.iter().filter_map(|grant| cell(grant, service));
@@ -313,22 +318,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_worker_of_the_topology_has_its_permissions() {
-        for spec in &QUEUES {
-            let Some(worker) = spec.consumer else { continue };
-            let part = Part::of_worker(worker).unwrap_or_else(|| panic!("{worker} may do nothing"));
-            assert_eq!(part.queue().map(|queue| queue.label), Some(spec.label));
-            let consumes = part.grants().into_iter().find(|grant| grant.actions == CONSUME).unwrap();
-            assert_eq!(
-                consumes.on,
-                [Target::Queue(spec.name.into()), Target::Queue(QueueRef::dead_letters(spec.name))]
-            );
+    fn every_worker_may_consume_its_own_queue_alone() {
+        for spec in &WORKERS {
+            let part = Part::named(spec.name).unwrap();
+            let consumes: Vec<Grant> =
+                part.grants().into_iter().filter(|grant| grant.actions == CONSUME).collect();
+            let own = [spec.queue.into(), QueueRef::dead_letters(spec.queue)];
+            assert_eq!(consumes, [Grant::of(CONSUME, own.map(Target::Queue))]);
         }
     }
 
     #[test]
     fn every_action_is_of_a_service_that_the_table_shows() {
-        for part in Part::ALL {
+        for part in Part::all() {
             for action in part.grants().iter().flat_map(|grant| grant.actions) {
                 let service = action.split(':').next().unwrap();
                 assert!(SERVICES.iter().any(|(known, _)| *known == service), "{action} of {part:?}");

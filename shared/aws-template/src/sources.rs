@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::functions::{Function, Source};
 use super::parameters::HAS_BOT_TOKEN;
-use super::{Resources, get, logical, queues, reference};
+use super::{Resources, get, queues, reference};
 use crate::permissions::Part;
 use crate::{DEAD_LETTERS, SYNC};
 
@@ -20,11 +20,12 @@ pub(super) fn resources(functions: &[Function]) -> Resources {
     let queues = of_queues.flat_map(|(function, source)| {
         [of_queue(function, source)].into_iter().chain(dead_letters_hourly(function))
     });
-    queues.chain(directory_hourly()).collect()
+    let hourly = functions.iter().filter(|function| matches!(function.part, Part::Hourly(_)));
+    queues.chain(hourly.flat_map(hourly_itself)).collect()
 }
 
 fn of_queue(function: &Function, source: &Source) -> (String, Value) {
-    let id = queues::id(source.queue.name.into());
+    let id = queues::id(source.queue.into());
     let mut mapping = json!({
         "Type": "AWS::Lambda::EventSourceMapping",
         "Properties": {
@@ -70,15 +71,16 @@ fn word(word: &str) -> String {
     json!({ "annalist": word }).to_string()
 }
 
-fn directory_hourly() -> [(String, Value); 3] {
-    let directory = logical(Part::Directory.label());
+/// What runs every hour.
+fn hourly_itself(function: &Function) -> [(String, Value); 3] {
+    let (id, hourly) = (function.id(), format!("{}Hourly", function.id()));
     let rule = json!({
         "Type": "AWS::Events::Rule",
         "Condition": HAS_BOT_TOKEN,
         "Properties": {
-            "Description": "Annalist reads Slack's directory",
+            "Description": format!("{}, every hour", function.part.label()),
             "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": "directory", "Arn": get(&directory, "Arn"), "Input": word(SYNC) }],
+            "Targets": [{ "Id": function.part.label(), "Arn": get(&id, "Arn"), "Input": word(SYNC) }],
         },
     });
     let permission = json!({
@@ -86,9 +88,9 @@ fn directory_hourly() -> [(String, Value); 3] {
         "Condition": HAS_BOT_TOKEN,
         "Properties": {
             "Action": "lambda:InvokeFunction",
-            "FunctionName": get(&directory, "Arn"),
+            "FunctionName": get(&id, "Arn"),
             "Principal": "events.amazonaws.com",
-            "SourceArn": get("DirectoryHourly", "Arn"),
+            "SourceArn": get(&hourly, "Arn"),
         },
     });
     // What failed comes again within the hour anyway, and two hours' worth need not be done twice.
@@ -96,15 +98,11 @@ fn directory_hourly() -> [(String, Value); 3] {
         "Type": "AWS::Lambda::EventInvokeConfig",
         "Condition": HAS_BOT_TOKEN,
         "Properties": {
-            "FunctionName": reference(&directory),
+            "FunctionName": reference(&id),
             "Qualifier": "$LATEST",
             "MaximumRetryAttempts": 0,
             "MaximumEventAgeInSeconds": 3600,
         },
     });
-    [
-        ("DirectoryHourly".to_owned(), rule),
-        ("DirectoryHourlyInvokes".to_owned(), permission),
-        ("DirectoryOnce".to_owned(), once),
-    ]
+    [(hourly.clone(), rule), (format!("{hourly}Invokes"), permission), (format!("{id}Once"), once)]
 }

@@ -5,6 +5,7 @@
 //! * [`queue`]: jobs, the topology, routing, and FIFO queues with message groups.
 //! * [`files`]: bytes, written once under their key.
 //! * [`existence`]: what Slack confirmed to exist. [`claims`]: which process works on what.
+//! * [`workers`]: the table of workers.
 //! * [`clock`]: the only door to time. [`metrics`]: the table of all metrics.
 
 pub mod archive;
@@ -14,3 +15,4 @@ pub mod existence;
 pub mod files;
 pub mod metrics;
 pub mod queue;
+pub mod workers;

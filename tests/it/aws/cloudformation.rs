@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use aws::provision::{Change, Parts, TAG, provision};
 use ports::queue::topology::{QUEUES, TABLES, TableRole};
+use ports::workers::WorkerSpec;
 use serde_json::{Map, Value, json};
 use tests::harness::command::annalist_with;
 use tests::harness::python;
@@ -275,7 +276,7 @@ async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
         woken.insert((queue["Properties"]["QueueName"].as_str().unwrap().to_owned(), artifact.to_owned()));
     }
     let wanted = QUEUES.iter().filter_map(|spec| {
-        let artifact = format!("${{CodePrefix}}{}.zip", spec.consumer?);
+        let artifact = format!("${{CodePrefix}}{}.zip", WorkerSpec::of(spec.name)?.name);
         Some((format!("annalist-{}.fifo", spec.label), artifact))
     });
     assert_eq!(woken, wanted.collect());

@@ -13,6 +13,7 @@ use ports::queue::{
     BatchResult, DedupId, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName,
     QueueRef, Receipt, ReceiveRequest,
 };
+use ports::workers::WORKERS;
 use slack::envelope::Envelope;
 
 use super::world::{Invariant, JumpyClock, Kind, World, lock};
@@ -86,9 +87,9 @@ impl Ledger {
         book.accepted.iter().filter(|(on, _)| *on == queue).map(|(_, body)| body.clone()).collect()
     }
 
-    /// Whether all that is consumed is empty.
+    /// Whether every queue that a worker consumes is empty.
     pub(super) async fn is_idle(&self) -> bool {
-        for name in [QueueName::Events, QueueName::Channels, QueueName::Files] {
+        for name in WORKERS.iter().map(|worker| worker.queue) {
             for queue in [name.into(), QueueRef::dead_letters(name)] {
                 if !self.queue.depth(queue).await.is_ok_and(|depth| depth.is_empty()) {
                     return false;

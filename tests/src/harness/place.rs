@@ -7,6 +7,7 @@ use aws::Aws;
 use aws::provision::{Parts, provision};
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
+use ports::workers::WorkerSpec;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -104,7 +105,7 @@ impl Installation {
     /// Where that is not so at the deadline, or a message went to a dead-letter queue.
     pub async fn drained(&self, deadline: Duration) {
         let consumed: Vec<QueueName> =
-            QUEUES.iter().filter(|spec| spec.consumer.is_some()).map(|spec| spec.name).collect();
+            QUEUES.iter().filter_map(|spec| Some(WorkerSpec::of(spec.name)?.queue)).collect();
         self.emptied(&consumed, deadline).await;
     }
 

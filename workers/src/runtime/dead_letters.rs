@@ -5,6 +5,7 @@ use std::time::Duration;
 use metrics::counter;
 use ports::metrics::{DEAD_LETTERS, WORKER_JOBS};
 use ports::queue::{Delivery, QueueRef, ReceiveRequest};
+use ports::workers::WorkerSpec;
 use tokio::sync::watch;
 
 use super::{Ports, Settings};
@@ -76,7 +77,7 @@ pub(crate) async fn put_aside(ports: &Ports, queue: QueueRef, deliveries: Vec<De
     for delivery in deliveries {
         match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
             Ok(()) => {
-                let worker = queue.name.spec().consumer.unwrap_or(queue.name.spec().label);
+                let worker = WorkerSpec::of(queue.name).map_or(queue.name.spec().label, |worker| worker.name);
                 counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
                 counter!(DEAD_LETTERS, "queue" => queue.name.spec().label).increment(1);
                 drop(ports.queue.ack(queue, &[delivery.receipt]).await);

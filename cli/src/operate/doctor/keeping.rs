@@ -2,7 +2,7 @@
 
 use embedded::condition::{Folder, Integrity};
 use jiff::Timestamp;
-use ports::queue::topology::QueueName;
+use ports::queue::topology::{QueueName, QueueRole};
 use rules::gap::Reason;
 use rules::gap::projection::Gap;
 use rules::version::zero;
@@ -30,8 +30,9 @@ const ENOUGH_FREE_BYTES: u64 = 20 * GIB;
 /// A row is written within milliseconds; what has waited this long is being tried again and again.
 const LONGEST_WAIT_S: u64 = 10 * 60;
 
-/// Files are fetched at 300 a minute, and a first sync may bring a hundred thousand pictures.
-const LONGEST_WAIT_FOR_FILES_S: u64 = 6 * 3_600;
+/// Files are fetched at 300 a minute, and a first sync may bring a hundred thousand pictures. Work in the background
+/// takes as long.
+const LONG_WAIT_S: u64 = 6 * 3_600;
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     let mut checks = match &facts.archive {
@@ -106,8 +107,9 @@ fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, plac
             format!("start `annalist up {place}`"),
         );
     }
-    let patience_s =
-        if name == QueueName::Files.spec().label { LONGEST_WAIT_FOR_FILES_S } else { LONGEST_WAIT_S };
+    let is_background = queue.role == QueueRole::Background;
+    let may_take_long = is_background || name == QueueName::Files.spec().label;
+    let patience_s = if may_take_long { LONG_WAIT_S } else { LONGEST_WAIT_S };
     if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > patience_s) {
         return finding(
             format!("{name}: {} on the queue, the oldest for {}", counted(jobs, "job"), age(oldest_s)),
@@ -115,7 +117,7 @@ fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, plac
         );
     }
     let later = later?.queues.iter().find(|later| later.name == name)?;
-    if queue.waiting > 0 && later.waiting >= queue.waiting {
+    if !is_background && queue.waiting > 0 && later.waiting >= queue.waiting {
         return finding(
             format!(
                 "{name}: {} on the queue, and a minute later {}",
@@ -262,11 +264,19 @@ mod tests {
     use super::*;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
-        QueueStatus { name, waiting, in_flight: 0, oldest_age_s, dead: 0, worker: Some("worker") }
+        QueueStatus {
+            name,
+            waiting,
+            in_flight: 0,
+            oldest_age_s,
+            dead: 0,
+            role: QueueRole::Live,
+            worker: Some("worker"),
+        }
     }
 
     fn status(queues: Vec<QueueStatus>) -> Status {
-        Status { queues, quarantined: 0, gaps: 0, idle: false, existence_check: Vec::new() }
+        Status { queues, quarantined: 0, gaps: 0, idle: false, busy: Vec::new(), existence_check: Vec::new() }
     }
 
     fn kept(queues: Vec<QueueStatus>, later: Option<Vec<QueueStatus>>, in_use: Option<bool>) -> Kept {

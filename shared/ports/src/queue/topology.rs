@@ -1,11 +1,13 @@
-//! The one table of everything that is set up: queues with their groups, delays, leases and consumers; tables; the
-//! bucket.
+//! The one table of everything that is set up: queues with their groups, delays and leases; tables; the bucket. Which worker
+//! consumes a queue is in [`crate::workers`].
 //!
 //! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the table of docs/queues.md is tested
 //! against it.
 
 use std::fmt;
 use std::time::Duration;
+
+use crate::workers::WorkerSpec;
 
 /// The queues of the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,8 +24,17 @@ pub enum QueueName {
     Questions,
     /// Answers to be posted.
     Replies,
-    /// Messages from Slack's history.
+    /// Spans of Slack's history to be read.
     Backfill,
+}
+
+/// What kind of work a queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueRole {
+    /// What Slack has just sent: the archive is up to date once it is done.
+    Live,
+    /// What may take hours, and waits behind what is live. `idle` does not count it; `busy` names it.
+    Background,
 }
 
 /// One row of the topology.
@@ -33,74 +44,110 @@ pub struct QueueSpec {
     pub name: QueueName,
     /// Its name on every backend, behind the prefix.
     pub label: &'static str,
+    /// What kind of work it holds.
+    pub role: QueueRole,
     /// What a message group is.
     pub group: &'static str,
     /// What the deduplication id is made of.
     pub dedup: &'static str,
     /// How long every message is held back. SQS FIFO has no delay per message.
     pub delay: Duration,
-    /// How long the worker may take where it runs as a Lambda function.
-    pub function_timeout: Duration,
-    /// How long a received message stays invisible to others where the receive does not say. Only Lambda's poller does
-    /// not: AWS asks for six times the function's timeout there.
+    /// How long a received message stays invisible to others if the receive does not say. Only Lambda's poller does not say:
+    /// AWS asks for six times the function's timeout there.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
     pub visibility_timeout: Duration,
     /// After so many receives a message becomes a dead letter. It counts every receive, also those of a message that
     /// only waited behind another, so it is a far backstop: poison is found by the runtime long before.
     pub max_receive_count: u32,
-    /// The worker that empties it. Without one the queue is kept, shown, and ignored by `idle`.
-    pub consumer: Option<&'static str>,
 }
 
 /// Everything on a queue is kept this long: SQS's maximum.
 pub const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-const fn spec(name: QueueName, label: &'static str, group: &'static str, dedup: &'static str) -> QueueSpec {
+const fn spec(
+    name: QueueName,
+    label: &'static str,
+    role: QueueRole,
+    group: &'static str,
+    dedup: &'static str,
+) -> QueueSpec {
     QueueSpec {
         name,
         label,
+        role,
         group,
         dedup,
         delay: Duration::ZERO,
-        // A batch takes a fraction of a second. What a throttled table makes it wait for longer waits better on the
-        // queue; and a function that crashed holds its messages for six times as long.
-        function_timeout: Duration::from_secs(30),
         visibility_timeout: Duration::from_secs(6 * 30),
         max_receive_count: 1000,
-        consumer: None,
     }
 }
 
+/// For a worker whose function takes up to 15 minutes, Lambda's maximum.
+const LONG_VISIBILITY: Duration = Duration::from_secs(6 * 15 * 60);
+
 /// The topology, in the order of the flow.
 pub const QUEUES: [QueueSpec; 7] = [
+    spec(
+        QueueName::Events,
+        "events",
+        QueueRole::Live,
+        "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
+        "team, event_id, body",
+    ),
+    spec(QueueName::Channels, "channels", QueueRole::Live, "`team`", "team, event_id, kind, body"),
     QueueSpec {
-        consumer: Some("message-writer"),
+        visibility_timeout: LONG_VISIBILITY,
         ..spec(
-            QueueName::Events,
-            "events",
-            "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
-            "team, event_id, body",
+            QueueName::Files,
+            "files",
+            QueueRole::Live,
+            "`team#file`",
+            "kind, team, channel, ts, file, object",
         )
     },
     QueueSpec {
-        consumer: Some("channel-indexer"),
-        ..spec(QueueName::Channels, "channels", "`team`", "team, event_id, kind, body")
-    },
-    QueueSpec {
-        consumer: Some("file-downloader"),
-        // Lambda's maximum: a file may have a gigabyte.
-        function_timeout: Duration::from_secs(15 * 60),
-        visibility_timeout: Duration::from_secs(6 * 15 * 60),
-        ..spec(QueueName::Files, "files", "`team#file`", "kind, team, channel, ts, file, object")
-    },
-    QueueSpec {
-        // Longer than the bucket of the deduplication id, so that the last change of a bucket is counted.
+        // Longer than the bucket of the deduplication id with the clocks' skew, so that the last change of a bucket is
+        // counted. The minute is the clock's at the sending, never the event's.
         delay: Duration::from_secs(90),
-        ..spec(QueueName::Stats, "stats", "`team#channel#day`", "channel, day, minute")
+        visibility_timeout: LONG_VISIBILITY,
+        ..spec(
+            QueueName::Stats,
+            "stats",
+            QueueRole::Background,
+            "`team#channel#day`",
+            "team, channel, day, minute of sending",
+        )
     },
-    spec(QueueName::Questions, "questions", "`team#channel`", "question"),
-    spec(QueueName::Replies, "replies", "`channel`", "question, part"),
-    spec(QueueName::Backfill, "backfill", "`team#channel`", "channel, ts, version"),
+    QueueSpec {
+        visibility_timeout: LONG_VISIBILITY,
+        ..spec(
+            QueueName::Questions,
+            "questions",
+            QueueRole::Background,
+            // One slow answer blocks its own thread only.
+            "`team#channel#thread_ts`",
+            "team, channel, ts, attempt",
+        )
+    },
+    spec(
+        QueueName::Replies,
+        "replies",
+        QueueRole::Background,
+        "`team#channel`",
+        "team, channel, ts, attempt",
+    ),
+    QueueSpec {
+        visibility_timeout: LONG_VISIBILITY,
+        ..spec(
+            QueueName::Backfill,
+            "backfill",
+            QueueRole::Background,
+            // Slack's limits for its history are per method and workspace.
+            "`team`",
+            "team, channel, from, to, page",
+        )
+    },
 ];
 
 /// What a table is for.
@@ -209,9 +256,10 @@ pub fn markdown_table() -> String {
     );
     for spec in &QUEUES {
         let delay = if spec.delay.is_zero() { String::new() } else { format!("{} s", spec.delay.as_secs()) };
-        let consumer = spec.consumer.map_or_else(String::new, |worker| format!("`{worker}`"));
+        let worker = WorkerSpec::of(spec.name)
+            .map_or_else(|| "planned".to_owned(), |worker| format!("`{}`", worker.name));
         table.push_str(&format!(
-            "| `{}` | {} | {} | {delay} | {consumer} |\n",
+            "| `{}` | {} | {} | {delay} | {worker} |\n",
             spec.label, spec.group, spec.dedup
         ));
     }
@@ -227,13 +275,6 @@ mod tests {
         for spec in &QUEUES {
             assert_eq!(spec.name.spec().name, spec.name);
             assert_eq!(QueueName::from_label(spec.label), Some(spec.name));
-        }
-    }
-
-    #[test]
-    fn a_message_outlives_six_timeouts_of_its_function() {
-        for spec in &QUEUES {
-            assert!(spec.visibility_timeout >= 6 * spec.function_timeout, "{}", spec.label);
         }
     }
 }

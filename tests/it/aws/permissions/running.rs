@@ -90,6 +90,10 @@ fn of_s3(method: &str, path: &str, query: &str) -> String {
     .to_owned()
 }
 
+fn part(name: &str) -> Part {
+    Part::named(name).unwrap_or_else(|| panic!("there is no part {name}"))
+}
+
 /// Whether one of the parts may do this, and on that.
 fn is_permitted(parts: &[Part], names: &Names, asked: &Asked) -> bool {
     let grants = parts.iter().flat_map(|part| part.grants());
@@ -124,12 +128,13 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
 
 /// A part that runs, and what it asks.
 struct Watched {
-    parts: &'static [Part],
+    parts: Vec<Part>,
     proxy: Proxy,
 }
 
 impl Watched {
-    async fn new(parts: &'static [Part]) -> Self {
+    async fn of(parts: &[&str]) -> Self {
+        let parts = parts.iter().map(|name| part(name)).collect();
         let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
         proxy.record();
         Self { parts, proxy }
@@ -146,7 +151,7 @@ impl Watched {
     fn assert_permitted(&self, names: &Names) -> BTreeSet<String> {
         let asked: BTreeSet<Asked> = self.proxy.recorded().iter().flat_map(Asked::of).collect();
         let beyond: Vec<&Asked> =
-            asked.iter().filter(|asked| !is_permitted(self.parts, names, asked)).collect();
+            asked.iter().filter(|asked| !is_permitted(&self.parts, names, asked)).collect();
         assert!(beyond.is_empty(), "{:?} may not do all that they do: {beyond:?}", self.parts);
         asked.into_iter().map(|asked| asked.action).collect()
     }
@@ -186,11 +191,11 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
     workspace.members.push(fake_slack::person("U0FIRST", "first"));
     slack.set(TOKEN, workspace);
 
-    let ingest = Watched::new(&[Part::Ingest]).await;
-    let writer = Watched::new(&[Part::MessageWriter]).await;
+    let ingest = Watched::of(&["ingest"]).await;
+    let writer = Watched::of(&["message-writer"]).await;
     // One process does both.
-    let indexer = Watched::new(&[Part::ChannelIndexer, Part::Directory]).await;
-    let downloader = Watched::new(&[Part::FileDownloader]).await;
+    let indexer = Watched::of(&["channel-indexer", "directory"]).await;
+    let downloader = Watched::of(&["file-downloader"]).await;
     let binaries = binaries();
     let server = process::ingest(&installation.through(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
@@ -236,32 +241,32 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
 #[test]
 fn a_role_permits_neither_another_action_nor_another_resource() {
     let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-    for (part, action, on, permitted) in [
-        (Part::Ingest, "sqs:SendMessage", "annalist-events.fifo", true),
-        (Part::Ingest, "sqs:SendMessage", "annalist-files.fifo", false),
-        (Part::Ingest, "sqs:ReceiveMessage", "annalist-events.fifo", false),
-        (Part::MessageWriter, "sqs:DeleteMessage", "annalist-events-dlq.fifo", true),
-        (Part::MessageWriter, "sqs:DeleteMessage", "annalist-files.fifo", false),
-        (Part::MessageWriter, "dynamodb:Query", "SlackArchive", true),
-        (Part::MessageWriter, "dynamodb:Query", "SlackArchive/index/parent-index", false),
-        (Part::MessageWriter, "dynamodb:DeleteItem", "SlackArchive/quarantine#events", true),
-        (Part::FileDownloader, "dynamodb:DeleteItem", "SlackArchive/meta#attempts#files", true),
-        (Part::Annalist, "dynamodb:DeleteItem", "SlackArchive/meta#existence", true),
-        (Part::MessageWriter, "dynamodb:DeleteItem", "SlackArchive/message#T1#C1", false),
-        (Part::Annalist, "dynamodb:DeleteItem", "SlackArchive/meta#teams", false),
-        (Part::Directory, "dynamodb:DeleteItem", "SlackArchive/quarantine#events", false),
-        (Part::MessageWriter, "dynamodb:BatchWriteItem", "slack-existence-check-cache", true),
-        (Part::MessageWriter, "dynamodb:PutItem", "slack-existence-check-cache", false),
-        (Part::FileDownloader, "dynamodb:BatchGetItem", "slack-existence-check-cache", false),
-        (Part::MessageWriter, "s3:PutObject", "bucket/bulk/1/2", true),
-        (Part::MessageWriter, "s3:PutObject", "bucket/slack/T1/C1", false),
-        (Part::FileDownloader, "s3:PutObject", "bucket/slack/T1/C1", true),
-        (Part::FileDownloader, "dynamodb:PutItem", "slack-processed-events", true),
-        (Part::FileDownloader, "dynamodb:Query", "slack-processed-events", false),
-        (Part::MessageWriter, "dynamodb:PutItem", "slack-processed-events", false),
-        (Part::Annalist, "dynamodb:Query", "SlackArchive/index/parent-index", true),
+    for (name, action, on, permitted) in [
+        ("ingest", "sqs:SendMessage", "annalist-events.fifo", true),
+        ("ingest", "sqs:SendMessage", "annalist-files.fifo", false),
+        ("ingest", "sqs:ReceiveMessage", "annalist-events.fifo", false),
+        ("message-writer", "sqs:DeleteMessage", "annalist-events-dlq.fifo", true),
+        ("message-writer", "sqs:DeleteMessage", "annalist-files.fifo", false),
+        ("message-writer", "dynamodb:Query", "SlackArchive", true),
+        ("message-writer", "dynamodb:Query", "SlackArchive/index/parent-index", false),
+        ("message-writer", "dynamodb:DeleteItem", "SlackArchive/quarantine#events", true),
+        ("file-downloader", "dynamodb:DeleteItem", "SlackArchive/meta#attempts#files", true),
+        ("annalist", "dynamodb:DeleteItem", "SlackArchive/meta#existence", true),
+        ("message-writer", "dynamodb:DeleteItem", "SlackArchive/message#T1#C1", false),
+        ("annalist", "dynamodb:DeleteItem", "SlackArchive/meta#teams", false),
+        ("directory", "dynamodb:DeleteItem", "SlackArchive/quarantine#events", false),
+        ("message-writer", "dynamodb:BatchWriteItem", "slack-existence-check-cache", true),
+        ("message-writer", "dynamodb:PutItem", "slack-existence-check-cache", false),
+        ("file-downloader", "dynamodb:BatchGetItem", "slack-existence-check-cache", false),
+        ("message-writer", "s3:PutObject", "bucket/bulk/1/2", true),
+        ("message-writer", "s3:PutObject", "bucket/slack/T1/C1", false),
+        ("file-downloader", "s3:PutObject", "bucket/slack/T1/C1", true),
+        ("file-downloader", "dynamodb:PutItem", "slack-processed-events", true),
+        ("file-downloader", "dynamodb:Query", "slack-processed-events", false),
+        ("message-writer", "dynamodb:PutItem", "slack-processed-events", false),
+        ("annalist", "dynamodb:Query", "SlackArchive/index/parent-index", true),
     ] {
         let asked = Asked { action: action.to_owned(), on: on.to_owned() };
-        assert_eq!(is_permitted(&[part], &names, &asked), permitted, "{part:?} {asked:?}");
+        assert_eq!(is_permitted(&[part(name)], &names, &asked), permitted, "{name} {asked:?}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use ports::queue::QueueRef;
+use ports::workers::WorkerSpec;
 use serde_json::Value;
 
 use super::{Function, payloads};
@@ -47,7 +48,8 @@ impl Poller {
         let found = client.get_queue_url().queue_name(&name).send().await.expect("the queue exists");
         let url = found.queue_url.expect("it has an address");
         let arn = format!("arn:aws:sqs:{}:000000000000:{name}", installation.aws.region());
-        Self { client, url, arn, function_timeout: queue.name.spec().function_timeout }
+        let worker = WorkerSpec::of(queue.name).expect("the queue has a worker");
+        Self { client, url, arn, function_timeout: worker.timeout }
     }
 
     /// Receives once and hands it over, if there is anything.

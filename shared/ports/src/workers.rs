@@ -1,0 +1,173 @@
+//! The table of workers: what each consumes, what it may use, and how large its function is on Lambda.
+//!
+//! `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents are made from it. How a
+//! worker is built is in `workers/src/registry.rs`; each has a binary, and a test holds both to this table.
+
+use std::time::Duration;
+
+use crate::queue::QueueName;
+
+/// What a worker uses besides its queue, its dead letters and the archive's rows, which every worker uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uses {
+    /// The table of the existence check.
+    Existence,
+    /// The table of claims.
+    Claims,
+    /// The store of files.
+    Files,
+    /// Slack's Web API, with the bot token.
+    SlackApi,
+}
+
+/// One row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WorkerSpec {
+    /// The name of its binary, of its function, and of its label in metrics.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub what: &'static str,
+    /// The queue it consumes.
+    pub queue: QueueName,
+    /// The queues it sends to.
+    pub sends_to: &'static [QueueName],
+    /// What else it uses.
+    pub uses: &'static [Uses],
+    /// The memory of its function, and with it a share of the processor: 1769 MB are one.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html>
+    pub memory_mb: u32,
+    /// How long one invocation of its function may take.
+    pub timeout: Duration,
+    /// How many of its functions run at once, unless a parameter of the template says otherwise. Without a bound Lambda
+    /// polls an empty queue less often, and each poll is on the bill.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
+    pub concurrency: Option<u32>,
+    /// What runs beside it in its process every hour, and as a function of its own on Lambda.
+    pub hourly: Option<&'static HourlySpec>,
+}
+
+/// Work that no queue brings: it is done every hour, beside a worker.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HourlySpec {
+    /// The name of its function.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub what: &'static str,
+    /// The queues it sends to.
+    pub sends_to: &'static [QueueName],
+    /// What else it uses besides the archive's rows.
+    pub uses: &'static [Uses],
+    /// The memory of its function.
+    pub memory_mb: u32,
+    /// How long one invocation of its function may take.
+    pub timeout: Duration,
+}
+
+/// A batch takes a fraction of a second. What a throttled table makes it wait for longer waits better on the queue; and a
+/// function that crashed holds its messages for six times as long.
+const SHORT: Duration = Duration::from_secs(30);
+
+/// Lambda's maximum.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
+const LONG: Duration = Duration::from_secs(15 * 60);
+
+/// The workers, in the order of the flow.
+pub const WORKERS: [WorkerSpec; 3] = [
+    WorkerSpec {
+        name: "message-writer",
+        what: "Turns events into rows",
+        queue: QueueName::Events,
+        // An event that waits for its channel to be known waits on its own queue.
+        sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files],
+        uses: &[Uses::Existence, Uses::SlackApi],
+        // Ten events of up to a megabyte, read and written.
+        memory_mb: 256,
+        timeout: SHORT,
+        concurrency: Some(10),
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "channel-indexer",
+        what: "Keeps the rows of channels",
+        queue: QueueName::Channels,
+        sends_to: &[],
+        uses: &[Uses::Existence, Uses::SlackApi],
+        memory_mb: 256,
+        timeout: SHORT,
+        // One workspace is one message group, so one function at a time.
+        concurrency: None,
+        hourly: Some(&DIRECTORY),
+    },
+    WorkerSpec {
+        name: "file-downloader",
+        what: "Downloads files and pictures",
+        queue: QueueName::Files,
+        sends_to: &[],
+        uses: &[Uses::Claims, Uses::Files, Uses::SlackApi],
+        // Ten files, of each up to two parts of 8 MiB.
+        memory_mb: 512,
+        // A file may have a gigabyte.
+        timeout: LONG,
+        // Each function keeps its own count of downloads per minute.
+        concurrency: Some(2),
+        hourly: None,
+    },
+];
+
+/// The sync of Slack's directory.
+pub const DIRECTORY: HourlySpec = HourlySpec {
+    name: "directory",
+    what: "Reads Slack's directory every hour and joins public channels",
+    // Pictures of people and emoji.
+    sends_to: &[QueueName::Files],
+    uses: &[Uses::SlackApi],
+    // A whole workspace's channels and people.
+    memory_mb: 512,
+    // A large workspace takes minutes at the pace of Slack's limits.
+    timeout: LONG,
+};
+
+impl WorkerSpec {
+    /// The worker of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        WORKERS.iter().find(|spec| spec.name == name)
+    }
+
+    /// The worker that consumes this queue. A queue without one is planned: it is set up and shown, and no worker empties it.
+    #[must_use]
+    pub fn of(queue: QueueName) -> Option<&'static Self> {
+        WORKERS.iter().find(|spec| spec.queue == queue)
+    }
+
+    /// Whether it uses this.
+    #[must_use]
+    pub fn may_use(&self, what: Uses) -> bool {
+        self.uses.contains(&what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_worker_has_a_name_and_a_queue_of_its_own() {
+        let names: BTreeSet<&str> = WORKERS.iter().map(|spec| spec.name).collect();
+        let queues: BTreeSet<QueueName> = WORKERS.iter().map(|spec| spec.queue).collect();
+        assert_eq!((names.len(), queues.len()), (WORKERS.len(), WORKERS.len()));
+        for spec in &WORKERS {
+            assert_eq!(WorkerSpec::named(spec.name), WorkerSpec::of(spec.queue));
+        }
+    }
+
+    #[test]
+    fn a_lease_outlives_six_timeouts_of_the_function() {
+        for spec in &WORKERS {
+            let visibility_timeout = spec.queue.spec().visibility_timeout;
+            assert!(visibility_timeout >= 6 * spec.timeout, "{}", spec.name);
+        }
+    }
+}
