@@ -10,13 +10,13 @@
 
 mod archive;
 mod claims;
-mod counted;
 mod existence;
 mod fault;
 mod files;
 mod policy;
 pub mod provision;
 mod queue;
+mod request_counter;
 pub mod secrets;
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use aws_sdk_sqs::config::retry::RetryPartition;
 use aws_smithy_types::checksum_config::{RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_types::service_config::ServiceConfigKey;
 
-use super::counted::Counted;
+use super::request_counter::RequestCounter;
 
 /// Bounds of one kind of call.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +140,7 @@ impl Policy {
             .retry_config(self.retries())
             // Unless told, the SDK lets all clients of a service draw on one budget of retries.
             .retry_partition(RetryPartition::custom("sqs").build())
-            .interceptor(Counted);
+            .interceptor(RequestCounter);
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
@@ -150,7 +150,7 @@ impl Policy {
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("dynamodb").build())
-            .interceptor(Counted);
+            .interceptor(RequestCounter);
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
@@ -159,7 +159,7 @@ impl Policy {
         let config = aws_sdk_secretsmanager::config::Builder::from(sdk)
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
-            .interceptor(Counted);
+            .interceptor(RequestCounter);
         aws_sdk_secretsmanager::Client::from_conf(config.build())
     }
 
@@ -173,7 +173,7 @@ impl Policy {
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("s3").build())
-            .interceptor(Counted);
+            .interceptor(RequestCounter);
         // The loader leaves neither unset, so only its source shows whether the user has chosen.
         if said(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {
             config = config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired);

@@ -27,10 +27,10 @@ pub(super) fn stored_bytes(value: &AttributeValue) -> usize {
 
 /// What a value takes as JSON text: what [`ports::archive::MAX_ITEM_BYTES`] counts.
 pub(super) fn json_bytes(value: &Value) -> usize {
-    let mut counted = Counted(0);
+    let mut byte_counter = ByteCounter(0);
     // Values have text for names, so they always serialise, and counting does not fail.
-    drop(serde_json::to_writer(&mut counted, value));
-    counted.0
+    drop(serde_json::to_writer(&mut byte_counter, value));
+    byte_counter.0
 }
 
 /// What an item takes as JSON, from what its attributes take: their names and values.
@@ -44,9 +44,9 @@ pub(super) fn item_json_bytes<'a>(
     key.item_id.len() + key.timestamp.len() + (attributes + 1).max(2)
 }
 
-struct Counted(usize);
+struct ByteCounter(usize);
 
-impl std::io::Write for Counted {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

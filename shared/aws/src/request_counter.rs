@@ -12,11 +12,11 @@ use ports::metrics::AWS_REQUESTS;
 
 /// The interceptor every client has.
 #[derive(Debug)]
-pub(super) struct Counted;
+pub(super) struct RequestCounter;
 
-impl Intercept for Counted {
+impl Intercept for RequestCounter {
     fn name(&self) -> &'static str {
-        "Counted"
+        "RequestCounter"
     }
 
     fn read_before_transmit(
