@@ -5,7 +5,7 @@
 //! * [`permissions`]: what each part asks of AWS.
 //! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
 //!   configuration only names.
-//! * [`policy`]: how long each kind of call may take and how often it is tried; [`counted`] counts them all.
+//! * [`policy`]: how long each kind of call may take and how often it is tried; [`request_counter`] counts them all.
 //! * [`fault`]: what went wrong, in one line that says what to do.
 
 mod archive;

@@ -56,10 +56,10 @@ impl DynamoArchive {
     }
 
     /// Writes some of the updates one after the other.
-    async fn write_in_turn(&self, updates: &[&Update], places: Vec<usize>) -> Vec<(usize, Written)> {
-        let mut written = Vec::with_capacity(places.len());
-        for place in places {
-            written.push((place, self.write_one(updates[place]).await));
+    async fn write_in_turn(&self, updates: &[&Update], indexes: Vec<usize>) -> Vec<(usize, Written)> {
+        let mut written = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            written.push((index, self.write_one(updates[index]).await));
         }
         written
     }
@@ -73,18 +73,18 @@ impl Archive for DynamoArchive {
         // What is of one item goes in its order.
         let mut turns: Vec<Vec<usize>> = Vec::new();
         let mut turn_of: HashMap<&ItemKey, usize> = HashMap::new();
-        for (place, update) in updates.iter().enumerate() {
+        for (index, update) in updates.iter().enumerate() {
             let turn = *turn_of.entry(&update.key).or_insert_with(|| {
                 turns.push(Vec::new());
                 turns.len() - 1
             });
-            turns[turn].push(place);
+            turns[turn].push(index);
         }
         let written = stream::iter(turns)
-            .map(|places| self.write_in_turn(updates, places))
+            .map(|indexes| self.write_in_turn(updates, indexes))
             .buffer_unordered(WRITES_AT_ONCE);
         let mut written: Vec<(usize, Written)> = written.flat_map(stream::iter).collect().await;
-        written.sort_unstable_by_key(|(place, _)| *place);
+        written.sort_unstable_by_key(|(index, _)| *index);
         written.into_iter().map(|(_, outcome)| outcome).collect()
     }
 

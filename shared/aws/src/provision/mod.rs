@@ -97,10 +97,10 @@ impl Parts<'static> {
 
 const EVERY_QUEUE: [QueueName; QUEUES.len()] = {
     let mut names = [QueueName::Events; QUEUES.len()];
-    let mut place = 0;
-    while place < names.len() {
-        names[place] = QUEUES[place].name;
-        place += 1;
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = QUEUES[index].name;
+        index += 1;
     }
     names
 };

@@ -4,12 +4,12 @@
 //!   any text in the characters SQS takes.
 //! * [`receive`], [`settle`]: deliveries, and what becomes of them; [`receipt`] is the proof of one. [`handed`] takes what
 //!   Lambda received instead.
-//! * [`places`]: where each queue is.
+//! * [`queue_urls`]: the URL of each queue.
 
 mod coalesce;
 pub(super) mod handed;
 mod pending;
-mod places;
+mod queue_urls;
 mod receipt;
 mod receive;
 mod send;
@@ -26,10 +26,10 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 
 use crate::{Aws, policy};
-use places::Places;
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
 };
+use queue_urls::QueueUrls;
 use send::Sender;
 use settle::{Verdict, settle};
 
@@ -53,7 +53,7 @@ const COUNTS: [QueueAttributeName; 3] = [
 
 /// The queue port on SQS FIFO.
 pub(super) struct SqsQueue {
-    places: Arc<Places>,
+    queue_urls: Arc<QueueUrls>,
     sender: Sender,
     sends: Client,
     receives: Client,
@@ -63,11 +63,11 @@ pub(super) struct SqsQueue {
 impl SqsQueue {
     /// Nothing is asked of SQS yet.
     pub(super) fn new(aws: &Aws) -> Self {
-        let places = Arc::new(Places::new(aws));
+        let queue_urls = Arc::new(QueueUrls::new(aws));
         let sends = policy::SEND.sqs(&aws.sdk);
         Self {
-            sender: Sender::new(sends.clone(), Arc::clone(&places)),
-            places,
+            sender: Sender::new(sends.clone(), Arc::clone(&queue_urls)),
+            queue_urls,
             sends,
             receives: policy::RECEIVE.sqs(&aws.sdk),
             settles: policy::SETTLE.sqs(&aws.sdk),
@@ -82,31 +82,31 @@ impl Queue for SqsQueue {
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        receive::receive(&self.receives, self.places.of(request.queue), request).await
+        receive::receive(&self.receives, self.queue_urls.of(request.queue), request).await
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let entries = entries.iter().map(|(receipt, timeout)| (receipt, Verdict::Invisible(*timeout)));
-        settle(&self.settles, self.places.of(queue), entries).await
+        settle(&self.settles, self.queue_urls.of(queue), entries).await
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let entries = receipts.iter().map(|receipt| (receipt, Verdict::Ack));
-        settle(&self.settles, self.places.of(queue), entries).await
+        settle(&self.settles, self.queue_urls.of(queue), entries).await
     }
 
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
-        let place = self.places.of(queue);
-        let url = place.url(&self.settles).await?;
+        let queue_url = self.queue_urls.of(queue);
+        let url = queue_url.url(&self.settles).await?;
         let request =
             self.settles.get_queue_attributes().queue_url(url).set_attribute_names(Some(COUNTS.into()));
-        let answer = request.send().await.map_err(|error| place.unavailable(&error))?;
+        let answer = request.send().await.map_err(|error| queue_url.unavailable(&error))?;
         let attributes = answer.attributes.unwrap_or_default();
         let [waiting, delayed, in_flight] =
             COUNTS.map(|count| attributes.get(&count).and_then(|number| number.parse().ok()));
         let (Some(waiting), Some(delayed), Some(in_flight)) = (waiting, delayed, in_flight) else {
             // Taken for zero, it would call a queue idle that is not.
-            return Err(place.odd("did not say how many messages there are"));
+            return Err(queue_url.odd("did not say how many messages there are"));
         };
         Ok(Depth { waiting, delayed, in_flight, oldest_age_s: None })
     }
@@ -117,7 +117,7 @@ impl Queue for SqsQueue {
 
     async fn ready(&self) -> Result<(), QueueError> {
         // Asked again each time: an address that is known already says nothing about now.
-        self.places.of(QueueName::Events.into()).ask(&self.sends).await.map(|_| ())
+        self.queue_urls.of(QueueName::Events.into()).ask(&self.sends).await.map(|_| ())
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) struct Waiting {
 /// What could be sent now in one call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Places in the line, in order.
-    places: Vec<usize>,
+    /// QueueUrls in the line, in order.
+    indexes: Vec<usize>,
     /// Whether nothing more would fit.
     pub(super) full: bool,
     /// Since when its oldest entry waits.
@@ -83,11 +83,11 @@ impl Pending {
     /// What could be sent now: the first entries whose group is not busy. Where an entry does not fit, its group's later
     /// ones do not pass it.
     pub(super) fn next(&self, busy: &HashSet<GroupId>) -> Option<Batch> {
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         let mut bytes = 0;
         let mut passed: HashSet<&GroupId> = HashSet::new();
         let mut full = false;
-        for (place, Waiting { entry, .. }) in self.line.iter().enumerate() {
+        for (index, Waiting { entry, .. }) in self.line.iter().enumerate() {
             if busy.contains(&entry.group) || passed.contains(&entry.group) {
                 continue;
             }
@@ -97,22 +97,22 @@ impl Pending {
                 continue;
             }
             bytes += entry.bytes;
-            places.push(place);
-            if places.len() == MAX_ENTRIES {
+            indexes.push(index);
+            if indexes.len() == MAX_ENTRIES {
                 full = true;
                 break;
             }
         }
-        let since = self.line.get(*places.first()?)?.since;
-        Some(Batch { places, full, since })
+        let since = self.line.get(*indexes.first()?)?.since;
+        Some(Batch { indexes, full, since })
     }
 
     /// Takes a batch out of the line. Nothing may have been pushed or dropped since it was chosen.
     pub(super) fn take(&mut self, batch: Batch) -> Vec<Waiting> {
-        let mut taken = Vec::with_capacity(batch.places.len());
-        // From behind, so that the places in front stay what they are.
-        for place in batch.places.into_iter().rev() {
-            if let Some(waiting) = self.line.remove(place) {
+        let mut taken = Vec::with_capacity(batch.indexes.len());
+        // From behind, so that the indexes in front stay what they are.
+        for index in batch.indexes.into_iter().rev() {
+            if let Some(waiting) = self.line.remove(index) {
                 self.bytes -= waiting.entry.bytes;
                 taken.push(waiting);
             }

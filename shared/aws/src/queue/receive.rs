@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName as Attribute};
 
-use super::places::Place;
+use super::queue_urls::QueueUrl;
 use super::{receipt, seconds, text};
 use ports::clock::TimestampMs;
 use ports::queue::{Delivery, GroupId, MessageId, QueueError, QueueRef, ReceiveRequest};
@@ -21,13 +21,13 @@ const ATTRIBUTES: [Attribute; 3] =
 /// would drop messages that are on their way and hold up their groups for a whole lease; a longer one is several calls.
 pub(super) async fn receive(
     client: &Client,
-    place: &Place,
+    queue_url: &QueueUrl,
     request: ReceiveRequest,
 ) -> Result<Vec<Delivery>, QueueError> {
     if request.max == 0 {
         return Ok(Vec::new());
     }
-    let url = place.url(client).await?;
+    let url = queue_url.url(client).await?;
     let mut left_s = seconds(request.wait, Duration::MAX);
     loop {
         let wait_s = left_s.min(MAX_WAIT_S);
@@ -46,13 +46,13 @@ pub(super) async fn receive(
             .receive_request_attempt_id(format!("{:032x}", fastrand::u128(..)))
             .send()
             .await
-            .map_err(|error| place.unavailable(&error))?;
+            .map_err(|error| queue_url.unavailable(&error))?;
         let messages = answer.messages.unwrap_or_default();
         if !messages.is_empty() || left_s == 0 {
-            let deliveries = messages.into_iter().map(|message| delivery(place.queue, message));
+            let deliveries = messages.into_iter().map(|message| delivery(queue_url.queue, message));
             return deliveries
                 .collect::<Result<_, _>>()
-                .map_err(|what| place.odd(&format!("gave a message that {what}")));
+                .map_err(|what| queue_url.odd(&format!("gave a message that {what}")));
         }
     }
 }

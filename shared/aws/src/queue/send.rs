@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::coalesce::{self, Transport};
 use super::pending::{Entry, Waiting};
-use super::places::{Place, Places};
+use super::queue_urls::{QueueUrl, QueueUrls};
 use super::text;
 use crate::policy;
 use ports::queue::{BatchResult, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueName};
@@ -21,14 +21,14 @@ const TEXT: &str = "String";
 /// Sends through one task per queue.
 pub(super) struct Sender {
     client: Client,
-    places: Arc<Places>,
+    queue_urls: Arc<QueueUrls>,
     /// The ways into the tasks. The tasks know nothing of this, so they end when it goes.
     tasks: Mutex<HashMap<QueueName, mpsc::Sender<Vec<Waiting>>>>,
 }
 
 impl Sender {
-    pub(super) fn new(client: Client, places: Arc<Places>) -> Self {
-        Self { client, places, tasks: Mutex::default() }
+    pub(super) fn new(client: Client, queue_urls: Arc<QueueUrls>) -> Self {
+        Self { client, queue_urls, tasks: Mutex::default() }
     }
 
     /// One result per message, at the latest after the time a send may take.
@@ -55,7 +55,7 @@ impl Sender {
         for (queue, answered) in answers {
             results.push(match timeout_at(deadline, answered).await {
                 Ok(Ok(result)) => result,
-                Ok(Err(_)) | Err(_) => Err(self.places.of(queue.into()).late()),
+                Ok(Err(_)) | Err(_) => Err(self.queue_urls.of(queue.into()).late()),
             });
         }
         results
@@ -76,10 +76,10 @@ impl Sender {
     }
 
     fn transport(&self, queue: QueueName) -> Transport {
-        let (client, place) = (self.client.clone(), Arc::clone(self.places.of(queue.into())));
+        let (client, queue_url) = (self.client.clone(), Arc::clone(self.queue_urls.of(queue.into())));
         Box::new(move |entries| {
-            let (client, place) = (client.clone(), Arc::clone(&place));
-            Box::pin(async move { send_batch(&client, &place, entries).await })
+            let (client, queue_url) = (client.clone(), Arc::clone(&queue_url));
+            Box::pin(async move { send_batch(&client, &queue_url, entries).await })
         })
     }
 }
@@ -106,10 +106,10 @@ fn entry(message: Outgoing) -> Result<Entry, QueueError> {
 }
 
 /// One call to SQS.
-async fn send_batch(client: &Client, place: &Place, entries: Vec<Entry>) -> BatchResult {
+async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<Entry>) -> BatchResult {
     let count = entries.len();
     let all = |error: QueueError| vec![Err(error); count];
-    let url = match place.url(client).await {
+    let url = match queue_url.url(client).await {
         Ok(url) => url,
         Err(error) => return all(error),
     };
@@ -121,7 +121,7 @@ async fn send_batch(client: &Client, place: &Place, entries: Vec<Entry>) -> Batc
     };
     match client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
         Ok(answer) => {
-            let mut results = all(place.odd("did not say what became of a message"));
+            let mut results = all(queue_url.odd("did not say what became of a message"));
             for sent in answer.successful() {
                 if let Some(result) = result_of(&mut results, sent.id()) {
                     *result = Ok(());
@@ -129,12 +129,12 @@ async fn send_batch(client: &Client, place: &Place, entries: Vec<Entry>) -> Batc
             }
             for failed in answer.failed() {
                 if let Some(result) = result_of(&mut results, failed.id()) {
-                    *result = Err(refusal(place, failed));
+                    *result = Err(refusal(queue_url, failed));
                 }
             }
             results
         }
-        Err(error) => all(place.unavailable(&error)),
+        Err(error) => all(queue_url.unavailable(&error)),
     }
 }
 
@@ -152,7 +152,7 @@ fn request_entry(number: usize, entry: Entry) -> Result<SendMessageBatchRequestE
     request.build().map_err(incomplete)
 }
 
-/// The place of an entry's result: entries are numbered as they stand in the batch.
+/// The index of an entry's result: entries are numbered as they stand in the batch.
 pub(super) fn result_of<'a>(
     results: &'a mut BatchResult,
     id: &str,
@@ -162,7 +162,7 @@ pub(super) fn result_of<'a>(
 
 /// Why SQS refused a message. Every refusal is retryable: a message that is larger than a queue allows
 /// fits once the queue has its proper settings, and until then the caller must not drop it.
-fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
+fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
     let message = failed.message().unwrap_or_default();
     // Only the text tells the size from the other invalid values: "Message must be shorter than 262144 bytes".
     let advice = if failed.code() == "InvalidParameterValue" && message.contains("shorter than") {
@@ -170,7 +170,7 @@ fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     } else {
         ""
     };
-    place.odd(&format!("did not take a message: {}: {message}{advice}", failed.code()))
+    queue_url.odd(&format!("did not take a message: {}: {message}{advice}", failed.code()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use aws_sdk_sqs::types::{
 use tokio::task::JoinSet;
 
 use super::pending::MAX_ENTRIES;
-use super::places::Place;
+use super::queue_urls::QueueUrl;
 use super::send::result_of;
 use super::{receipt, visibility};
 use ports::queue::{BatchResult, QueueError, Receipt};
@@ -33,8 +33,8 @@ pub(super) enum Verdict {
 /// A message of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    /// Its place among the caller's.
-    place: usize,
+    /// Its index among the caller's.
+    index: usize,
     handle: String,
     verdict: Verdict,
 }
@@ -42,16 +42,16 @@ struct Entry {
 /// One result per entry. All entries have the same kind of verdict.
 pub(super) async fn settle(
     client: &Client,
-    place: &Arc<Place>,
+    queue_url: &Arc<QueueUrl>,
     entries: impl Iterator<Item = (&Receipt, Verdict)>,
 ) -> BatchResult {
     let mut results: BatchResult = Vec::new();
     let mut known = Vec::new();
     for (number, (receipt, verdict)) in entries.enumerate() {
-        match receipt::handle(place.queue, receipt) {
+        match receipt::handle(queue_url.queue, receipt) {
             Ok(handle) => {
-                known.push(Entry { place: number, handle: handle.to_owned(), verdict });
-                results.push(Err(place.late()));
+                known.push(Entry { index: number, handle: handle.to_owned(), verdict });
+                results.push(Err(queue_url.late()));
             }
             Err(error) => results.push(Err(error)),
         }
@@ -63,8 +63,8 @@ pub(super) async fn settle(
             while calls.len() < MAX_AT_ONCE
                 && let Some(batch) = batches.next()
             {
-                let (client, place, batch) = (client.clone(), Arc::clone(place), batch.to_vec());
-                calls.spawn(async move { call(&client, &place, batch).await });
+                let (client, queue_url, batch) = (client.clone(), Arc::clone(queue_url), batch.to_vec());
+                calls.spawn(async move { call(&client, &queue_url, batch).await });
             }
             let Some(answered) = calls.join_next().await else { break };
             // Of a call that panicked nothing is known, which is what stands there already.
@@ -92,13 +92,17 @@ fn rounds(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
     rounds
 }
 
-/// One call to SQS: the results with the places they belong to.
-async fn call(client: &Client, place: &Place, batch: Vec<Entry>) -> Vec<(usize, Result<(), QueueError>)> {
-    let places: Vec<usize> = batch.iter().map(|entry| entry.place).collect();
-    let results = match ask(client, place, batch).await {
+/// One call to SQS: the results with the indexes they belong to.
+async fn call(
+    client: &Client,
+    queue_url: &QueueUrl,
+    batch: Vec<Entry>,
+) -> Vec<(usize, Result<(), QueueError>)> {
+    let indexes: Vec<usize> = batch.iter().map(|entry| entry.index).collect();
+    let results = match ask(client, queue_url, batch).await {
         Ok(answer) => {
-            let silent = place.odd("did not say what became of a receipt");
-            let mut results: BatchResult = vec![Err(silent); places.len()];
+            let silent = queue_url.odd("did not say what became of a receipt");
+            let mut results: BatchResult = vec![Err(silent); indexes.len()];
             for id in answer.done {
                 if let Some(result) = result_of(&mut results, &id) {
                     *result = Ok(());
@@ -106,14 +110,14 @@ async fn call(client: &Client, place: &Place, batch: Vec<Entry>) -> Vec<(usize, 
             }
             for failed in answer.failed {
                 if let Some(result) = result_of(&mut results, failed.id()) {
-                    *result = Err(refusal(place, &failed));
+                    *result = Err(refusal(queue_url, &failed));
                 }
             }
             results
         }
-        Err(error) => vec![Err(error); places.len()],
+        Err(error) => vec![Err(error); indexes.len()],
     };
-    places.into_iter().zip(results).collect()
+    indexes.into_iter().zip(results).collect()
 }
 
 struct Answer {
@@ -121,8 +125,8 @@ struct Answer {
     failed: Vec<BatchResultErrorEntry>,
 }
 
-async fn ask(client: &Client, place: &Place, batch: Vec<Entry>) -> Result<Answer, QueueError> {
-    let url = place.url(client).await?;
+async fn ask(client: &Client, queue_url: &QueueUrl, batch: Vec<Entry>) -> Result<Answer, QueueError> {
+    let url = queue_url.url(client).await?;
     let mut acks = Vec::new();
     let mut changes = Vec::new();
     for (number, Entry { handle, verdict, .. }) in batch.into_iter().enumerate() {
@@ -143,7 +147,7 @@ async fn ask(client: &Client, place: &Place, batch: Vec<Entry>) -> Result<Answer
     }
     if changes.is_empty() {
         let answer = client.delete_message_batch().queue_url(url).set_entries(Some(acks)).send().await;
-        let answer = answer.map_err(|error| place.unavailable(&error))?;
+        let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
         Ok(Answer {
             done: answer.successful.into_iter().map(|entry| entry.id).collect(),
             failed: answer.failed,
@@ -151,7 +155,7 @@ async fn ask(client: &Client, place: &Place, batch: Vec<Entry>) -> Result<Answer
     } else {
         let answer =
             client.change_message_visibility_batch().queue_url(url).set_entries(Some(changes)).send().await;
-        let answer = answer.map_err(|error| place.unavailable(&error))?;
+        let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
         Ok(Answer {
             done: answer.successful.into_iter().map(|entry| entry.id).collect(),
             failed: answer.failed,
@@ -164,7 +168,7 @@ fn incomplete(error: BuildError) -> QueueError {
 }
 
 /// Why SQS did not do it.
-fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
+fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
     // Some come with the service's namespace: `AWS.SimpleQueueService.MessageNotInflight`.
     let code = failed.code().rsplit('.').next().unwrap_or_default();
     // An emulator puts the name of its exception there: `InvalidParameterValueException`.
@@ -182,7 +186,7 @@ fn refusal(place: &Place, failed: &BatchResultErrorEntry) -> QueueError {
     if ended {
         return QueueError::LeaseLost;
     }
-    place.odd(&format!("did not settle a message: {code}: {message}"))
+    queue_url.odd(&format!("did not settle a message: {code}: {message}"))
 }
 
 #[cfg(test)]
@@ -190,8 +194,8 @@ mod tests {
     use super::*;
 
     fn entries(handles: &[&str]) -> Vec<Entry> {
-        let entry = |(place, handle): (usize, &&str)| Entry {
-            place,
+        let entry = |(index, handle): (usize, &&str)| Entry {
+            index,
             handle: (*handle).to_owned(),
             verdict: Verdict::Ack,
         };
@@ -201,8 +205,8 @@ mod tests {
     #[test]
     fn a_receipt_is_in_each_round_once_and_its_verdicts_stay_in_order() {
         let rounds = rounds(entries(&["a", "b", "a", "c", "a", "b"]));
-        let places: Vec<Vec<usize>> =
-            rounds.iter().map(|round| round.iter().map(|entry| entry.place).collect()).collect();
-        assert_eq!(places, [vec![0, 1, 3], vec![2, 5], vec![4]]);
+        let indexes: Vec<Vec<usize>> =
+            rounds.iter().map(|round| round.iter().map(|entry| entry.index).collect()).collect();
+        assert_eq!(indexes, [vec![0, 1, 3], vec![2, 5], vec![4]]);
     }
 }

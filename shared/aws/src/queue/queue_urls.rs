@@ -1,4 +1,4 @@
-//! Where each queue is.
+//! The URL of each queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::fault::Subject;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueError, QueueRef};
 
-/// One queue of SQS.
+/// One queue of SQS, and its URL once it is known.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueueUrl {
     pub(super) queue: QueueRef,
     name: String,
     subject: Subject,
@@ -22,7 +22,7 @@ pub(super) struct Place {
     url: OnceCell<String>,
 }
 
-impl Place {
+impl QueueUrl {
     /// The queue's address.
     pub(super) async fn url(&self, client: &Client) -> Result<&str, QueueError> {
         self.url.get_or_try_init(|| self.ask(client)).await.map(String::as_str)
@@ -57,22 +57,22 @@ impl Place {
     }
 }
 
-/// All queues of the topology.
+/// The URLs of all queues of the topology.
 #[derive(Debug)]
-pub(super) struct Places(HashMap<QueueRef, Arc<Place>>);
+pub(super) struct QueueUrls(HashMap<QueueRef, Arc<QueueUrl>>);
 
-impl Places {
+impl QueueUrls {
     pub(super) fn new(aws: &Aws) -> Self {
         let queues = QUEUES.iter().flat_map(|spec| [spec.name.into(), QueueRef::dead_letters(spec.name)]);
-        let place = |queue| {
+        let queue_url = |queue| {
             let name = aws.names().queue(queue);
             let subject = Subject::queue(aws, &name);
-            (queue, Arc::new(Place { queue, name, subject, url: OnceCell::new() }))
+            (queue, Arc::new(QueueUrl { queue, name, subject, url: OnceCell::new() }))
         };
-        Self(queues.map(place).collect())
+        Self(queues.map(queue_url).collect())
     }
 
-    pub(super) fn of(&self, queue: QueueRef) -> &Arc<Place> {
+    pub(super) fn of(&self, queue: QueueRef) -> &Arc<QueueUrl> {
         // Every queue is in the topology; a test there holds both together.
         &self.0[&queue]
     }
