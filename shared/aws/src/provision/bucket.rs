@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use super::patience::Patience;
+use super::deadline::PollDeadline;
 use super::transport;
 use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
 use crate::fault::Subject;
@@ -57,8 +57,8 @@ enum Refusal {
 pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>, ProvisionError> {
     // The tags answer everything at once: whether it is there, whether we may, and whose it is.
     let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
-    let mut patience = Patience::of(UNTAGGED);
-    while owner(&found).is_none() && patience.lasts().await {
+    let mut deadline = PollDeadline::of(UNTAGGED);
+    while owner(&found).is_none() && deadline.wait().await {
         let Some(again) = tags(provisioner).await? else { return Ok(None) };
         found = again;
     }
@@ -78,7 +78,7 @@ pub(super) async fn follow(
     provisioner: &Provisioner<'_>,
     mut bucket: Option<Bucket>,
 ) -> Result<Step, ProvisionError> {
-    let mut patience = Patience::of_minutes(1);
+    let mut deadline = PollDeadline::of_minutes(1);
     let mut is_new = false;
     let mut set = Vec::new();
     loop {
@@ -88,7 +88,7 @@ pub(super) async fn follow(
                 break;
             }
             // The other run may have done our work meanwhile.
-            Err(Refusal::Conflict(_)) if patience.lasts().await => bucket = look(provisioner).await?,
+            Err(Refusal::Conflict(_)) if deadline.wait().await => bucket = look(provisioner).await?,
             Err(Refusal::Conflict(error) | Refusal::Final(error)) => return Err(error),
         }
     }

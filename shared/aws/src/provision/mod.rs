@@ -8,8 +8,8 @@
 //! Two runs at once are harmless: each looks again at what the other made meanwhile.
 
 pub(super) mod bucket;
+mod deadline;
 pub(super) mod keys;
-mod patience;
 pub(super) mod queues;
 pub(super) mod tables;
 pub(super) mod transport;

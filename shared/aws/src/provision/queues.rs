@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
-use super::patience::Patience;
+use super::deadline::PollDeadline;
 use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step};
 use crate::fault::Subject;
 use aws_template::names::settings;
@@ -238,7 +238,7 @@ async fn arn_of_new(
     url: &str,
 ) -> Result<String, ProvisionError> {
     let subject = Subject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
-    let mut patience = Patience::of_minutes(1);
+    let mut deadline = PollDeadline::of_minutes(1);
     loop {
         let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
         match asked.attribute_names(QueueAttributeName::QueueArn).send().await {
@@ -248,7 +248,7 @@ async fn arn_of_new(
                     ProvisionError::Failed(format!("SQS does not say what {url} is called: run it again"))
                 });
             }
-            Err(error) if is_missing(code(&error)) && patience.lasts().await => {}
+            Err(error) if is_missing(code(&error)) && deadline.wait().await => {}
             Err(error) => return Err(ProvisionError::Failed(subject.explain(&error))),
         }
     }

@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription, TableStatus, Tag, TimeToLiveSpecification, TimeToLiveStatus,
 };
 
+use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
-use super::patience::Patience;
 use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
 use crate::fault::Subject;
 use aws_template::names::settings;
@@ -279,7 +279,7 @@ impl<'a> Subjected<'a> {
 
     /// Waits until the table, and every index of it, takes requests.
     async fn wait_until_usable(&self) -> Result<TableDescription, ProvisionError> {
-        let mut patience = Patience::of_minutes(WAIT_MINUTES);
+        let mut deadline = PollDeadline::of_minutes(WAIT_MINUTES);
         loop {
             // Right after it was made it may not be known everywhere yet.
             if let Some(description) = self.describe().await?
@@ -287,7 +287,7 @@ impl<'a> Subjected<'a> {
             {
                 return Ok(description);
             }
-            if !patience.lasts().await {
+            if !deadline.wait().await {
                 return Err(self.failed(format!(
                     "{} is not ready after {WAIT_MINUTES} minutes: look at it in the AWS console, and run this again",
                     resource(self.name)
@@ -352,7 +352,7 @@ impl<'a> Subjected<'a> {
     async fn set_recovery(&self) -> Result<(), ProvisionError> {
         let wanted = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
         let wanted = wanted.build().map_err(unbuilt)?;
-        let mut patience = Patience::of_minutes(WAIT_MINUTES);
+        let mut deadline = PollDeadline::of_minutes(WAIT_MINUTES);
         loop {
             let update = self.client().update_continuous_backups().table_name(self.name);
             match update.point_in_time_recovery_specification(wanted.clone()).send().await {
@@ -360,7 +360,7 @@ impl<'a> Subjected<'a> {
                 // A new table gets its backups a while after it takes requests.
                 Err(error)
                     if code(&error) == Some("ContinuousBackupsUnavailableException")
-                        && patience.lasts().await => {}
+                        && deadline.wait().await => {}
                 Err(error) => return Err(self.failed(self.subject.explain(&error))),
             }
         }

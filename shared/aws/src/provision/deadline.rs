@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long something may take.
-pub(super) struct Patience {
+/// A deadline for something that is polled, with growing pauses.
+pub(super) struct PollDeadline {
     ends: Instant,
     between: Duration,
 }
 
-impl Patience {
+impl PollDeadline {
     /// A table becomes usable within seconds, an index over a filled table within minutes.
     pub(super) fn of_minutes(minutes: u64) -> Self {
         Self::of(Duration::from_secs(60 * minutes))
@@ -22,7 +22,7 @@ impl Patience {
     }
 
     /// Waits until it is worth asking again; false once it has taken too long.
-    pub(super) async fn lasts(&mut self) -> bool {
+    pub(super) async fn wait(&mut self) -> bool {
         if Instant::now() + self.between > self.ends {
             return false;
         }
@@ -40,9 +40,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_ends_and_asks_a_bounded_number_of_times() {
         let started = Instant::now();
-        let mut patience = Patience::of_minutes(1);
+        let mut deadline = PollDeadline::of_minutes(1);
         let mut asked = 0;
-        while patience.lasts().await {
+        while deadline.wait().await {
             asked += 1;
         }
         assert!(started.elapsed() <= Duration::from_secs(60) && (15..30).contains(&asked), "{asked}");
