@@ -14,9 +14,9 @@ const ROOM: &str = "shared/aws/src/";
 
 /// What is granted together, and the files that need it.
 const GRANTED: [(Actions, &[&str]); 12] = [
-    (may::FIND_QUEUE, &["queue/places.rs"]),
-    (may::SEND, &["queue/places.rs", "queue/send.rs"]),
-    (may::CONSUME, &["queue/mod.rs", "queue/places.rs", "queue/receive.rs", "queue/settle.rs"]),
+    (may::FIND_QUEUE, &["queue/queue_urls.rs"]),
+    (may::SEND, &["queue/queue_urls.rs", "queue/send.rs"]),
+    (may::CONSUME, &["queue/mod.rs", "queue/queue_urls.rs", "queue/receive.rs", "queue/settle.rs"]),
     (may::ROWS, &["archive/read.rs", "archive/write.rs"]),
     (may::FORGET, &["archive/delete.rs"]),
     (may::EXISTENCE, &["existence.rs"]),
