@@ -11,7 +11,7 @@ use tokio::time::timeout;
 const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long a body that is too large is still read.
-const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why there is no body.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub(crate) enum Unread {
 }
 
 /// The whole body. One that arrived in one piece is not copied.
-pub(crate) async fn read(mut body: Body, max_bytes: usize, patience: Duration) -> Result<Bytes, Unread> {
+pub(crate) async fn read(mut body: Body, max_bytes: usize, time_limit: Duration) -> Result<Bytes, Unread> {
     if declared_bytes(&body) > max_bytes {
         return Err(Unread::TooLarge(body));
     }
-    match timeout(patience, collect(&mut body, max_bytes)).await {
+    match timeout(time_limit, collect(&mut body, max_bytes)).await {
         Ok(Ok(whole)) => Ok(whole),
         Ok(Err(Stopped::TooLarge)) => Err(Unread::TooLarge(body)),
         Ok(Err(Stopped::Broken)) => Err(Unread::Broken),
@@ -55,7 +55,7 @@ pub(crate) async fn discard(mut body: Body) {
         }
     };
     // Whatever is still coming after this is cut off with the connection.
-    let _: Result<(), _> = timeout(DISCARD_PATIENCE, reading).await;
+    let _: Result<(), _> = timeout(DISCARD_TIMEOUT, reading).await;
 }
 
 enum Stopped {

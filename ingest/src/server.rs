@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::connections::{Connections, Crowd, MAX_CONNECTIONS, Waiting};
 
 /// A client must send a request's head within this time, also on a connection that is kept alive.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest head: Slack's are below 1 KiB, and proxies add to them.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -31,7 +31,7 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How long requests may take to finish once a shutdown has begun: as long as the slowest body and the slowest queue.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait after the system refused a connection, mostly because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ pub(crate) async fn serve_at_most(
 ) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_BUFFER_BYTES);
     let service = TowerToHyperService::new(router);
@@ -85,7 +85,7 @@ pub(crate) async fn serve_at_most(
         full.note(connections.is_full());
     }
     drop(listener);
-    let drained = timeout(DRAIN_PATIENCE, graceful.shutdown()).await;
+    let drained = timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
     let left = connections.left();
     if drained.is_err() {
         tracing::warn!(connections = left, "cut off connections that did not finish in time");

@@ -58,7 +58,7 @@ pub(crate) fn missing(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
 /// The times of refused requests that workers have not been told of.
 pub(crate) struct StaleTimes {
     queue: Arc<dyn Queue>,
-    patience: Duration,
+    time_limit: Duration,
     waiting: Mutex<UntoldSpans>,
 }
 
@@ -80,9 +80,9 @@ struct StaleSpan {
 }
 
 impl StaleTimes {
-    /// Facts go to this queue, which may take `patience` for each.
-    pub(crate) fn told_to(queue: Arc<dyn Queue>, patience: Duration) -> Self {
-        Self { queue, patience, waiting: Mutex::default() }
+    /// Facts go to this queue, which may take `time_limit` for each.
+    pub(crate) fn told_to(queue: Arc<dyn Queue>, time_limit: Duration) -> Self {
+        Self { queue, time_limit, waiting: Mutex::default() }
     }
 
     /// Notes a time. The first fact of a minute is on the queue when this returns, unless the queue is slow.
@@ -106,7 +106,7 @@ impl StaleTimes {
         let mut told = Some(told);
         while let Some(span) = self.next() {
             let StaleSpan { team, from, to } = &span;
-            let sent = timeout(self.patience, self.queue.send(vec![refused(team, from, to)])).await;
+            let sent = timeout(self.time_limit, self.queue.send(vec![refused(team, from, to)])).await;
             if !sent.is_ok_and(|results| !results.is_empty() && results.iter().all(Result::is_ok)) {
                 tracing::warn!(%team, %from, %to, "a time of refused requests could not be told; it is tried again");
                 self.waiting().add(span);

@@ -7,7 +7,7 @@ use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist, run};
 
 /// What the demo says of itself: under ten seconds once it is built. It takes one; tests run side by side.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
@@ -17,7 +17,7 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
     let began = Instant::now();
     let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
     assert!(demo.code == Some(0) && demo.stderr.is_empty(), "{demo:?}");
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     for expected in [
         "forged signature",
         "channels joined",

@@ -58,7 +58,7 @@ const CONNECTIONS: usize = 16;
 const FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6_000).unwrap();
 
 /// Far more than a few hundred events take on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often to see whether everything is stored.
 const LOOK: Duration = Duration::from_millis(5);
@@ -175,7 +175,7 @@ async fn eventually(
         }
         Ok(())
     };
-    timeout(PATIENCE, looking).await.with_context(|| format!("{otherwise} in time"))?
+    timeout(TIMEOUT, looking).await.with_context(|| format!("{otherwise} in time"))?
 }
 
 fn random_secret() -> anyhow::Result<SigningSecrets> {

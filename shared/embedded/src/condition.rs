@@ -78,21 +78,21 @@ impl Database {
         Ok(presence::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
     }
 
-    /// Looks through the database for as long as `patience` lasts: a few gigabytes take minutes, and meanwhile the log
+    /// Looks through the database for as long as `time_limit` lasts: a few gigabytes take minutes, and meanwhile the log
     /// cannot be folded away.
     ///
     /// # Errors
     /// Where the database cannot be read at all.
-    pub async fn integrity(&self, patience: Duration) -> Result<Integrity, String> {
+    pub async fn integrity(&self, time_limit: Duration) -> Result<Integrity, String> {
         let file = self.data.join(DATABASE_FILE);
-        let looked = tokio::task::spawn_blocking(move || look(&file, patience)).await;
+        let looked = tokio::task::spawn_blocking(move || look(&file, time_limit)).await;
         looked.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())
     }
 }
 
-fn look(file: &Path, patience: Duration) -> rusqlite::Result<Integrity> {
+fn look(file: &Path, time_limit: Duration) -> rusqlite::Result<Integrity> {
     let connection = open_for_reading(file)?;
-    let until = Instant::now() + patience;
+    let until = Instant::now() + time_limit;
     connection.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
     // Asked first, as it takes no time; said last, as damage is worse.
     let altered = altered(&connection);

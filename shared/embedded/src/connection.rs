@@ -13,7 +13,7 @@ use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 use super::OpenError;
 
 /// Another process may be migrating or folding the log while this one opens the file.
-const OPEN_PATIENCE: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
@@ -128,7 +128,7 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
         harden(&connection)?;
-        connection.busy_timeout(OPEN_PATIENCE)?;
+        connection.busy_timeout(OPEN_TIMEOUT)?;
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // A 200 means fsynced: FULL syncs the log at every commit.
@@ -174,7 +174,7 @@ pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     harden(&connection)?;
-    connection.busy_timeout(OPEN_PATIENCE)?;
+    connection.busy_timeout(OPEN_TIMEOUT)?;
     Ok(connection)
 }
 

@@ -32,7 +32,7 @@ const GATHER: Duration = Duration::from_micros(150);
 const MAX_GATHERING: Duration = Duration::from_millis(2);
 
 /// How long to wait for the lock of another process before the operations fail. Its transactions take about 20 ms.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two attempts to get the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
@@ -309,7 +309,7 @@ impl Thread {
     }
 
     fn begin(&self) -> rusqlite::Result<()> {
-        let deadline = Instant::now() + LOCK_PATIENCE;
+        let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
             match self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])) {
                 Ok(_) => return Ok(()),
@@ -371,7 +371,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 fn write_error(error: rusqlite::Error) -> WriteError {
     if is_busy(&error) {
-        WriteError(format!("another process has locked the database for {} s", LOCK_PATIENCE.as_secs()))
+        WriteError(format!("another process has locked the database for {} s", LOCK_TIMEOUT.as_secs()))
     } else {
         WriteError(error.to_string())
     }

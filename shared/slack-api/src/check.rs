@@ -17,7 +17,7 @@ use slack::envelope::text_or_none;
 use slack::ids::TeamId;
 
 /// Slack answers within a fraction of a second.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Every answer to a token names the scopes it has. <https://docs.slack.dev/apis/web-api/>
 const SCOPES: &str = "x-oauth-scopes";
@@ -134,14 +134,14 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<Reply, ApiError> {
-        let answered = self.send(Some(&checked.token), method, parameters, PATIENCE).await?;
+        let answered = self.send(Some(&checked.token), method, parameters, TIMEOUT).await?;
         Reply::receive(method, answered).await
     }
 
     async fn look(&self, token: Option<&Token>, clock: &dyn Clock) -> Look {
         let method = Method::AuthTest;
         let before = clock.now();
-        match self.send(token, method, &[], PATIENCE).await {
+        match self.send(token, method, &[], TIMEOUT).await {
             Err(error) => Look { answer: Err(error), scopes: None, times: None },
             Ok(answered) => {
                 let after = clock.now();

@@ -27,7 +27,7 @@ const MAX_CONTENT_TYPE_BYTES: usize = 255;
 
 /// How long a download may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct DownloadTimeLimits {
     /// From a request to the beginning of its answer. Slack answers within a second, and after five of them where it
     /// has to render the file first.
     pub answer: Duration,
@@ -37,7 +37,7 @@ pub struct Patience {
     pub whole: Duration,
 }
 
-impl Default for Patience {
+impl Default for DownloadTimeLimits {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(30),
@@ -162,35 +162,44 @@ impl WebApi {
         &self,
         team: &TeamId,
         url: &str,
-        patience: Patience,
+        time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
         let token = self.token(team).await?;
-        self.get(&Rule::File(&token), url, patience).await
+        self.get(&Rule::File(&token), url, time_limits).await
     }
 
     /// Begins to download an avatar or an emoji, without any token.
     ///
     /// # Errors
     /// [`DownloadError`]
-    pub async fn download_image(&self, url: &str, patience: Patience) -> Result<Download, DownloadError> {
-        self.get(&Rule::Image, url, patience).await
+    pub async fn download_image(
+        &self,
+        url: &str,
+        time_limits: DownloadTimeLimits,
+    ) -> Result<Download, DownloadError> {
+        self.get(&Rule::Image, url, time_limits).await
     }
 
-    async fn get(&self, rule: &Rule<'_>, url: &str, patience: Patience) -> Result<Download, DownloadError> {
-        let deadline = Instant::now() + patience.whole;
+    async fn get(
+        &self,
+        rule: &Rule<'_>,
+        url: &str,
+        time_limits: DownloadTimeLimits,
+    ) -> Result<Download, DownloadError> {
+        let deadline = Instant::now() + time_limits.whole;
         let mut url = Url::parse(url).map_err(|_| DownloadError::NotAUrl)?;
         if !rule.allows(&url, &self.url) {
             return Err(DownloadError::NotAllowed(place(&url)));
         }
         for _ in 0..=MAX_REDIRECTS {
-            let question = Question { url: url.clone(), token: rule.token(), form: None, patience: None };
-            let until = deadline.min(Instant::now() + patience.answer);
+            let question = Question { url: url.clone(), token: rule.token(), form: None, time_limit: None };
+            let until = deadline.min(Instant::now() + time_limits.answer);
             let answer = match timeout_at(until, self.transport.carry(question)).await {
                 Ok(answer) => answer.map_err(DownloadError::Unreachable)?,
                 Err(_) => return Err(DownloadError::Unreachable("no answer in time".into())),
             };
             if !answer.status.is_redirection() {
-                return Ok(begin(answer, patience, deadline));
+                return Ok(begin(answer, time_limits, deadline));
             }
             url = next(&url, &answer.headers).ok_or(DownloadError::RedirectsInVain)?;
             if !rule.allows(&url, &self.url) {
@@ -201,7 +210,7 @@ impl WebApi {
     }
 }
 
-fn begin(answer: Answer, patience: Patience, deadline: Instant) -> Download {
+fn begin(answer: Answer, time_limits: DownloadTimeLimits, deadline: Instant) -> Download {
     let headers = &answer.headers;
     let status = match answer.status {
         StatusCode::OK => DownloadStatus::Found,
@@ -217,8 +226,8 @@ fn begin(answer: Answer, patience: Patience, deadline: Instant) -> Download {
         content_type: content_type(headers),
         size_bytes: answer.size_bytes,
         body: answer.body,
-        stall: patience.stall,
-        whole: patience.whole,
+        stall: time_limits.stall,
+        whole: time_limits.whole,
         deadline,
     }
 }

@@ -45,8 +45,8 @@ impl Transport for Http {
             Some(form) => client.post(question.url).form(form),
             None => client.get(question.url),
         };
-        if let Some(patience) = question.patience {
-            request = request.timeout(patience);
+        if let Some(time_limit) = question.time_limit {
+            request = request.timeout(time_limit);
         }
         if let Some(token) = question.token {
             request = request.bearer_auth(token.expose());

@@ -42,7 +42,7 @@ use slack::ids::TeamId;
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Slack asks for up to a minute. A longer pause is the caller's to plan.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A call about one thing, which Slack answers within a fraction of a second.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -186,12 +186,12 @@ impl WebApi {
     ) -> Result<Reply, ApiError> {
         let mut pauses = 0;
         loop {
-            let permit = self.limits.permit(team, method, PATIENCE).await;
+            let permit = self.limits.permit(team, method, TIMEOUT).await;
             permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
             let answer = self.counted_attempt(team, token, method, parameters, CALL_TIMEOUT).await;
             match answer {
                 Err(ApiError::RateLimited { retry_after, .. }) => {
-                    if pauses == PAUSES || retry_after > PATIENCE {
+                    if pauses == PAUSES || retry_after > TIMEOUT {
                         return Err(ApiError::RateLimited { method, retry_after });
                     }
                     pauses += 1;
@@ -215,9 +215,9 @@ impl WebApi {
         token: &Token,
         method: Method,
         parameters: &[(&str, &str)],
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Reply, ApiError> {
-        let answer = match self.send(Some(token), method, parameters, patience).await {
+        let answer = match self.send(Some(token), method, parameters, time_limit).await {
             Ok(response) => Reply::receive(method, response).await,
             Err(error) => Err(error),
         };
@@ -234,13 +234,13 @@ impl WebApi {
         token: Option<&Token>,
         method: Method,
         parameters: &[(&str, &str)],
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Answer, ApiError> {
         let question = Question {
             url: self.url.method(method.name()),
             token,
             form: Some(parameters),
-            patience: Some(patience),
+            time_limit: Some(time_limit),
         };
         self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
     }

@@ -37,18 +37,18 @@ impl Limits {
         Self { clock: RuntimeClock::default(), lanes: Mutex::default() }
     }
 
-    /// Waits for a permit, unless Slack asked for a longer pause than `patience`: then that is the answer.
+    /// Waits for a permit, unless Slack asked for a longer pause than `time_limit`: then that is the answer.
     pub(super) async fn permit(
         &self,
         team: Option<&TeamId>,
         method: Method,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(), Duration> {
         loop {
             let wait = self.in_lane(team, method, |lane| {
                 let held = lane.held_until.map(|until| until.saturating_duration_since(Instant::now()));
                 if let Some(held) = held.filter(|held| !held.is_zero()) {
-                    return if held > patience { Err(held) } else { Ok(Some(held)) };
+                    return if held > time_limit { Err(held) } else { Ok(Some(held)) };
                 }
                 let refused = lane.limiter.check().err();
                 Ok(refused.map(|not_until| not_until.wait_time_from(self.clock.now())))
@@ -102,7 +102,7 @@ impl Clock for RuntimeClock {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn team(id: &str) -> TeamId {
         TeamId::parse(id).unwrap()
@@ -111,7 +111,7 @@ mod tests {
     async fn take(limits: &Limits, team: &TeamId, method: Method, permits: u32) -> Duration {
         let start = Instant::now();
         for _ in 0..permits {
-            limits.permit(Some(team), method, PATIENCE).await.unwrap();
+            limits.permit(Some(team), method, TIMEOUT).await.unwrap();
         }
         start.elapsed()
     }
@@ -145,11 +145,11 @@ mod tests {
         assert_eq!(take(&limits, &team_1, Method::FilesInfo, 2).await, Duration::from_secs(30));
 
         limits.hold(Some(&team_1), Method::FilesInfo, Duration::from_secs(90));
-        let refused = limits.permit(Some(&team_1), Method::FilesInfo, PATIENCE).await;
+        let refused = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
         assert_eq!(refused, Err(Duration::from_secs(90)));
 
         limits.hold(Some(&team_1), Method::FilesInfo, Duration::MAX);
-        let refused = limits.permit(Some(&team_1), Method::FilesInfo, PATIENCE).await;
+        let refused = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
         assert_eq!(refused, Err(LONGEST_HOLD));
     }
 }

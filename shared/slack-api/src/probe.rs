@@ -15,7 +15,7 @@ use crate::http::{Http, describe};
 use slack::signature::{REFUSED_LINE, SigningSecrets};
 
 /// Slack waits no longer. <https://docs.slack.dev/apis/events-api/#responding>
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is read of an answer. A challenge that comes back is far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;
@@ -67,7 +67,7 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
         .client()
         .map_err(Failure::Unreachable)?
         .post(url)
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .header(CONTENT_TYPE, "application/json")
         .header("x-slack-request-timestamp", now_s.to_string())
         .header("x-slack-signature", secrets.sign(now_s, body.as_bytes()))
@@ -85,7 +85,7 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
 pub async fn ready(address: SocketAddr) -> Result<(), Failure> {
     let url = Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| Failure::NotAUrl)?;
     let http = Http::new(true);
-    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(PATIENCE);
+    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
     let body = beginning(answer, MAX_ANSWER_BYTES).await?;
     if body.trim_ascii() == b"ok" { Ok(()) } else { Err(Failure::NotEchoed) }
@@ -98,7 +98,7 @@ pub async fn ready(address: SocketAddr) -> Result<(), Failure> {
 pub async fn metrics(address: SocketAddr) -> Result<String, Failure> {
     let url = Url::parse(&format!("http://{}/metrics", reachable(address))).map_err(|_| Failure::NotAUrl)?;
     let http = Http::new(true);
-    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(PATIENCE);
+    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
     String::from_utf8(beginning(answer, MAX_METRICS_BYTES).await?).map_err(|_| Failure::NotEchoed)
 }

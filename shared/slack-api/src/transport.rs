@@ -31,7 +31,7 @@ pub struct Question<'a> {
     /// The form of a POST; a GET has none.
     pub form: Option<&'a [(&'a str, &'a str)]>,
     /// How long the whole may take, the body included; without it, the caller waits as long as it likes.
-    pub patience: Option<Duration>,
+    pub time_limit: Option<Duration>,
 }
 
 /// An answer, its body still to come.

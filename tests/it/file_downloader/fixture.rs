@@ -13,7 +13,7 @@ use rules::{Change, Event, file, project};
 use serde_json::{Value, json};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use slack_api::download::Patience;
+use slack_api::download::DownloadTimeLimits;
 use slack_api::{Token, Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
 use testkit::memory::archive::MemoryArchive;
@@ -54,12 +54,12 @@ pub(super) fn settings() -> Settings {
 
 /// As short as a test can wait for.
 pub(super) fn impatient() -> Settings {
-    let patience = Patience {
+    let time_limits = DownloadTimeLimits {
         answer: Duration::from_millis(300),
         stall: Duration::from_millis(300),
         whole: Duration::from_millis(900),
     };
-    Settings { file_patience: patience, image_patience: patience, ..settings() }
+    Settings { file_time_limits: time_limits, image_time_limits: time_limits, ..settings() }
 }
 
 pub(super) struct Fixture {

@@ -232,14 +232,14 @@ async fn a_drain_ends_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_slow_or_out_of_reach_keeps_nobody_from_ending() {
     // Docker kills after this.
-    let patience = Duration::from_secs(10);
+    let time_limit = Duration::from_secs(10);
     for (method, fault) in
         [(Method::Depth, Fault::Delay(Duration::from_secs(600))), (Method::Receive, Fault::FailBefore)]
     {
         let fixture = Fixture::faulty(Plan::none().and(method, 1..=u64::MAX, fault), Plan::none());
         let running = fixture.start(&Scripted::new(|_, _| done()), settings());
         sleep(Duration::from_secs(5)).await;
-        timeout(patience, running.stop()).await.unwrap_or_else(|_| panic!("{method:?} holds it up"));
+        timeout(time_limit, running.stop()).await.unwrap_or_else(|_| panic!("{method:?} holds it up"));
     }
 }
 

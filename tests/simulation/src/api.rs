@@ -98,9 +98,9 @@ impl Transport for PlayedSlack {
             self.world.broke(Invariant::Secret, format!("the token goes to {host}"));
         }
         let what = format!("{host}{}", question.url.path());
-        let patience = question.patience;
-        let reply = match patience {
-            Some(patience) => tokio::time::timeout(patience, self.reply(&question, &host, &what)).await,
+        let time_limit = question.time_limit;
+        let reply = match time_limit {
+            Some(time_limit) => tokio::time::timeout(time_limit, self.reply(&question, &host, &what)).await,
             None => Ok(self.reply(&question, &host, &what).await),
         };
         let reply = reply.map_err(|_| "no answer in time".to_owned())??;

@@ -23,7 +23,7 @@ use super::workload::{Fate, Planned};
 use super::world::{Invariant, Kind, World, lock};
 
 /// Slack counts a delivery as failed after this. <https://docs.slack.dev/apis/events-api/#responding>
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// At once, after a minute, after five. <https://docs.slack.dev/apis/events-api/#retries>
 const RETRIES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(60), Duration::from_secs(300)];
@@ -155,7 +155,7 @@ impl Sender {
             }
         }
         let request = self.request(planned, retry);
-        let call = timeout(PATIENCE, TowerToHyperService::new(router).call(request));
+        let call = timeout(TIMEOUT, TowerToHyperService::new(router).call(request));
         let answer = tokio::select! {
             biased;
             () = life.died() => return Answered::Retry("connection_failed"),

@@ -143,7 +143,7 @@ impl FileDownloader {
         }
         let download = loop {
             permit.request().await;
-            match self.web.download(&job.team, url, self.settings.file_patience).await {
+            match self.web.download(&job.team, url, self.settings.file_time_limits).await {
                 Ok(Download { status: DownloadStatus::TooManyRequests(pause), .. }) => hold(permit, pause),
                 Ok(download) => break download,
                 Err(error) => return not_begun(error, job, permit),

@@ -62,7 +62,7 @@ impl FileDownloader {
     }
 
     async fn fetch_image(&self, job: &ImageJob, key: &FileKey) -> Result<Picture, FilesError> {
-        let download = match self.web.download_image(&job.url, self.settings.image_patience).await {
+        let download = match self.web.download_image(&job.url, self.settings.image_time_limits).await {
             Ok(download) => download,
             Err(error) => return Ok(from_error(&error)),
         };

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use process::config::FileArgs;
-use slack_api::download::Patience;
+use slack_api::download::DownloadTimeLimits;
 
 use crate::claims;
 
@@ -24,9 +24,9 @@ pub struct Settings {
     /// After so many receives a picture is given up: nobody misses it, and the next sync asks again.
     pub image_tries: u32,
     /// How long a file may take.
-    pub file_patience: Patience,
+    pub file_time_limits: DownloadTimeLimits,
     /// How long a picture may take.
-    pub image_patience: Patience,
+    pub image_time_limits: DownloadTimeLimits,
     /// How files are claimed.
     pub claims: claims::Settings,
 }
@@ -45,9 +45,12 @@ impl From<&FileArgs> for Settings {
             max_image_bytes: 5 * 1024 * 1024,
             file_tries: 12,
             image_tries: 3,
-            file_patience: Patience::default(),
+            file_time_limits: DownloadTimeLimits::default(),
             // Pictures are small and come from a CDN.
-            image_patience: Patience { whole: Duration::from_secs(60), ..Patience::default() },
+            image_time_limits: DownloadTimeLimits {
+                whole: Duration::from_secs(60),
+                ..DownloadTimeLimits::default()
+            },
             claims: (&args.claims).into(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ingest::EVENTS_PATH;
 use rules::gap::projection::Gap;
 use slack_api::ApiError;
-use slack_api::probe::{Failure, PATIENCE};
+use slack_api::probe::{Failure, TIMEOUT};
 
 use super::check::{Check, counted};
 use super::facts::{Channels, Facts, Ingest, Newest, RefusedCounts, RequestUrl, Slack};
@@ -66,7 +66,7 @@ fn ingest(facts: &Facts, ingest: &Ingest) -> Check {
         ),
         Failure::Timeout => Check::finding(
             INGEST,
-            format!("{address} does not answer within {} s", PATIENCE.as_secs()),
+            format!("{address} does not answer within {} s", TIMEOUT.as_secs()),
             "look into the log of `annalist up`",
         ),
         Failure::Status { code: 503 } => Check::finding(
@@ -186,7 +186,7 @@ fn explained(failure: &Failure) -> (String, String) {
             "serve https with a certificate of a public authority, its intermediate certificates included",
         ),
         Failure::Timeout => (
-            format!("no answer within {} s, and Slack waits no longer", PATIENCE.as_secs()),
+            format!("no answer within {} s, and Slack waits no longer", TIMEOUT.as_secs()),
             "open the port to the internet, and let the proxy pass to the address that `annalist up` listens on",
         ),
         Failure::Unreachable(why) => (

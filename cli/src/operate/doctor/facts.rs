@@ -176,11 +176,11 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
 
 /// Waits no longer than this for an answer.
 pub(super) async fn within<T, E: ToString>(
-    patience: Duration,
+    time_limit: Duration,
     answer: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {
-    match tokio::time::timeout(patience, answer).await {
+    match tokio::time::timeout(time_limit, answer).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer in {} s", patience.as_secs())),
+        Err(_) => Err(format!("no answer in {} s", time_limit.as_secs())),
     }
 }

@@ -109,8 +109,8 @@ fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, plac
     }
     let is_background = queue.role == QueueRole::Background;
     let may_take_long = is_background || name == QueueName::Files.spec().label;
-    let patience_s = if may_take_long { LONG_WAIT_S } else { LONGEST_WAIT_S };
-    if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > patience_s) {
+    let limit_s = if may_take_long { LONG_WAIT_S } else { LONGEST_WAIT_S };
+    if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > limit_s) {
         return finding(
             format!("{name}: {} on the queue, the oldest for {}", counted(jobs, "job"), age(oldest_s)),
             format!("look into the log of the {worker}: it says what it tries again, and why"),

@@ -18,10 +18,10 @@ use super::facts::{Gaps, Kept, Newest, Unopened, within};
 use crate::operate::status::{self, Status};
 
 /// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
-const PATIENCE: Duration = Duration::from_secs(12);
+const TIMEOUT: Duration = Duration::from_secs(12);
 
 /// A database of some hundred megabytes is looked through in this time, a larger one is not.
-const INTEGRITY_PATIENCE: Duration = Duration::from_secs(3);
+const INTEGRITY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Channels whose newest message is asked for: a row each.
 const MAX_CHANNELS: usize = 2_000;
@@ -30,27 +30,27 @@ const MAX_CHANNELS: usize = 2_000;
 const READS_AT_ONCE: usize = 16;
 
 pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
-    let backend = match timeout(PATIENCE, Backend::open_existing(args, SystemClock::shared())).await {
+    let backend = match timeout(TIMEOUT, Backend::open_existing(args, SystemClock::shared())).await {
         Ok(Ok(backend)) => backend,
         Ok(Err(BackendError::Embedded(missing @ OpenError::Missing(_)))) => {
             return Err(Unopened::Missing(missing.to_string()));
         }
         Ok(Err(error)) => return Err(Unopened::Unusable(error.to_string())),
-        Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", PATIENCE.as_secs()))),
+        Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", TIMEOUT.as_secs()))),
     };
     let kept = look_into(&backend).await;
     // A client that cannot write cannot wait for its writes either.
-    drop(timeout(PATIENCE, backend.close()).await);
+    drop(timeout(TIMEOUT, backend.close()).await);
     Ok(kept)
 }
 
 async fn look_into(backend: &Backend) -> Kept {
     let (queue, archive, files) = (backend.queue(), backend.archive(), backend.files());
-    let read = || within(PATIENCE, status::read(&*queue, &*archive));
+    let read = || within(TIMEOUT, status::read(&*queue, &*archive));
     let ports = vec![
-        ("queue", within(PATIENCE, queue.ready()).await),
-        ("archive", within(PATIENCE, archive.ready()).await),
-        ("files", within(PATIENCE, files.ready()).await),
+        ("queue", within(TIMEOUT, queue.ready()).await),
+        ("archive", within(TIMEOUT, archive.ready()).await),
+        ("files", within(TIMEOUT, files.ready()).await),
     ];
     let status = read().await;
     let lag = queue.depth_lag();
@@ -71,13 +71,13 @@ async fn look_into(backend: &Backend) -> Kept {
     };
     Kept {
         ports,
-        newest: within(PATIENCE, newest_message(Arc::clone(&archive))).await,
+        newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,
         later,
         in_use: backend.folder().and_then(|folder| folder.is_used_by_others().ok()),
-        gaps: within(PATIENCE, gaps(&*archive)).await,
+        gaps: within(TIMEOUT, gaps(&*archive)).await,
         integrity: match backend.folder() {
-            Some(folder) => Some(folder.integrity(INTEGRITY_PATIENCE).await),
+            Some(folder) => Some(folder.integrity(INTEGRITY_TIMEOUT).await),
             None => None,
         },
     }

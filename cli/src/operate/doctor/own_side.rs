@@ -14,7 +14,7 @@ use slack_api::probe;
 use super::facts::{Ingest, RefusedCounts, RequestUrl, within};
 
 /// Secrets Manager answers within a second.
-const SECRETS_PATIENCE: Duration = Duration::from_secs(15);
+const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> {
     let found = async {
@@ -24,7 +24,7 @@ pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> 
             Err(error) => Err(error),
         }
     };
-    within(SECRETS_PATIENCE, found).await
+    within(SECRETS_TIMEOUT, found).await
 }
 
 pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> Ingest {

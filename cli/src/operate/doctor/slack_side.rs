@@ -18,10 +18,10 @@ const PARAMETERS: [(&str, &str); 3] =
     [("types", "public_channel"), ("exclude_archived", "true"), ("limit", "999")];
 
 /// Secrets Manager answers within a second.
-const SECRETS_PATIENCE: Duration = Duration::from_secs(15);
+const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
-    let api = match within(SECRETS_PATIENCE, web_api(args)).await {
+    let api = match within(SECRETS_TIMEOUT, web_api(args)).await {
         Ok(api) => api,
         Err(why) => return Slack::Unusable(why),
     };

@@ -23,7 +23,7 @@ const CONNECTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A scraper sends its request at once. A connection that sends none within this time gives its place back, also one that
 /// is kept alive.
-const HEAD_PATIENCE: Duration = Duration::from_secs(3);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What one connection may buffer: the least that hyper takes, and far more than a scraper's request.
 const MAX_BUFFER_BYTES: usize = 8 * 1024;
@@ -101,7 +101,7 @@ async fn answer(stream: TcpStream, handle: PrometheusHandle) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(MAX_BUFFER_BYTES);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_BUFFER_BYTES);
     let connection = http.serve_connection(TokioIo::new(stream), service);
     // A scraper that goes away is no event.
     drop(connection.await);

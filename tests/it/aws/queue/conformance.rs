@@ -23,7 +23,7 @@ const SQS: QueueTraits = QueueTraits {
     ack_twice_is_refused: false,
     given_back_waits: GivenBackWaits::ForThoseBefore,
     // Time really passes: the longest case waits six minutes and receives two thousand times.
-    pace: Pace { at_once: 16, patience: Duration::from_secs(1800) },
+    pace: Pace { at_once: 16, time_limit: Duration::from_secs(1800) },
 };
 
 /// LocalStack 4.5, whose SQS looks at its clock once a second.

@@ -21,7 +21,7 @@ use super::process::Process;
 use runtime_api::{Invocation, RuntimeApi};
 
 /// How long a function may take to answer on a machine that is busy compiling.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program that Lambda started.
 pub struct Function {
@@ -65,7 +65,7 @@ impl Function {
     pub async fn invoke(&self, payload: &Value, time_left: Duration) -> Result<Value, Value> {
         let deadline = SystemClock.now().plus(time_left);
         let answer = self.api.hand_over(Invocation { payload: payload.to_string(), deadline });
-        match timeout(time_left + PATIENCE, answer).await {
+        match timeout(time_left + TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => panic!("the function does not answer:\n{}", self.process.log()),
         }

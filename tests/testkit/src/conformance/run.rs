@@ -13,12 +13,12 @@ pub struct Pace {
     /// This many cases run at once, each on its own fixture. More than one only where no case moves the time of another.
     pub at_once: usize,
     /// A case that takes longer hangs.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 impl Pace {
     /// Case after case, none of which really waits for time to pass.
-    pub const ONE_BY_ONE: Self = Self { at_once: 1, patience: Duration::from_secs(120) };
+    pub const ONE_BY_ONE: Self = Self { at_once: 1, time_limit: Duration::from_secs(120) };
 }
 
 /// One claim about a port.
@@ -54,7 +54,7 @@ pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
         let making = fixture();
         async move {
             let fixture = making.await;
-            match tokio::spawn(timeout(pace.patience, (case.run)(fixture))).await {
+            match tokio::spawn(timeout(pace.time_limit, (case.run)(fixture))).await {
                 Ok(Ok(())) => None,
                 Ok(Err(_)) => Some(format!("{}: hangs", case.name)),
                 Err(panic) => Some(format!("{}: {}", case.name, panic_text(panic))),
