@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::ErrorCode;
 
 use super::connection::{altered, open_for_reading};
-use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, presence};
+use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, process_lock};
 
 /// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
 const STEPS: i32 = 10_000;
@@ -75,7 +75,7 @@ impl Database {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn is_used_by_others(&self) -> io::Result<bool> {
-        Ok(presence::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
+        Ok(process_lock::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
     }
 
     /// Looks through the database for as long as `time_limit` lasts: a few gigabytes take minutes, and meanwhile the log

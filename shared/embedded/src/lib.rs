@@ -3,7 +3,7 @@
 //!
 //! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
 //! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
-//! [`presence`] tells them of each other. [`condition`] is what a person asks about the folder.
+//! [`process_lock`] tells them of each other. [`condition`] is what a person asks about the folder.
 
 mod archive;
 pub mod backup;
@@ -13,7 +13,7 @@ pub mod condition;
 mod connection;
 mod existence;
 mod files;
-mod presence;
+mod process_lock;
 mod queue;
 mod reader;
 mod writer;
@@ -32,7 +32,7 @@ use archive::EmbeddedArchive;
 use claims::EmbeddedClaims;
 use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
-use presence::{JoinError, Presence};
+use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
 use reader::Readers;
 use writer::Writer;
@@ -134,15 +134,17 @@ impl Database {
             tracing::warn!(%data, mode, "others on this machine may look into the data folder: chmod 700 it");
         }
         // Before the database is migrated: every process that uses the folder must be of this version.
-        let presence = join(data, version)?;
+        let process_lock = join(data, version)?;
         let file = data.join(DATABASE_FILE);
         let writing = connection::open_for_writing(&file)?;
         let processes = data.join(PROCESSES_FOLDER);
-        let owner = presence.id();
+        let owner = process_lock.id();
         let files = EmbeddedFiles::new(data, owner).map_err(folder_error)?;
-        files.remove_leftovers(|process| presence::is_alive(&processes, process)).map_err(folder_error)?;
+        files
+            .remove_leftovers(|process| process_lock::is_alive(&processes, process))
+            .map_err(folder_error)?;
         let writer = Arc::new(
-            Writer::start(writing, file.clone(), presence, Arc::clone(&clock)).map_err(folder_error)?,
+            Writer::start(writing, file.clone(), process_lock, Arc::clone(&clock)).map_err(folder_error)?,
         );
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
@@ -201,8 +203,8 @@ impl Database {
 }
 
 /// Announces a process of this version to those that use a data folder.
-fn join(data: &Path, version: &str) -> Result<Presence, OpenError> {
-    Presence::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
+fn join(data: &Path, version: &str) -> Result<ProcessLock, OpenError> {
+    ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
         JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
         JoinError::OtherVersion(theirs) => {
             OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }

@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
-use super::presence::Presence;
+use super::process_lock::ProcessLock;
 use ports::clock::{SharedClock, TimestampMs};
 
 /// Operations that may wait for the thread; further callers wait for a place.
@@ -112,7 +112,7 @@ impl Writer {
     pub(super) fn start(
         connection: Connection,
         file: PathBuf,
-        presence: Presence,
+        process_lock: ProcessLock,
         clock: SharedClock,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
@@ -122,7 +122,7 @@ impl Writer {
         let thread = Thread {
             connection,
             checkpoints,
-            presence,
+            process_lock,
             clock,
             places: Arc::clone(&places),
             looked_around: None,
@@ -187,7 +187,7 @@ fn closed() -> WriteError {
 struct Thread {
     connection: Connection,
     checkpoints: Checkpoints,
-    presence: Presence,
+    process_lock: ProcessLock,
     clock: SharedClock,
     places: Arc<Semaphore>,
     looked_around: Option<Instant>,
@@ -224,7 +224,8 @@ impl Thread {
             }
         }
         // Messages that are still leased have no receiver any more. Once this process's file is gone, no process could release them.
-        let released = self.begin().and_then(|()| self.release_leases(&HashSet::from([self.presence.id()])));
+        let released =
+            self.begin().and_then(|()| self.release_leases(&HashSet::from([self.process_lock.id()])));
         if let Err(error) = released {
             drop(self.connection.execute_batch("ROLLBACK"));
             tracing::warn!(%error, "leases could not be released; they will time out");
@@ -325,7 +326,7 @@ impl Thread {
             return;
         }
         self.looked_around = Some(Instant::now());
-        let others = match self.presence.look_around() {
+        let others = match self.process_lock.look_around() {
             Ok(others) => others,
             Err(error) => {
                 tracing::warn!(%error, "the other processes on this data folder cannot be seen");
@@ -342,7 +343,7 @@ impl Thread {
             Ok(released) => {
                 // The leases in memory belong to another process.
                 self.foreign_commits += 1;
-                others.dead.iter().for_each(|dead| self.presence.bury(*dead));
+                others.dead.iter().for_each(|dead| self.process_lock.remove_stale(*dead));
                 tracing::info!(released, "released the leases of a process that is gone");
             }
             Err(error) => {

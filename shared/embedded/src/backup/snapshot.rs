@@ -27,7 +27,7 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
         return Err(OpenError::Missing(data.to_owned()).into());
     }
     // For as long as the copy takes, so that no process migrates the database meanwhile.
-    let _presence = join(data, VERSION)?;
+    let _process_lock = join(data, VERSION)?;
     let failed = |source| OpenError::Database { path: file.clone(), source };
     let connection = open_for_reading(&file).map_err(failed)?;
     let schema = schema_of(&connection).map_err(failed)?;

@@ -38,7 +38,7 @@ pub(super) struct EmbeddedFiles {
 }
 
 impl EmbeddedFiles {
-    /// The files of a data folder, as the process with this id in [`super::presence`] writes them. Makes nothing yet:
+    /// The files of a data folder, as the process with this id in [`super::process_lock`] writes them. Makes nothing yet:
     /// most commands only read.
     pub(super) fn new(data: &Path, process: i64) -> io::Result<Self> {
         let data = std::path::absolute(data)?;

@@ -61,7 +61,7 @@ pub(super) fn claim(
         let taken = take(transaction, memory, queue, max, visible_at, owner, &mut claimed.deliveries)?;
         for group in taken {
             for seq in &group.exhausted {
-                bury(transaction, memory, queue, &group.group, *seq)?;
+                move_to_dead_letters(transaction, memory, queue, &group.group, *seq)?;
             }
             claimed.dead_letters += group.exhausted.len();
             memory.forget(queue, &group.group, &group.exhausted);
@@ -190,7 +190,7 @@ fn standing(
 }
 
 /// Moves a message to the dead-letter queue, where it is sent anew.
-fn bury(
+fn move_to_dead_letters(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
     queue: QueueRef,

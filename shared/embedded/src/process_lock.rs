@@ -11,8 +11,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// This process's place among those that use the folder.
-pub(super) struct Presence {
+/// The locked file that announces this process to the others that use the folder.
+pub(super) struct ProcessLock {
     folder: PathBuf,
     id: i64,
     // Held locked for as long as the process uses the folder.
@@ -41,7 +41,7 @@ pub(super) struct Others {
     pub(super) dead: Vec<i64>,
 }
 
-impl Presence {
+impl ProcessLock {
     /// Announces this process, which is of this version of Annalist.
     pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
         super::connection::create_private_folder(folder)?;
@@ -101,8 +101,8 @@ impl Presence {
         others(&self.folder, self.id)
     }
 
-    /// Forgets a process that is gone, once nothing in the database names it any more.
-    pub(super) fn bury(&self, dead: i64) {
+    /// Removes the file of a process that is gone, once nothing in the database names it any more.
+    pub(super) fn remove_stale(&self, dead: i64) {
         // Another process may have been faster.
         drop(std::fs::remove_file(self.folder.join(dead.to_string())));
     }
@@ -127,12 +127,12 @@ pub(super) fn others(folder: &Path, own: i64) -> io::Result<Others> {
     Ok(others)
 }
 
-/// The process that an entry of the folder stands for.
+/// The process whose file an entry of the folder is.
 fn process_id(entry: &std::fs::DirEntry) -> Option<i64> {
     entry.file_name().to_str()?.parse().ok()
 }
 
-/// Whether a process uses the folder, this one included. What cannot be told is taken for alive.
+/// Whether a process uses the folder, this one included. A process of unknown state counts as alive.
 pub(super) fn is_alive(folder: &Path, id: i64) -> bool {
     match File::open(folder.join(id.to_string())) {
         Ok(file) => file.try_lock_shared().is_err(),
@@ -140,9 +140,9 @@ pub(super) fn is_alive(folder: &Path, id: i64) -> bool {
     }
 }
 
-impl Drop for Presence {
+impl Drop for ProcessLock {
     fn drop(&mut self) {
-        self.bury(self.id);
+        self.remove_stale(self.id);
     }
 }
 
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn processes_see_each_other_and_the_dead() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Presence::join(folder.path(), "1.0.0").unwrap();
+        let first = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         assert!(!first.look_around().unwrap().alive);
 
-        let second = Presence::join(folder.path(), "1.0.0").unwrap();
+        let second = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         assert!(first.look_around().unwrap().alive);
         drop(second);
         assert!(!first.look_around().unwrap().alive);
@@ -164,14 +164,14 @@ mod tests {
         // A killed process leaves its file, but not the lock.
         std::fs::write(folder.path().join("77"), "").unwrap();
         assert_eq!(first.look_around().unwrap().dead, [77]);
-        first.bury(77);
+        first.remove_stale(77);
         assert!(first.look_around().unwrap().dead.is_empty());
     }
 
     #[test]
     fn a_process_is_alive_until_its_lock_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let process = Presence::join(folder.path(), "1.0.0").unwrap();
+        let process = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         let id = process.id();
         assert!(is_alive(folder.path(), id));
         drop(process);
@@ -183,16 +183,16 @@ mod tests {
     #[test]
     fn another_version_is_refused_for_as_long_as_a_process_of_it_lives() {
         let folder = tempfile::tempdir().unwrap();
-        let old = Presence::join(folder.path(), "1.0.0").unwrap();
-        let same = Presence::join(folder.path(), "1.0.0").unwrap();
-        let refused = Presence::join(folder.path(), "1.0.1").err().unwrap();
+        let old = ProcessLock::join(folder.path(), "1.0.0").unwrap();
+        let same = ProcessLock::join(folder.path(), "1.0.0").unwrap();
+        let refused = ProcessLock::join(folder.path(), "1.0.1").err().unwrap();
         assert!(matches!(&refused, JoinError::OtherVersion(theirs) if theirs == "1.0.0"), "{refused}");
         // A process that was refused leaves nothing that could refuse others.
-        drop(Presence::join(folder.path(), "1.0.0").unwrap());
+        drop(ProcessLock::join(folder.path(), "1.0.0").unwrap());
         drop((old, same));
         // A killed process leaves its file, but not the lock.
         std::fs::write(folder.path().join("77"), "1.0.0").unwrap();
-        assert!(Presence::join(folder.path(), "1.0.1").is_ok());
+        assert!(ProcessLock::join(folder.path(), "1.0.1").is_ok());
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         std::fs::write(&dead, "0.9.0").unwrap();
         let looks = File::open(&dead).unwrap();
         looks.try_lock_shared().unwrap();
-        let us = Presence::join(folder.path(), "1.0.0").unwrap();
+        let us = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         assert_eq!(us.look_around().unwrap().dead, [77]);
         assert!(!is_alive(folder.path(), 77));
     }
