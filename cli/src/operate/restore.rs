@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use embedded::DATABASE_FILE;
-use embedded::backup::{Adopted, Entry, Landing, Manifest, adopt};
+use embedded::backup::{Adopted, Entry, Manifest, StagingFolder, adopt};
 use ports::files::FileKey;
 use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
@@ -37,21 +37,21 @@ pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()>
     let file = File::open(&args.file).with_context(refused)?;
     ensure!(file.metadata()?.is_file(), "{}: it is no file", refused());
     let packed = Packed::read(file).with_context(refused)?;
-    let landing = Landing::begin(data)?;
-    let manifest = packed.unpack(|entry, bytes| take(&landing, entry, bytes)).with_context(refused)?;
-    let own = landing.create_database()?;
-    let adopted = adopt(&landing.packed_database(), manifest.schema, &own).with_context(refused)?;
-    landing.land()?;
+    let staging_folder = StagingFolder::begin(data)?;
+    let manifest = packed.unpack(|entry, bytes| take(&staging_folder, entry, bytes)).with_context(refused)?;
+    let own = staging_folder.create_database()?;
+    let adopted = adopt(&staging_folder.packed_database(), manifest.schema, &own).with_context(refused)?;
+    staging_folder.publish()?;
     say(args, &manifest, &adopted, out)
 }
 
 /// Writes a file to the disk while its hash is computed and compared.
-fn take(landing: &Landing, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
+fn take(staging_folder: &StagingFolder, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
     let mut file = if entry.path == DATABASE_FILE {
-        landing.create_packed_database()?
+        staging_folder.create_packed_database()?
     } else {
         let key = FileKey::parse(&entry.path).context("a packed file has no key")?;
-        landing.create_held(&key)?
+        staging_folder.create_held(&key)?
     };
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];

@@ -4,14 +4,14 @@
 //! * [`snapshot`]: the database as it is at one moment, while others write.
 //! * [`inventory`]: the files. They are written once, so whatever a snapshot's rows name is there after it.
 //! * [`manifest`]: what is in a backup, with sizes and hashes.
-//! * [`landing`]: a data folder in the making: complete under its name, or not there.
+//! * [`staging`]: a data folder in the making: complete under its name, or not there.
 //! * [`adopt`]: the rows of a database from outside, in one of this folder's own.
 
 pub mod adopt;
 pub mod inventory;
-pub mod landing;
 pub mod manifest;
 pub mod snapshot;
+pub mod staging;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ use super::OpenError;
 
 pub use adopt::{Adopted, adopt};
 pub use inventory::{HeldFile, Inventory};
-pub use landing::Landing;
 pub use manifest::{Entry, Manifest};
 pub use snapshot::{Snapshot, snapshot};
+pub use staging::StagingFolder;
 
 /// Why there is no backup, or no data folder from one.
 #[derive(Debug, thiserror::Error)]

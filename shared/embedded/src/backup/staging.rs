@@ -26,15 +26,15 @@ const LOCK: &str = "lock";
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// A data folder in the making. Dropping it removes what was made.
-pub struct Landing {
+pub struct StagingFolder {
     target: PathBuf,
     work: PathBuf,
     inside: bool,
     lock: File,
-    landed: bool,
+    published: bool,
 }
 
-impl Landing {
+impl StagingFolder {
     /// Begins to build this data folder.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Landing {
         };
         let work = if inside { target.join(WORK) } else { beside(&target)? };
         let lock = claim(&work, data)?;
-        Ok(Self { target, work, inside, lock, landed: false })
+        Ok(Self { target, work, inside, lock, published: false })
     }
 
     /// Where the database as it was packed is for now.
@@ -104,9 +104,9 @@ impl Landing {
     ///
     /// # Errors
     /// The system's; nothing is left then.
-    pub fn land(mut self) -> Result<(), BackupError> {
+    pub fn publish(mut self) -> Result<(), BackupError> {
         self.finish().map_err(BackupError::at(&self.target))?;
-        self.landed = true;
+        self.published = true;
         Ok(())
     }
 
@@ -148,9 +148,9 @@ impl Landing {
     }
 }
 
-impl Drop for Landing {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
-        if !self.landed {
+        if !self.published {
             // What stays is removed by the next restore into this folder.
             drop(std::fs::remove_dir_all(&self.work));
         }
@@ -250,10 +250,10 @@ mod tests {
 
     use super::*;
 
-    fn build(landing: &Landing) {
-        landing.create_packed_database().unwrap().write_all(b"from outside").unwrap();
-        std::fs::write(landing.create_database().unwrap(), b"db").unwrap();
-        landing
+    fn build(staging_folder: &StagingFolder) {
+        staging_folder.create_packed_database().unwrap().write_all(b"from outside").unwrap();
+        std::fs::write(staging_folder.create_database().unwrap(), b"db").unwrap();
+        staging_folder
             .create_held(&FileKey::parse("slack/T1/C1/1.000000/F1").unwrap())
             .unwrap()
             .write_all(b"abc")
@@ -278,10 +278,10 @@ mod tests {
                 std::fs::create_dir(&data).unwrap();
                 std::fs::create_dir(data.join(LOST_AND_FOUND)).unwrap();
             }
-            let landing = Landing::begin(&data).unwrap();
-            build(&landing);
+            let staging_folder = StagingFolder::begin(&data).unwrap();
+            build(&staging_folder);
             assert!(!data.join(DATABASE_FILE).exists());
-            landing.land().unwrap();
+            staging_folder.publish().unwrap();
             assert_eq!(names(place.path()), ["data"]);
             let expected: &[&str] = if exists {
                 &[DATABASE_FILE, FILES_FOLDER, LOST_AND_FOUND]
@@ -290,7 +290,7 @@ mod tests {
             };
             assert_eq!(names(&data), expected);
             assert_eq!(std::fs::read(data.join("files/slack/T1/C1/1.000000/F1")).unwrap(), b"abc");
-            assert!(matches!(Landing::begin(&data), Err(BackupError::NotEmpty(_))));
+            assert!(matches!(StagingFolder::begin(&data), Err(BackupError::NotEmpty(_))));
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
@@ -310,23 +310,23 @@ mod tests {
             if exists {
                 std::fs::create_dir(&data).unwrap();
             }
-            let failed = Landing::begin(&data).unwrap();
+            let failed = StagingFolder::begin(&data).unwrap();
             build(&failed);
-            assert!(matches!(Landing::begin(&data), Err(BackupError::Restoring(_))));
+            assert!(matches!(StagingFolder::begin(&data), Err(BackupError::Restoring(_))));
             drop(failed);
             assert_eq!(names(place.path()), if exists { vec!["data"] } else { vec![] });
             if exists {
                 assert!(names(&data).is_empty());
             }
             // A killed process drops nothing, but its locks end.
-            let mut killed = Landing::begin(&data).unwrap();
+            let mut killed = StagingFolder::begin(&data).unwrap();
             build(&killed);
             killed.lock.unlock().unwrap();
-            killed.landed = true;
+            killed.published = true;
             drop(killed);
-            let next = Landing::begin(&data).unwrap();
+            let next = StagingFolder::begin(&data).unwrap();
             build(&next);
-            next.land().unwrap();
+            next.publish().unwrap();
             assert_eq!(names(&data), [DATABASE_FILE, FILES_FOLDER]);
         }
     }
@@ -335,8 +335,8 @@ mod tests {
     fn what_is_not_empty_or_no_folder_stays_as_it_is() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("mine"), "x").unwrap();
-        assert!(matches!(Landing::begin(place.path()), Err(BackupError::NotEmpty(_))));
-        assert!(matches!(Landing::begin(&place.path().join("mine")), Err(BackupError::Path { .. })));
+        assert!(matches!(StagingFolder::begin(place.path()), Err(BackupError::NotEmpty(_))));
+        assert!(matches!(StagingFolder::begin(&place.path().join("mine")), Err(BackupError::Path { .. })));
         assert_eq!(names(place.path()), ["mine"]);
     }
 }
