@@ -30,7 +30,7 @@ const EVENT_SUBSCRIPTIONS: &str = "look at api.slack.com/apps > your app > Event
                                    the app is in";
 
 pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<Check> {
-    let gaps = facts.archive.as_ref().ok().and_then(|kept| kept.gaps.as_ref().ok());
+    let gaps = facts.archive.as_ref().ok().and_then(|archive_facts| archive_facts.gaps.as_ref().ok());
     let last_refused = gaps.and_then(|gaps| gaps.refused.as_ref());
     let mut checks = vec![
         ingest(facts, &facts.ingest),
@@ -255,10 +255,12 @@ fn unlisted(error: &ApiError) -> Check {
 }
 
 fn events(facts: &Facts, now_s: i64) -> Check {
-    let Ok(kept) = &facts.archive else { return Check::skipped(EVENTS, "there is no archive to look into") };
-    let waiting = kept.status.as_ref().ok().and_then(|status| status.queues.first());
+    let Ok(archive_facts) = &facts.archive else {
+        return Check::skipped(EVENTS, "there is no archive to look into");
+    };
+    let waiting = archive_facts.status.as_ref().ok().and_then(|status| status.queues.first());
     let waiting = waiting.map_or(0, |queue| queue.waiting + queue.in_flight);
-    match &kept.newest {
+    match &archive_facts.newest {
         Err(why) => Check::skipped(EVENTS, why.as_str()),
         Ok(newest) => arrived(*newest, waiting, now_s),
     }

@@ -15,7 +15,7 @@ use slack_api::check::{Bot, Times};
 use slack_api::probe::Failure;
 use slack_api::{ApiError, TokenKind};
 
-use super::{DoctorArgs, kept, own_side, slack_side};
+use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
 /// What was found out.
@@ -30,7 +30,7 @@ pub(super) struct Facts {
     pub(super) ingest: Ingest,
     pub(super) request_url: RequestUrl,
     pub(super) folder: Option<Result<Folder, String>>,
-    pub(super) archive: Result<Kept, Unopened>,
+    pub(super) archive: Result<ArchiveFacts, Unopened>,
 }
 
 /// Why there is no open backend.
@@ -110,7 +110,7 @@ pub(super) enum RequestUrl {
 }
 
 /// What the open backend says. Each part may fail alone.
-pub(super) struct Kept {
+pub(super) struct ArchiveFacts {
     /// By the name of the port.
     pub(super) ports: Vec<(&'static str, Result<(), String>)>,
     pub(super) newest: Result<Newest, String>,
@@ -147,18 +147,18 @@ pub(super) struct Gaps {
 
 /// Asks everybody at once: one that does not answer holds up no other.
 pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
-    let secrets = own_side::signing_secrets().await;
+    let secrets = local_facts::signing_secrets().await;
     let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.odd() };
     let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
     let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
     let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
     let own = async {
         // Before anything is signed: what the doctor sends may be refused too.
-        let ingest = own_side::ingest(args.listen.listen, metrics).await;
-        (ingest, own_side::request_url(args.url.as_deref(), signed_with, clock).await)
+        let ingest = local_facts::ingest(args.listen.listen, metrics).await;
+        (ingest, local_facts::request_url(args.url.as_deref(), signed_with, clock).await)
     };
     let (slack, (ingest, request_url), archive) =
-        tokio::join!(slack_side::ask(&args.slack, clock), own, kept::look(&args.backend),);
+        tokio::join!(slack_facts::ask(&args.slack, clock), own, archive_facts::look(&args.backend),);
     Facts {
         place: args.backend.as_typed(),
         on_aws: match args.backend.backend {
@@ -169,7 +169,7 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
         slack,
         ingest,
         request_url,
-        folder: own_side::folder(&args.backend),
+        folder: local_facts::folder(&args.backend),
         archive,
     }
 }

@@ -8,7 +8,7 @@ use rules::gap::projection::Gap;
 use rules::version::zero;
 
 use super::check::{Check, counted};
-use super::facts::{Facts, Gaps, Kept};
+use super::facts::{ArchiveFacts, Facts, Gaps};
 use crate::operate::status::{QueueStatus, Status, age};
 
 const BACKLOG: &str = "backlog";
@@ -36,10 +36,10 @@ const LONG_WAIT_S: u64 = 6 * 3_600;
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     let mut checks = match &facts.archive {
-        Ok(kept) => {
-            let mut checks = backlog(kept, &facts.place);
-            checks.push(quarantine(&kept.status, &facts.place));
-            checks.push(gaps(&kept.gaps, &facts.place));
+        Ok(archive_facts) => {
+            let mut checks = backlog(archive_facts, &facts.place);
+            checks.push(quarantine(&archive_facts.status, &facts.place));
+            checks.push(gaps(&archive_facts.gaps, &facts.place));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS]
@@ -51,23 +51,23 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         Some(Err(why)) => checks.push(Check::skipped(DISK, why.as_str())),
         None => {}
     }
-    if let Ok(Kept { integrity: Some(integrity), .. }) = &facts.archive {
+    if let Ok(ArchiveFacts { integrity: Some(integrity), .. }) = &facts.archive {
         checks.push(database(integrity));
     }
     checks
 }
 
-fn backlog(kept: &Kept, place: &str) -> Vec<Check> {
-    let status = match &kept.status {
+fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<Check> {
+    let status = match &archive_facts.status {
         Ok(status) => status,
         Err(why) => {
             return vec![Check::finding(BACKLOG, why.as_str(), "`annalist status` counts the queues again")];
         }
     };
-    let later = kept.later.as_ref().and_then(|later| later.as_ref().ok());
+    let later = archive_facts.later.as_ref().and_then(|later| later.as_ref().ok());
     let consumed = status.queues.iter().filter(|queue| queue.worker.is_some());
     let mut checks: Vec<Check> =
-        consumed.filter_map(|queue| stuck(queue, later, kept.in_use, place)).collect();
+        consumed.filter_map(|queue| stuck(queue, later, archive_facts.in_use, place)).collect();
     checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
         Check::finding(
             BACKLOG,
@@ -279,8 +279,12 @@ mod tests {
         Status { queues, quarantined: 0, gaps: 0, idle: false, busy: Vec::new(), existence_check: Vec::new() }
     }
 
-    fn kept(queues: Vec<QueueStatus>, later: Option<Vec<QueueStatus>>, in_use: Option<bool>) -> Kept {
-        Kept {
+    fn archive_facts(
+        queues: Vec<QueueStatus>,
+        later: Option<Vec<QueueStatus>>,
+        in_use: Option<bool>,
+    ) -> ArchiveFacts {
+        ArchiveFacts {
             ports: Vec::new(),
             newest: Err(String::new()),
             status: Ok(status(queues)),
@@ -295,7 +299,7 @@ mod tests {
     fn a_queue_that_nobody_works_on_or_that_does_not_drain_is_a_finding() {
         let one = |queue: QueueStatus, later: Option<u64>, in_use| {
             let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
-            backlog(&kept(vec![queue], later, in_use), "--data d").remove(0)
+            backlog(&archive_facts(vec![queue], later, in_use), "--data d").remove(0)
         };
         says(&one(queue("events", 0, Some(0)), None, Some(false)), State::Ok, "events 0");
         says(&one(queue("events", 5, Some(40)), None, Some(true)), State::Ok, "events 5 (the oldest 40 s)");
@@ -315,9 +319,12 @@ mod tests {
             "2 dead letters",
         );
         // Kept for a worker that does not exist yet.
-        let kept =
-            kept(vec![QueueStatus { worker: None, ..queue("stats", 9, Some(9_999)) }], None, Some(false));
-        assert_eq!(backlog(&kept, "")[0].state, State::Ok);
+        let archive_facts = archive_facts(
+            vec![QueueStatus { worker: None, ..queue("stats", 9, Some(9_999)) }],
+            None,
+            Some(false),
+        );
+        assert_eq!(backlog(&archive_facts, "")[0].state, State::Ok);
     }
 
     #[test]

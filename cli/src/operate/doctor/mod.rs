@@ -1,17 +1,17 @@
 //! `annalist doctor`: which step of the set-up is missing, and what is the next one.
 //!
-//! * [`facts`] are gathered first, each within a bounded time: [`slack_side`], [`own_side`] and [`kept`] ask.
+//! * [`facts`] are gathered first, each within a bounded time: [`slack_facts`], [`local_facts`] and [`archive_facts`] ask.
 //! * [`setup`], [`arrival`] and [`keeping`] judge them: functions of the facts alone.
 //! * [`check`] is what comes of it: a line each, in the order in which an installation is set up.
 
+mod archive_facts;
 mod arrival;
 mod check;
 mod facts;
 mod keeping;
-mod kept;
-mod own_side;
+mod local_facts;
 mod setup;
-mod slack_side;
+mod slack_facts;
 
 use std::io::{self, Write};
 

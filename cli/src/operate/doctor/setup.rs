@@ -223,8 +223,8 @@ fn clock(slack: &Slack) -> Check {
 
 fn archive(facts: &Facts) -> Vec<Check> {
     let place = &facts.place;
-    let kept = match &facts.archive {
-        Ok(kept) => kept,
+    let archive_facts = match &facts.archive {
+        Ok(archive_facts) => archive_facts,
         Err(Unopened::Missing(_)) => {
             return vec![Check::finding(
                 ARCHIVE,
@@ -245,7 +245,7 @@ fn archive(facts: &Facts) -> Vec<Check> {
     } else {
         "see `disk` below, and the log of `annalist up`"
     };
-    let failed: Vec<Check> = kept
+    let failed: Vec<Check> = archive_facts
         .ports
         .iter()
         .filter_map(|(port, ready)| Some(Check::finding(port, ready.as_ref().err()?.as_str(), next)))

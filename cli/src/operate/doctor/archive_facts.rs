@@ -14,7 +14,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::facts::{Gaps, Kept, Newest, Unopened, within};
+use super::facts::{ArchiveFacts, Gaps, Newest, Unopened, within};
 use crate::operate::status::{self, Status};
 
 /// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
@@ -29,7 +29,7 @@ const MAX_CHANNELS: usize = 2_000;
 /// Concurrent reads: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
 
-pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
+pub(super) async fn look(args: &BackendArgs) -> Result<ArchiveFacts, Unopened> {
     let backend = match timeout(TIMEOUT, Backend::open_existing(args, SystemClock::shared())).await {
         Ok(Ok(backend)) => backend,
         Ok(Err(BackendError::Embedded(missing @ OpenError::Missing(_)))) => {
@@ -38,13 +38,13 @@ pub(super) async fn look(args: &BackendArgs) -> Result<Kept, Unopened> {
         Ok(Err(error)) => return Err(Unopened::Unusable(error.to_string())),
         Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", TIMEOUT.as_secs()))),
     };
-    let kept = look_into(&backend).await;
+    let archive_facts = look_into(&backend).await;
     // A client that cannot write cannot wait for its writes either.
     drop(timeout(TIMEOUT, backend.close()).await);
-    Ok(kept)
+    Ok(archive_facts)
 }
 
-async fn look_into(backend: &Backend) -> Kept {
+async fn look_into(backend: &Backend) -> ArchiveFacts {
     let (queue, archive, files) = (backend.queue(), backend.archive(), backend.files());
     let read = || within(TIMEOUT, status::read(&*queue, &*archive));
     let ports = vec![
@@ -69,7 +69,7 @@ async fn look_into(backend: &Backend) -> Kept {
     } else {
         None
     };
-    Kept {
+    ArchiveFacts {
         ports,
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,
