@@ -1,17 +1,17 @@
 //! `annalist demo`: what `up` runs, with a made-up workspace instead of Slack.
 //!
-//! * [`cast`] and [`lines`] say who and what there is; [`stage`] turns it into events of the shapes of [`slack`],
+//! * [`definitions`] and [`messages`] define its content; [`event_script`] turns it into events of the shapes of [`slack`],
 //!   [`workspace`] into a week of them.
 //! * [`play`] delivers them, and [`web`] answers what Slack's Web API would.
-//! * [`tally`] counts what the archive holds then; [`tour`] says so, and what to type next.
+//! * [`tally`] counts what the archive holds then; [`summary`] prints that, and what to type next.
 
-mod cast;
-mod lines;
+mod definitions;
+mod event_script;
+mod messages;
 mod play;
 mod slack;
-mod stage;
+mod summary;
 mod tally;
-mod tour;
 mod web;
 mod workspace;
 
@@ -73,7 +73,7 @@ pub(crate) struct DemoArgs {
 
 /// Plays the workspace and says what came of it.
 pub(crate) fn run(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
-    // What goes wrong here is an error of this command; the log would talk over the tour.
+    // What goes wrong here is an error of this command; the log would mix with the summary.
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(play(args, program, out))
 }
 
@@ -105,7 +105,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, slack)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
-    let kinds = tour::kinds(&week.rest);
+    let kinds = summary::kinds(&week.rest);
     let played = perform(&week, &slack, &web, api, &backend);
     let acks = tokio::select! {
         acks = played => acks?,
@@ -114,16 +114,16 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
     composition.drain().await;
     backend.close().await;
-    let Workspace { before, after, expected, sights, .. } = &week;
+    let Workspace { before, after, expected, highlights, .. } = &week;
     ensure!(
         tally == *expected,
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
     );
 
-    tour::sent(out, ingest, &kinds, &acks)?;
-    tour::asked(out, web.joined(), before, after)?;
-    tour::kept(out, &tally)?;
-    tour::commands(out, &as_typed(program), &args.data, sights)?;
+    summary::sent(out, ingest, &kinds, &acks)?;
+    summary::asked(out, web.joined(), before, after)?;
+    summary::kept(out, &tally)?;
+    summary::commands(out, &as_typed(program), &args.data, highlights)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::cast::{File, Person, Place};
+use super::definitions::{File, Person, Place};
 
 /// The made-up workspace.
 pub(super) const TEAM: &str = "T0DEMO";

@@ -11,7 +11,7 @@ use rules::{message, project};
 use serde_json::Value;
 use workers::quarantine;
 
-use super::cast::SHARES;
+use super::definitions::SHARES;
 use super::slack;
 
 /// Counts of everything the demo plays.

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cast::{EMOJI, File, PEOPLE, SHARES};
-use super::lines::CHANNELS;
+use super::definitions::{EMOJI, File, PEOPLE, SHARES};
+use super::messages::CHANNELS;
 use super::slack;
 use super::workspace::Directory;
 

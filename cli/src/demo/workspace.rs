@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use ports::clock::TimestampMs;
 use serde_json::Value;
 
-use super::cast::{Channel, EMOJI, EMOJI_ALIAS, PEOPLE, SHARES, Turn};
-use super::lines::{CHANNELS, REPLIES};
+use super::definitions::{Channel, ChannelStep, EMOJI, EMOJI_ALIAS, PEOPLE, SHARES};
+use super::event_script::EventScript;
+use super::messages::{CHANNELS, REPLIES};
 use super::slack;
-use super::stage::Stage;
 use super::tally::Tally;
 
 /// How long ago the week began.
@@ -44,9 +44,9 @@ pub(super) struct Request {
     pub(super) body: String,
 }
 
-/// What a tour shows: messages that are worth a look.
+/// Messages that the summary shows.
 #[derive(Debug)]
-pub(super) struct Sights {
+pub(super) struct Highlights {
     pub(super) thread_ts: String,
     pub(super) edited_ts: String,
 }
@@ -75,53 +75,53 @@ pub(super) struct Workspace {
     pub(super) joined: usize,
     /// What the archive should hold in the end.
     pub(super) expected: Tally,
-    pub(super) sights: Sights,
+    pub(super) highlights: Highlights,
 }
 
 impl Workspace {
     /// A week that ends at `now`, of a Slack that serves its files at `origin`. The same seed makes the same week.
     pub(super) fn new(seed: u64, now: TimestampMs, origin: &str) -> Self {
-        let mut stage = Stage::new(seed, now.seconds() - WEEK_S, origin);
+        let mut script = EventScript::new(seed, now.seconds() - WEEK_S, origin);
         let people: Vec<Value> = PEOPLE.iter().map(|person| slack::user(person, origin)).collect();
         let (newcomer, known) = people.split_last().map_or((&Value::Null, &[][..]), |split| split);
         let emoji = emoji(origin);
         let known_emoji = emoji.iter().filter(|(name, _)| name != NEW_EMOJI).cloned().collect();
-        let before = directory(&stage, known.to_vec(), known_emoji);
+        let before = directory(&script, known.to_vec(), known_emoji);
 
         for (n, channel) in CHANNELS.iter().enumerate() {
-            for turn in turns(channel, 0).filter(|turn| matches!(turn, Turn::Created(_))) {
-                stage.turn(n, turn);
+            for step in steps(channel, 0).filter(|step| matches!(step, ChannelStep::Created(_))) {
+                script.step(n, step);
             }
-            if !channel.lines.is_empty() {
-                stage.post(n, "This channel is kept by the archive.", None);
+            if !channel.messages.is_empty() {
+                script.post(n, "This channel is kept by the archive.", None);
             }
         }
-        let opening = std::mem::take(&mut stage.events);
-        let event = slack::team_join(newcomer, &stage.tick());
-        stage.events.push(event);
-        let event = slack::emoji_added(NEW_EMOJI, &emoji_url(origin, NEW_EMOJI), &stage.tick());
-        stage.events.push(event);
-        let sights = stage.scene();
-        stage.chatter();
-        stage.delete_file();
+        let opening = std::mem::take(&mut script.events);
+        let event = slack::team_join(newcomer, &script.tick());
+        script.events.push(event);
+        let event = slack::emoji_added(NEW_EMOJI, &emoji_url(origin, NEW_EMOJI), &script.tick());
+        script.events.push(event);
+        let highlights = script.highlights();
+        script.chatter();
+        script.delete_file();
 
         let mut ids = (1..).map(|n: u32| format!("Ev0DEMO{n:05}"));
         let opening = opening.iter().map(|event| request(Kind::Event, &mut ids, event)).collect();
-        let rest = stage.deliveries(&mut ids);
-        stage.count_channels();
-        stage.expected.people = people.len();
-        stage.expected.images = people.len() + EMOJI.len();
+        let rest = script.deliveries(&mut ids);
+        script.count_channels();
+        script.expected.people = people.len();
+        script.expected.images = people.len() + EMOJI.len();
         let held: BTreeSet<&str> = SHARES
             .iter()
             .filter(|(_, _, file)| slack::bytes(file).is_some())
             .map(|(_, _, file)| file.id)
             .collect();
-        stage.expected.files_held = held.len();
-        stage.expected.quarantined = 1;
-        stage.expected.gaps = 1;
-        let after = directory(&stage, people, emoji);
+        script.expected.files_held = held.len();
+        script.expected.quarantined = 1;
+        script.expected.gaps = 1;
+        let after = directory(&script, people, emoji);
         let joined = joinable(&before, &after);
-        Self { before, opening, rest, after, joined, expected: stage.expected, sights }
+        Self { before, opening, rest, after, joined, expected: script.expected, highlights }
     }
 }
 
@@ -137,8 +137,8 @@ fn emoji_url(origin: &str, name: &str) -> String {
     format!("{origin}/emoji/{name}.png")
 }
 
-fn directory(stage: &Stage, people: Vec<Value>, emoji: Vec<(String, String)>) -> Directory {
-    Directory { at_s: stage.now_s(), channels: stage.listed(), people, emoji }
+fn directory(script: &EventScript, people: Vec<Value>, emoji: Vec<(String, String)>) -> Directory {
+    Directory { at_s: script.now_s(), channels: script.listed(), people, emoji }
 }
 
 /// Channels that can be joined when the app hears of them: at the first listing, or when they are created.
@@ -152,17 +152,17 @@ fn joinable(before: &Directory, after: &Directory) -> usize {
     ids(before).len() + created.filter(|id| after.contains(*id)).count()
 }
 
-fn turns(channel: &Channel, after: usize) -> impl Iterator<Item = Turn> {
-    channel.turns.iter().filter(move |(lines, _)| *lines == after).map(|(_, turn)| *turn)
+fn steps(channel: &Channel, after: usize) -> impl Iterator<Item = ChannelStep> {
+    channel.steps.iter().filter(move |(messages, _)| *messages == after).map(|(_, step)| *step)
 }
 
 fn request(kind: Kind, ids: &mut impl Iterator<Item = String>, event: &Value) -> Request {
     Request { kind, body: slack::envelope(&ids.next().unwrap_or_default(), event) }
 }
 
-impl Stage {
-    /// What the tour shows.
-    fn scene(&mut self) -> Sights {
+impl EventScript {
+    /// The messages that the summary shows.
+    fn highlights(&mut self) -> Highlights {
         let root = self.post(
             RELEASE,
             "Release 1.4 is ready to go. Anything missing? <https://example.com/changes/1.4> has what changed, and \
@@ -181,18 +181,18 @@ impl Stage {
         let last = self.post(RELEASE, "Shipping at two, when everybody is here.", Some(&thread_ts));
         self.react(last, 4);
         self.react(root, 2);
-        Sights { thread_ts, edited_ts: self.ts(answer) }
+        Highlights { thread_ts, edited_ts: self.ts(answer) }
     }
 
     /// Everybody talks, and things happen to the channels meanwhile.
     fn chatter(&mut self) {
-        let longest = CHANNELS.iter().map(|channel| channel.lines.len()).max().unwrap_or_default();
+        let longest = CHANNELS.iter().map(|channel| channel.messages.len()).max().unwrap_or_default();
         for n in 0..=longest {
             for (at, channel) in CHANNELS.iter().enumerate() {
-                for turn in turns(channel, n).filter(|turn| !matches!(turn, Turn::Created(_))) {
-                    self.turn(at, turn);
+                for step in steps(channel, n).filter(|step| !matches!(step, ChannelStep::Created(_))) {
+                    self.step(at, step);
                 }
-                if let Some(line) = channel.lines.get(n) {
+                if let Some(line) = channel.messages.get(n) {
                     let posted = self.post(at, line, None);
                     self.follow_ups(at, posted, line);
                 }
@@ -240,7 +240,7 @@ impl Stage {
         for window in requests.chunks_mut(WINDOW) {
             self.random.shuffle(window);
         }
-        let secret = |stage: &mut Self, text| slack::message(&stage.tick(), "U0EVE", text, None);
+        let secret = |script: &mut Self, text| slack::message(&script.tick(), "U0EVE", text, None);
         let direct = secret(self, "This is between the two of us.");
         let private = secret(self, "Nothing of this channel was ever public.");
         let mut poison = slack::message(&self.tick(), "U0EVE", "Where does this belong?", None);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::play::Acks;
 use super::tally::Tally;
-use super::workspace::{Directory, Kind, Request, Sights};
+use super::workspace::{Directory, Highlights, Kind, Request};
 
 /// What was sent, and how it was answered.
 pub(super) fn sent(
@@ -82,10 +82,15 @@ fn row(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
 }
 
 /// Commands that show it.
-pub(super) fn commands(out: &mut dyn Write, program: &OsStr, data: &Path, sights: &Sights) -> io::Result<()> {
+pub(super) fn commands(
+    out: &mut dyn Write,
+    program: &OsStr,
+    data: &Path,
+    highlights: &Highlights,
+) -> io::Result<()> {
     let program = quoted(&program.to_string_lossy());
     let data = quoted(&data.to_string_lossy());
-    let Sights { thread_ts, edited_ts } = sights;
+    let Highlights { thread_ts, edited_ts } = highlights;
     writeln!(out, "\nLook around:\n")?;
     for (what, command) in [
         (

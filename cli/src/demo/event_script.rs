@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::cast::{Channel, DELETED_FILE, File, PEOPLE, Place, Turn};
-use super::lines::{CHANNELS, REACTIONS};
+use super::definitions::{Channel, ChannelStep, DELETED_FILE, File, PEOPLE, Place};
+use super::messages::{CHANNELS, REACTIONS};
 use super::slack;
 use super::tally::Tally;
 
@@ -39,7 +39,7 @@ impl Now {
             names: channel.before.into_iter().collect(),
             topic: "",
             purpose: "",
-            archived: channel.turns.iter().any(|(_, turn)| *turn == Turn::WasArchived),
+            archived: channel.steps.iter().any(|(_, step)| *step == ChannelStep::WasArchived),
             deleted: false,
         }
     }
@@ -62,7 +62,7 @@ impl Now {
 }
 
 /// The workspace while the week goes on.
-pub(super) struct Stage {
+pub(super) struct EventScript {
     pub(super) random: Rng,
     pub(super) events: Vec<Value>,
     pub(super) expected: Tally,
@@ -73,8 +73,8 @@ pub(super) struct Stage {
     posted: Vec<Posted>,
 }
 
-impl Stage {
-    /// An empty stage. The same seed makes the same week.
+impl EventScript {
+    /// An empty script. The same seed makes the same week.
     pub(super) fn new(seed: u64, now_s: i64, origin: &str) -> Self {
         let channels: Vec<Now> = CHANNELS.iter().map(Now::at_the_beginning).collect();
         Self {
@@ -251,54 +251,54 @@ impl Stage {
     }
 
     /// Something happens to a channel.
-    pub(super) fn turn(&mut self, channel: usize, turn: Turn) {
+    pub(super) fn step(&mut self, channel: usize, step: ChannelStep) {
         let (event_ts, user) = (self.tick(), self.person());
         let now = &mut self.channels[channel];
         let id = now.id;
         let happened = |kind| slack::channel_turn(kind, id, user, &event_ts);
-        match turn {
-            Turn::Created(name) => {
+        match step {
+            ChannelStep::Created(name) => {
                 now.names.push(name);
                 self.events.push(slack::channel_created(id, name, &event_ts));
             }
-            Turn::Renamed(name) => {
+            ChannelStep::Renamed(name) => {
                 now.names.push(name);
                 self.events.push(slack::channel_rename(id, now.channel_type, name, &event_ts));
                 self.tell(channel, "channel_name", "has renamed the channel", ("name", name));
             }
-            Turn::RenamedUnseen(name) => now.names.push(name),
-            Turn::Topic(topic) => {
+            ChannelStep::RenamedUnseen(name) => now.names.push(name),
+            ChannelStep::Topic(topic) => {
                 now.topic = topic;
                 self.tell(channel, "channel_topic", &format!("set the topic: {topic}"), ("topic", topic));
             }
-            Turn::Purpose(purpose) => {
+            ChannelStep::Purpose(purpose) => {
                 now.purpose = purpose;
                 let text = format!("set the purpose: {purpose}");
                 self.tell(channel, "channel_purpose", &text, ("purpose", purpose));
             }
-            Turn::Archived => {
+            ChannelStep::Archived => {
                 now.archived = true;
                 self.events.push(happened("channel_archive"));
             }
-            Turn::Unarchived => {
+            ChannelStep::Unarchived => {
                 now.archived = false;
                 self.events.push(happened("channel_unarchive"));
             }
-            Turn::MadePrivate => {
+            ChannelStep::MadePrivate => {
                 now.channel_type = "group";
                 let text = "made this channel private";
                 self.tell(channel, "channel_convert_to_private", text, ("team", slack::TEAM));
             }
-            Turn::Deleted => {
+            ChannelStep::Deleted => {
                 now.deleted = true;
                 self.events.push(happened("channel_deleted"));
             }
-            Turn::GoesOnAs(new) => {
+            ChannelStep::GoesOnAs(new) => {
                 now.id = new;
                 self.events.push(slack::channel_id_changed(id, new, &event_ts));
                 self.expected.channels += 1;
             }
-            Turn::WasArchived => {}
+            ChannelStep::WasArchived => {}
         }
     }
 }

@@ -1,30 +1,30 @@
-//! Who and what the made-up workspace consists of. What is said there is in `lines`.
+//! The people, channels, files and emoji of the made-up workspace. Their messages are in `messages`.
 
 /// A channel and its week.
 pub(super) struct Channel {
     pub(super) id: &'static str,
     /// What it was called when the archive began, where it was there by then.
     pub(super) before: Option<&'static str>,
-    /// What happens to it, each after the given number of lines.
-    pub(super) turns: &'static [(usize, Turn)],
-    pub(super) lines: &'static [&'static str],
+    /// What happens to it, each step after the given number of messages.
+    pub(super) steps: &'static [(usize, ChannelStep)],
+    pub(super) messages: &'static [&'static str],
 }
 
 impl Channel {
     /// The id it has at first, and those it goes on under.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'static str> {
-        let later = self.turns.iter().filter_map(|(_, turn)| match turn {
-            Turn::GoesOnAs(id) => Some(*id),
-            Turn::Created(_)
-            | Turn::Renamed(_)
-            | Turn::RenamedUnseen(_)
-            | Turn::Topic(_)
-            | Turn::Purpose(_)
-            | Turn::Archived
-            | Turn::WasArchived
-            | Turn::Unarchived
-            | Turn::MadePrivate
-            | Turn::Deleted => None,
+        let later = self.steps.iter().filter_map(|(_, step)| match step {
+            ChannelStep::GoesOnAs(id) => Some(*id),
+            ChannelStep::Created(_)
+            | ChannelStep::Renamed(_)
+            | ChannelStep::RenamedUnseen(_)
+            | ChannelStep::Topic(_)
+            | ChannelStep::Purpose(_)
+            | ChannelStep::Archived
+            | ChannelStep::WasArchived
+            | ChannelStep::Unarchived
+            | ChannelStep::MadePrivate
+            | ChannelStep::Deleted => None,
         });
         std::iter::once(self.id).chain(later)
     }
@@ -32,7 +32,7 @@ impl Channel {
 
 /// Something that happens to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ChannelStep {
     Created(&'static str),
     Renamed(&'static str),
     /// Slack sends no event of it: the machine was off.

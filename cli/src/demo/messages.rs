@@ -1,7 +1,7 @@
 //! What the made-up workspace talks about.
 
-use super::cast::Channel;
-use super::cast::Turn::{
+use super::definitions::Channel;
+use super::definitions::ChannelStep::{
     Archived, Created, Deleted, GoesOnAs, MadePrivate, Purpose, Renamed, RenamedUnseen, Topic, Unarchived,
     WasArchived,
 };
@@ -11,8 +11,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0GENERAL",
         before: Some("general"),
-        turns: &[(6, Topic("Everything that everybody should know"))],
-        lines: &[
+        steps: &[(6, Topic("Everything that everybody should know"))],
+        messages: &[
             "Good morning! The weekly meeting moves to 10:30.",
             "Reminder: the office is closed on Thursday.",
             "Who has the slides of the last review?",
@@ -36,8 +36,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0HELP",
         before: Some("help"),
-        turns: &[],
-        lines: &[
+        steps: &[],
+        messages: &[
             "How do I get access to the staging database?",
             "My laptop forgets the second screen after every update.",
             "@devi unplug, wait ten seconds, plug in again. Sorry that this is the answer.",
@@ -57,8 +57,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0DESIGN",
         before: None,
-        turns: &[(0, Created("design")), (1, Purpose("How things look, and why")), (5, Topic("Dark mode"))],
-        lines: &[
+        steps: &[(0, Created("design")), (1, Purpose("How things look, and why")), (5, Topic("Dark mode"))],
+        messages: &[
             "Two variants for the empty state, opinions?",
             "B. The picture in A made me look for a button.",
             "What about the contrast of the grey text?",
@@ -76,13 +76,13 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0RELEASE",
         before: None,
-        turns: &[
+        steps: &[
             (0, Created("version-1-4")),
             (1, Renamed("launch")),
             (2, Topic("Out on Thursday")),
             (4, Renamed("release")),
         ],
-        lines: &[
+        messages: &[
             "Branch is cut. Only fixes from here on.",
             "The import test is flaky again: 1 of 20 runs.",
             "Found it, a race in the test itself. PR is up.",
@@ -101,8 +101,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0RANDOM",
         before: Some("random"),
-        turns: &[(9, RenamedUnseen("watercooler"))],
-        lines: &[
+        steps: &[(9, RenamedUnseen("watercooler"))],
+        messages: &[
             "The vending machine has new snacks and new prices.",
             "My cat attended the meeting. She had comments.",
             "Today's riddle: what has keys but opens no door?",
@@ -120,8 +120,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0OFFSITE",
         before: Some("offsite"),
-        turns: &[(3, Archived), (3, Unarchived)],
-        lines: &[
+        steps: &[(3, Archived), (3, Unarchived)],
+        messages: &[
             "The bus leaves at 8:30 from the car park.",
             "Can somebody bring a kettle?",
             "I archive this until next year.",
@@ -132,8 +132,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0HIRING",
         before: Some("hiring"),
-        turns: &[(2, MadePrivate), (3, Renamed("people-team"))],
-        lines: &[
+        steps: &[(2, MadePrivate), (3, Renamed("people-team"))],
+        messages: &[
             "Two candidates for the support role this week.",
             "From today this is about names and numbers: I make it private.",
             "It stays in the archive, as it was public once. Please keep that in mind.",
@@ -143,8 +143,8 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0PARTNERS",
         before: Some("partners"),
-        turns: &[(2, GoesOnAs("C0ALLIANCE"))],
-        lines: &[
+        steps: &[(2, GoesOnAs("C0ALLIANCE"))],
+        messages: &[
             "Here we plan with the people of the print shop.",
             "They join tomorrow, Slack moves the channel for that.",
             "Hello from the print shop!",
@@ -154,14 +154,14 @@ pub(super) const CHANNELS: [Channel; 10] = [
     Channel {
         id: "C0TRIAL",
         before: None,
-        turns: &[(0, Created("chatbot-trial")), (3, Deleted)],
-        lines: &[
+        steps: &[(0, Created("chatbot-trial")), (3, Deleted)],
+        messages: &[
             "Trying a bot that answers questions about invoices.",
             "It recommended the vending machine. Three times.",
             "Enough seen, I delete this channel on Friday.",
         ],
     },
-    Channel { id: "C0FUNDRAISER", before: Some("fundraiser"), turns: &[(0, WasArchived)], lines: &[] },
+    Channel { id: "C0FUNDRAISER", before: Some("fundraiser"), steps: &[(0, WasArchived)], messages: &[] },
 ];
 
 /// Replies in threads.
