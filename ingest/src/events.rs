@@ -153,7 +153,7 @@ impl Endpoint {
         self.counters.refused(refused);
         let seldom = Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
         if let Some(left_out) = seldom.and_then(|(_, seldom)| seldom.pass(self.ingest.clock.now())) {
-            tracing::warn!(reason = %refused, left_out, "refused a request: Slack is to deliver it again");
+            tracing::warn!(reason = %refused, left_out, "refused a request; Slack will deliver it again");
         }
         if let Refused::Stale { .. } = refused
             && let Some((team, at)) = stale::missing(single(headers, TIMESTAMP).unwrap_or_default(), body)
@@ -211,7 +211,7 @@ impl Endpoint {
 
     fn warn_of_failure(&self, error: &dyn std::fmt::Display) {
         if let Some(left_out) = self.failed.pass(self.ingest.clock.now()) {
-            tracing::error!(%error, left_out, "an event could not be kept; Slack was asked to deliver it again");
+            tracing::error!(%error, left_out, "failed to queue an event; Slack will deliver it again");
         }
     }
 }

@@ -111,7 +111,7 @@ impl Fullness {
                 let closed = std::mem::take(&mut self.closed);
                 tracing::warn!(
                     closed,
-                    "all places for connections are taken: each is closed with its next answer"
+                    "all connections are in use: each is closed after its next answer"
                 );
             }
         }

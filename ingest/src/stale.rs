@@ -108,7 +108,7 @@ impl StaleTimes {
             let StaleSpan { team, from, to } = &span;
             let sent = timeout(self.time_limit, self.queue.send(vec![refused(team, from, to)])).await;
             if !sent.is_ok_and(|results| !results.is_empty() && results.iter().all(Result::is_ok)) {
-                tracing::warn!(%team, %from, %to, "a time of refused requests could not be told; it is tried again");
+                tracing::warn!(%team, %from, %to, "failed to queue the gap of refused requests; will retry");
                 self.waiting().add(span);
             }
             if let Some(told) = told.take() {
@@ -129,7 +129,7 @@ impl StaleTimes {
         if left_out > 0 {
             tracing::warn!(
                 left_out,
-                "requests of more workspaces were refused for their time than can be told of"
+                "too many workspaces with refused requests: their gaps are not recorded"
             );
         }
         Some(waiting.spans.remove(0))

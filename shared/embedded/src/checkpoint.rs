@@ -91,7 +91,7 @@ fn fold(connection: &Connection) -> i32 {
     let folded = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(2));
     folded.unwrap_or_else(|error| {
         // The log keeps growing and is tried again after the next commit.
-        tracing::debug!(%error, "the log could not be folded");
+        tracing::debug!(%error, "failed to checkpoint the log");
         0
     })
 }

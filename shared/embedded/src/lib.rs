@@ -131,7 +131,7 @@ impl Database {
             && folder.lets_others_in()
         {
             let (data, mode) = (data.display(), format!("{:04o}", folder.mode));
-            tracing::warn!(%data, mode, "others on this machine may look into the data folder: chmod 700 it");
+            tracing::warn!(%data, mode, "other users of this machine can read the data folder: chmod 700 it");
         }
         // Before the database is migrated: every process that uses the folder must be of this version.
         let process_lock = join(data, version)?;

@@ -228,7 +228,7 @@ impl Thread {
             self.begin().and_then(|()| self.release_leases(&HashSet::from([self.process_lock.id()])));
         if let Err(error) = released {
             drop(self.connection.execute_batch("ROLLBACK"));
-            tracing::warn!(%error, "leases could not be released; they will time out");
+            tracing::warn!(%error, "failed to release leases; they will time out");
         }
         self.empty_log();
     }
@@ -329,7 +329,7 @@ impl Thread {
         let others = match self.process_lock.look_around() {
             Ok(others) => others,
             Err(error) => {
-                tracing::warn!(%error, "the other processes on this data folder cannot be seen");
+                tracing::warn!(%error, "failed to look for other processes on this data folder");
                 return;
             }
         };
@@ -344,11 +344,11 @@ impl Thread {
                 // The leases in memory belong to another process.
                 self.foreign_commits += 1;
                 others.dead.iter().for_each(|dead| self.process_lock.remove_stale(*dead));
-                tracing::info!(released, "released the leases of a process that is gone");
+                tracing::info!(released, "released the leases of a dead process");
             }
             Err(error) => {
                 drop(self.connection.execute_batch("ROLLBACK"));
-                tracing::warn!(%error, "the leases of a process that is gone could not be released; they will time out");
+                tracing::warn!(%error, "failed to release the leases of a dead process; they will time out");
             }
         }
     }

@@ -351,7 +351,7 @@ mod tests {
             )
         };
         let ended = Some("1700000060.000000");
-        says(&gaps(&Ok(Gaps::default()), ""), State::Ok, "none");
+        says(&gaps(&Ok(Gaps::default()), ""), State::Ok, "no gaps");
         says(&of(Reason::Left, Some("C1"), None), State::Finding, "1 time since which");
         says(&of(Reason::Left, Some("C1"), None), State::Finding, "in C1: the app was removed");
         says(&of(Reason::Revoked, None, None), State::Finding, "Install App");

@@ -98,7 +98,7 @@ fn original(queue: QueueRef, id: &str, body: String, form: Option<&str>) -> Stri
         Some(_) => None,
     };
     text.unwrap_or_else(|| {
-        tracing::warn!(%queue, message = id, form, "a message came in a form that is not known here");
+        tracing::warn!(%queue, message = id, form, "received a message in an unknown form");
         body
     })
 }

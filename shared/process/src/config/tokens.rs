@@ -44,11 +44,11 @@ impl TokensFile {
             let path = self.path.display();
             match table {
                 Ok(table) => {
-                    tracing::info!(%path, workspaces = table.len(), "the tokens were read again");
+                    tracing::info!(%path, workspaces = table.len(), "reloaded the tokens");
                     last.table = Arc::new(table);
                 }
                 Err(error) => {
-                    tracing::warn!(%path, error, "the tokens cannot be read: the last ones stay in use")
+                    tracing::warn!(%path, error, "failed to read the tokens; the previous ones stay in use")
                 }
             }
             // Remembered even where it was of no use: it is complained about once.

@@ -45,7 +45,7 @@ const ALERTS: &[Alert] = &[
         condition: Condition::Absent { metric: QUEUE_WAITING },
         lasts: "5m",
         severity: Severity::Critical,
-        summary: "No part of Annalist tells how it is",
+        summary: "No part of Annalist exports metrics",
         next: "See whether it runs, and whether Prometheus reaches its --metrics-listen address.",
     },
     Alert {

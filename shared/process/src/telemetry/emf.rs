@@ -45,7 +45,7 @@ impl Emf {
         drop(self.collector.flush(&mut lines));
         let told = told(&lines, self.detail, &self.installation);
         if let Err(error) = std::io::stdout().lock().write_all(told.as_bytes()) {
-            tracing::warn!(%error, "metrics could not be written");
+            tracing::warn!(%error, "failed to write metrics");
         }
     }
 }
