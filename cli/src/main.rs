@@ -92,16 +92,16 @@ enum Command {
     #[command(after_help = "Example: annalist users --history U0123ABCD")]
     Users(UsersArgs),
     /// Show when events may be missing, where and why
-    #[command(after_help = "A gap is open while it goes on, and missing once it has ended.\n\
+    #[command(after_help = "A gap is open while it lasts, and missing once it has ended.\n\
         Example: annalist gaps --json")]
     Gaps(ReadArgs),
-    /// Bring in channels, people and emoji from Slack now
+    /// Sync channels, people and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
     Sync(SyncArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
-    /// Say which step of the set-up is missing, and what is the next one
+    /// Check the set-up and print the next step
     #[command(
         after_help = "Run it where `annalist up` runs, with the same environment. It changes nothing:\n  \
         annalist doctor --data /var/lib/annalist --url https://slack.example.com/slack/events"
@@ -115,14 +115,14 @@ enum Command {
         after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
     )]
     Backup(BackupArgs),
-    /// Make a data folder from what `annalist backup` wrote
+    /// Create a data folder from a backup
     #[command(
         after_help = "Example: annalist restore /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
     )]
     Restore(RestoreArgs),
-    /// Make the queues, tables and bucket on AWS, or bring them up to date
+    /// Create the queues, tables and bucket on AWS, or update them
     #[command(
-        after_help = "Needs no --backend. It changes nothing that it did not make, deletes nothing, and may be \
+        after_help = "Needs no --backend. It changes only what it created, deletes nothing, and may be \
         run again at any time:\n  \
         AWS_REGION=… ANNALIST_BUCKET=… annalist provision --dry-run"
     )]
@@ -130,7 +130,7 @@ enum Command {
     Provision(provision::ProvisionArgs),
     /// Print the same, with every part as a Lambda function, as a CloudFormation template
     #[command(
-        after_help = "Needs no --backend, and asks nothing of AWS. docs/deploy-aws.md says how to deploy it:\n  \
+        after_help = "Needs no --backend, and sends nothing to AWS. docs/deploy-aws.md says how to deploy it:\n  \
         ANNALIST_BUCKET=… annalist cloudformation > annalist.json"
     )]
     #[command(mut_args(provision::under_its_heading))]
@@ -144,7 +144,7 @@ enum Command {
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
         Example: annalist manifest --url https://slack.example.com/slack/events")]
     Manifest(manifest::ManifestArgs),
-    /// Print what makes a shell complete this command
+    /// Print the completions of a shell
     #[command(after_help = "Example: annalist completions bash > /etc/bash_completion.d/annalist")]
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for each command

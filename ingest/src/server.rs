@@ -109,10 +109,7 @@ impl Fullness {
             if self.told_at.is_none_or(|told_at| told_at.elapsed() >= TELL_AGAIN) {
                 self.told_at = Some(Instant::now());
                 let closed = std::mem::take(&mut self.closed);
-                tracing::warn!(
-                    closed,
-                    "all connections are in use: each is closed after its next answer"
-                );
+                tracing::warn!(closed, "all connections are in use: each is closed after its next answer");
             }
         }
         self.is_full = is_full;

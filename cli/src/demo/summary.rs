@@ -48,7 +48,7 @@ pub(super) fn asked(
     writeln!(out, "\nAsked of the made-up Slack's Web API, page by page, before the week and after it:\n")?;
     row(out, before.channels.len(), "channels that were there before the app, by name")?;
     row(out, after.people.len(), "people and their pictures")?;
-    row(out, joined, "public channels joined, since Slack tells only what happens where the app is")
+    row(out, joined, "public channels joined, because Slack sends events only from channels the app is in")
 }
 
 /// What came of it.

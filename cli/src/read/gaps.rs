@@ -84,7 +84,7 @@ async fn table(
         out,
         "\nWhat was written in these times is in Slack, for as long as its plan shows it, and not here: this version \
          does not fetch it.{}",
-        if open { " `annalist doctor` says how to end what still goes on." } else { "" }
+        if open { " `annalist doctor` says how to end an open gap." } else { "" }
     )?;
     Ok(())
 }

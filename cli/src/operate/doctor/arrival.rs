@@ -232,9 +232,7 @@ fn joined(channels: Channels, join: &str) -> Check {
         ),
         _ if joined < listed => Check::ok(
             CHANNELS,
-            format!(
-                "the app is in {joined} of {of}; what is written in the others does not arrive, and {join}"
-            ),
+            format!("the app is in {joined} of {of}; messages in the others do not arrive, and {join}"),
         ),
         _ => Check::ok(CHANNELS, format!("the app is in all of {of}")),
     }

@@ -152,7 +152,7 @@ fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
     if *open == 0 {
         // Nothing can be set up better: what was missed in the past is no step that is missing now.
         let says = format!(
-            "none goes on; {} in which events may be missing, the newest{from}: {why}; `annalist gaps {place}` lists them",
+            "no gap is open; {} in which events may be missing, the newest{from}: {why}; `annalist gaps {place}` lists them",
             counted(*count, "time")
         );
         return Check::ok(GAPS, says);
@@ -367,7 +367,7 @@ mod tests {
             "stopped, or started again; `annalist gaps --data d`",
         );
         says(&of(Reason::Dropped, Some("C1"), ended), State::Ok, "quarantine");
-        says(&of(Reason::Left, Some("C1"), ended), State::Ok, "none goes on");
+        says(&of(Reason::Left, Some("C1"), ended), State::Ok, "no gap is open");
         let changed = Gap {
             from: ts("0.000000"),
             to: ended.map(ts),

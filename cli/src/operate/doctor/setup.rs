@@ -241,7 +241,7 @@ fn archive(facts: &Facts) -> Vec<Check> {
         }
     };
     let next = if facts.on_aws {
-        "`annalist provision --dry-run` says what is not there; docs/aws.md says what the role may have to do"
+        "`annalist provision --dry-run` lists what is missing; docs/aws.md lists what the role must be allowed to do"
     } else {
         "see `disk` below, and the log of `annalist up`"
     };

@@ -88,7 +88,7 @@ const ALERTS: &[Alert] = &[
         lasts: "15m",
         severity: Severity::Warning,
         summary: "Slack delivers again and again: it did not get an answer in time ({{ $labels.reason }})",
-        next: "See what stands between Slack and ingest: the proxy, the tunnel, the certificate.",
+        next: "Check what is between Slack and ingest: the proxy, the tunnel, the certificate.",
     },
     Alert {
         name: "AnnalistEventsHeldBack",
