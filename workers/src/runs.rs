@@ -1,4 +1,4 @@
-//! Notes which runs of ingest took the events of a batch, so that the archive knows when somebody was there to take them.
+//! Notes which runs of ingest took the events of a batch, so that the archive knows when a process was there to take them.
 //! See `rules::gap::run`.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ type Key = (TeamId, RunId);
 /// Runs remembered. Beyond it everything is forgotten and written again.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// A batch as large as this is part of a load: another follows, which tells of the run too.
+/// A batch as large as this is part of a load: another follows, which carries the run too.
 const LOAD: usize = 8;
 
 /// Under load a run grows in steps of this by Slack's clock. So a gap beside it may seem this much longer than it was,

@@ -1,10 +1,10 @@
 //! Keeps events, folds their channels again, and projects the ChannelIndex.
 //!
 //! The shards of the index are written only if they are as they were read, so that no entry of another writer is lost.
-//! That alone would not do: whoever finds that the index says already what it should writes nothing, and one with older
-//! rows may write after that. So whoever wrote looks again whether its channels have gone on since it read their rows. An
-//! event is kept, and then a greater snapshot stands in the newest row of its channel, before the one that brings it reads
-//! the index: so either that one sees the last write, or whoever made that sees the snapshot, and folds the channel again.
+//! That alone is not enough: a writer that finds the index up to date writes nothing, and one with older
+//! rows may write after that. So each writer re-reads the newest rows after its write, to see whether its channels have gone on. An
+//! event is kept, and then a greater snapshot is the newest row of its channel, before its writer reads
+//! the index: so either that one sees the last write, or the other writer sees the snapshot, and folds the channel again.
 //! A crash in between leaves a job that is done again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const READS_AT_ONCE: usize = 16;
 /// Ids of one channel that are folded together: what a forged chain of changes may cost.
 const MAX_RELATIVES: usize = 64;
 
-/// Each round but the last is a write, or a refusal, which means that somebody else's write went through: a few are many.
+/// Each round but the last is a write, or a refusal, which means that another writer's write went through: a few are many.
 const MAX_ROUNDS: usize = 16;
 
 /// Keeps events: one result per event, in their order. Done again, it changes nothing but what is missing.
@@ -87,7 +87,7 @@ async fn project(
 /// What became of a write to the index.
 enum IndexWrite {
     Applied,
-    /// Somebody else wrote meanwhile.
+    /// Another writer wrote meanwhile.
     Refused,
     /// A shard was erased, and stays so.
     Erased,

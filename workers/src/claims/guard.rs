@@ -18,9 +18,9 @@ pub struct Guard<'c> {
     until: Instant,
 }
 
-/// The claim was lost while the work went on: somebody else may be at it.
+/// The claim was lost while the work went on: another owner may work on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("somebody else has claimed it meanwhile")]
+#[error("another process has claimed it meanwhile")]
 pub struct Lost;
 
 /// A lease is taken for ended a little early, for the way to the table and back.
@@ -55,7 +55,7 @@ impl<'c> Guard<'c> {
     /// The work is done, and what it left is durable.
     ///
     /// # Errors
-    /// Where that could not be said. Whoever has an idempotent sink need not care: the next to claim it finds it done.
+    /// If that could not be recorded. A caller with an idempotent sink need not care: the next claimant finds the work done.
     pub async fn complete(self) -> Result<(), ClaimsError> {
         let Self { claimant, claim, sink, place, .. } = self;
         claimant.memory.complete(&claim, claimant.clock.now());
@@ -139,9 +139,9 @@ impl<'c> Guard<'c> {
 
 enum Renewed {
     Yes,
-    /// Nobody knows.
+    /// It is unknown.
     NotYet,
-    /// It is somebody else's.
+    /// Another owner has it.
     No,
 }
 

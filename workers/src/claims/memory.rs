@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Memory {
-    /// Carries on for so long each time, and remembers so many claims.
+    /// Carries on for `fallback` each time, and remembers at most `remembered` claims.
     pub(super) fn new(fallback: Duration, remembered: usize) -> Self {
         Self { fallback, remembered, state: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! Claims for work that is too dear to be done twice, or must not be: claimed before it, kept while it goes on, completed
+//! Claims for work that is too expensive to be done twice, or must not be: claimed before it starts, kept while it goes on, completed
 //! once it is done.
 //!
 //! * [`Claimant`]: this process as it claims. [`Guard`]: a claim that is its own.
@@ -35,7 +35,7 @@ pub enum Sink {
 /// Bounds of a process's claims. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a claim is somebody's without a sign of life; renewed every third of it, as the leases of jobs are. A
+    /// How long a claim lasts without a sign of life; renewed every third of it, as the leases of jobs are. A
     /// job whose process died comes back after as long.
     pub lease: Duration,
     /// How long it is remembered that something was done.
@@ -80,7 +80,7 @@ pub enum Check<'c> {
     Ours(Guard<'c>),
     /// The work was done before.
     Completed,
-    /// Somebody else is at it, for so long at least.
+    /// Another process works on it, for this long at least.
     HeldFor(Duration),
 }
 

@@ -9,7 +9,7 @@ const MAX_WAITING: usize = 1024;
 /// What was asked for.
 pub type Asked = mpsc::Receiver<(TeamId, ChannelId)>;
 
-/// Asks for channels to be joined, at Slack's pace and by somebody else.
+/// Asks another task to join channels, at Slack's pace.
 #[derive(Debug, Clone)]
 pub struct Joiner(mpsc::Sender<(TeamId, ChannelId)>);
 

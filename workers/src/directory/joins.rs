@@ -64,7 +64,7 @@ struct Joined {
     result: Result<(), ApiError>,
 }
 
-/// Joins what is asked for and found, until nobody can ask any more; answers what became of it. May be dropped at any
+/// Joins what is asked for and found, until no sender is left; returns the results. May be dropped at any
 /// point: the next sync finds what is left.
 pub async fn run(
     api: &WebApi,
@@ -79,7 +79,7 @@ pub async fn run(
             joining.extend(lane.start(api, team));
         }
         tokio::select! {
-            // What is asked for is only put in line, so it starves nobody.
+            // A request is only put in line, so it delays no other branch.
             biased;
             Some((team, channel)) = asked.recv() => lanes.entry(team).or_default().ask(channel),
             Some((team, channels)) = found.recv() => {

@@ -1,7 +1,7 @@
 //! The directory: what Slack knows of channels, people and emoji, brought into the archive.
 //!
-//! Not a worker: nobody sends it jobs. It runs when a process starts and every hour after that, for every workspace
-//! there is a token for, and whenever somebody asks.
+//! Not a worker: it has no queue. It runs when a process starts and every hour after that, for every workspace
+//! with a token, and on request.
 //! * [`sync`] is one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by [`listing`].
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] asks for one more.
 //! * [`schedule`] does both for as long as the process lives.

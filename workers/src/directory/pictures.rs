@@ -1,4 +1,4 @@
-//! Avatars and pictures of emoji, for whoever fetches files.
+//! Avatars and pictures of emoji, as jobs for the file-downloader.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

@@ -21,7 +21,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// How soon a workspace that is new in the file of tokens is seen.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 
-/// Tries in a row before Slack is taken to be out of reach by whoever has not forever.
+/// Tries in a row before Slack counts as unreachable for a caller that waits.
 const JOIN_TRIES: u32 = 3;
 
 /// Lists of channels to join, one per workspace and sync.
@@ -68,7 +68,7 @@ impl DirectorySync {
     /// be dropped at any point: the next sync completes it.
     ///
     /// # Errors
-    /// Where nobody knows which workspace a token belongs to.
+    /// If the workspace of a token is unknown.
     pub async fn run_once(&self, join: bool) -> Result<(), ApiError> {
         let (joiner, asked) = Joiner::new();
         drop(joiner);
@@ -110,7 +110,7 @@ impl DirectorySync {
                             let report = self.sync(&team).await;
                             due.synced(&report, Instant::now());
                             if let Some(to_join) = &to_join {
-                                // Nobody listens any more only where everything ends.
+                                // The receiver is gone only if the process ends.
                                 drop(to_join.send((report.team, report.to_join)).await);
                             }
                         }
@@ -119,7 +119,7 @@ impl DirectorySync {
                 Err(error) => {
                     let error = error.to_string();
                     if complaint.as_ref() != Some(&error) {
-                        tracing::warn!(error, "nobody knows which workspace the token belongs to");
+                        tracing::warn!(error, "the workspace of the token is unknown");
                         complaint = Some(error);
                     }
                 }

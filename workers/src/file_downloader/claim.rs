@@ -1,8 +1,8 @@
 //! Whose turn it is to fetch a file: a file in a message is fetched by one downloader at a time, and once.
 //!
-//! The queue hands a file's jobs out one after the other, but for a lease that was lost while somebody still worked. Only
-//! a file that is held completes a claim; and what the file's row says is believed, not the claim: whoever is asked to
-//! try again finds a row that holds no file, and tries.
+//! The queue hands a file's jobs out one after the other, except after a lease that was lost during the work. Only
+//! a file that is held completes a claim; and the file's row decides, not the claim: a retry of a file
+//! whose row holds no file tries again.
 
 use ports::claims::{About, ClaimsError, EventKey, Take};
 use rules::file::FileJob;
@@ -18,11 +18,11 @@ use crate::runtime::Retry;
 pub(super) enum Turn<'c> {
     /// The caller's.
     Ours(Guard<'c>),
-    /// Nobody's: it is held by now.
+    /// Not ours and not needed: the file is held by now.
     Held(Known),
-    /// Nobody's: it was erased meanwhile.
+    /// Not ours and not needed: it was erased meanwhile.
     Erased,
-    /// Somebody else's, who may yet fail.
+    /// Another process has it, and may yet fail.
     Later(Retry),
 }
 
@@ -49,7 +49,7 @@ impl FileDownloader {
         Ok(match check {
             Check::Ours(guard) => Turn::Ours(guard),
             Check::HeldFor(left) => Turn::Later(Retry {
-                reason: format!("somebody else is fetching it, for {} s at least", left.as_secs()),
+                reason: format!("another process is fetching it, for {} s at least", left.as_secs()),
                 after: Some(left),
             }),
             Check::Completed => {

@@ -26,7 +26,7 @@ pub(super) enum Fetched {
     Held(Held),
     /// They were there before, as Slack knows the file.
     Known(FileKey),
-    /// There are none.
+    /// There are no bytes to fetch.
     Verdict(Verdict),
     /// Asking again by itself would not help.
     Failed(String),
@@ -46,7 +46,7 @@ impl Fetched {
 
 /// What was in the way.
 pub(super) enum Trouble {
-    /// Slack's side, or the way there: so many tries, and the file has failed.
+    /// Slack's side, or the way there: after the permitted number of tries the file has failed.
     Transient(String),
     /// This side: a full disk has nothing to do with the file.
     Ours(Failure),
@@ -252,7 +252,7 @@ struct FileInfo {
     file: Value,
 }
 
-/// Nobody in this process asks for files for a while.
+/// Stops the requests for files of this process for a while.
 fn hold(permit: &Permit<'_>, pause: Duration) {
     counter!(FILE_PAUSES).increment(1);
     tracing::warn!(pause_s = pause.as_secs(), "Slack wants a pause: no files are asked for until then");

@@ -58,7 +58,7 @@ impl FileDownloader {
             Ok(Some(said)) => return self.settle(job, known, receives, Ok(said)).await.map(drop),
             Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
         }
-        // From here on it is dear: nobody else does the same meanwhile.
+        // From here on the work is expensive: no other process does the same meanwhile.
         match self.turn(job).await? {
             Turn::Ours(mut guard) => {
                 let work = async {
@@ -174,7 +174,7 @@ impl FileDownloader {
     ) -> Result<(), Failure> {
         let mut state = state;
         for stored in self.write(&row.iter().collect::<Vec<_>>()).await? {
-            // Somebody knew something more final.
+            // Another writer knew something more final.
             if others.is_some() {
                 state = state.max(row::state(&stored, &job.object.id));
             }
@@ -195,7 +195,7 @@ enum Settled {
     NotHeld,
 }
 
-/// A file was seen in a message. Its row remembers so many of them.
+/// A file was seen in a message. Its row remembers a limited number of them.
 fn seen(job: &FileJob, known: &Known) -> Update {
     let remembered = known.places.len() < MAX_SHARES || known.places.contains(&job.share);
     row::seen(&job.team, &job.object, remembered.then_some(&job.share))

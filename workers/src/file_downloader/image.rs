@@ -1,5 +1,5 @@
-//! The job of an avatar or an emoji. Nobody waits for one, and the next sync of the directory asks again: what cannot be
-//! had is given up quietly.
+//! The job of an avatar or an emoji. No job waits for one, and the next sync of the directory asks again: a picture that
+//! cannot be fetched is given up quietly.
 //!
 //! A picture is not claimed before it is fetched, as a file is: it has no id and no message to be claimed by, it takes a
 //! hundredth of a file's time at most, and two that fetch it at once leave one.

@@ -17,11 +17,11 @@ pub struct Settings {
     pub max_file_bytes: u64,
     /// A longer picture is not kept: Slack's own limits are 1 MB for avatars and 128 kB for emoji.
     pub max_image_bytes: u64,
-    /// After so many receives a file that still cannot be fetched has failed, and waits for `annalist files retry`. With
+    /// After this number of receives a file that still cannot be fetched has failed, and waits for `annalist files retry`. With
     /// the runtime's backoff they span about ten minutes: longer than Slack's shorter outages, and not so long that
-    /// nobody hears of a longer one.
+    /// a longer one stays unnoticed.
     pub file_tries: u32,
-    /// After so many receives a picture is given up: nobody misses it, and the next sync asks again.
+    /// After this number of receives a picture is given up: the next sync asks again.
     pub image_tries: u32,
     /// How long a file may take.
     pub file_time_limits: DownloadTimeLimits,

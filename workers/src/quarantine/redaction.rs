@@ -8,7 +8,7 @@ const REMOVED: &str = "[removed]";
 /// Names of fields whose values are secrets, whatever is in front of them: `token`, `bot_access_token`, `client_secret`.
 const SECRET_ENDINGS: [&str; 6] = ["token", "secret", "password", "authorization", "cookie", "signature"];
 
-/// Names of fields that hold an address which is a key by itself: whoever has it may post, or read the file.
+/// Names of fields with an address that is a secret itself: its holder may post, or read the file.
 const SECRET_ADDRESSES: [&str; 3] = ["response_url", "permalink_public", "webhook_url"];
 
 /// Beginnings of Slack's tokens wherever they stand, in an address too (`?t=xoxe-…`).

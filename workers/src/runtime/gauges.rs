@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{Ports, Settings};
 
-/// Runs until shutdown. A queue that takes long to say how full it is keeps nobody from ending.
+/// Runs until shutdown. A queue that takes long to report its depth does not delay the end.
 pub(super) async fn report(
     ports: &Ports,
     queue: QueueName,

@@ -1,4 +1,4 @@
-//! Messages first: while a backlog of messages is worked off in this process, its other workers take small steps.
+//! Messages first: while this process drains a backlog of messages, its other workers take small steps.
 //!
 //! They share its processors and its writer thread. Nothing of theirs is lost by waiting, and none of them stops.
 
@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 /// A backlog brings a full batch every few milliseconds; without one for so long, it is gone.
 const PRESSING_FOR: Duration = Duration::from_millis(250);
 
-/// How often somebody who waits looks whether the backlog is gone.
+/// How often a waiting worker checks whether the backlog is gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// After a step, a worker rests for so many times as long: three slots of two workers then take a fifth of one
+/// After a step, a worker rests for this multiple of its duration: three slots of two workers then take a fifth of one
 /// processor together.
 const REST: u32 = 30;
 

@@ -21,7 +21,7 @@ pub struct Settings {
     pub backoff_cap: Duration,
     /// A job that has crashed its handler this often is poison.
     pub max_crashes: u32,
-    /// Jobs received more than once run alone, so many groups side by side.
+    /// Jobs received more than once run alone, at most this many groups in parallel.
     pub suspects_at_once: usize,
     /// How long running batches may take to finish after a shutdown signal. Docker kills after 10 s, systemd after 90 s.
     pub drain_deadline: Duration,
