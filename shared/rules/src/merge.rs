@@ -18,7 +18,7 @@ pub struct MergedMessage {
     pub replaced: Vec<Item>,
 }
 
-/// Merges the rows of one message; `None` if there are none. The order of the rows is of no matter. If one of them is
+/// Merges the rows of one message; `None` without rows. The order of the rows does not matter. If one of them is
 /// erased, so is the message.
 #[must_use]
 pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
@@ -69,7 +69,7 @@ pub fn revisions(mut rows: Vec<Item>) -> Vec<Item> {
     merged
 }
 
-/// Merges the rows of one file; `None` if there are none. What became of it is what is most final.
+/// Merges the rows of one file; `None` without rows. The most final state wins.
 #[must_use]
 pub fn files(mut rows: Vec<Item>) -> Option<Item> {
     let state = |row: &Item| {

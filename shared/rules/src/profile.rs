@@ -9,11 +9,11 @@ use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
 
-/// When somebody had this profile for the first time, as far as is known, and for the last time.
+/// When a person had this profile for the first time, as far as is known, and for the last time.
 const FIRST: &str = "first_ts";
 const LAST: &str = "last_ts";
 
-/// What changes many times a day and says nothing of who somebody is: it makes no other profile.
+/// Fields that change many times a day and do not identify a person: a change of them makes no other profile.
 const VOLATILE: [&str; 2] = ["updated", "presence"];
 const VOLATILE_IN_PROFILE: [&str; 2] = ["status_", "huddle_state"];
 

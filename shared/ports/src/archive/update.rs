@@ -82,7 +82,7 @@ impl Update {
         Self { set_if_absent, ..Self::new(key) }
     }
 
-    /// The attributes of the item this update would make where there is none, in no particular order; `None` where its
+    /// The attributes of the item that this update would create if it is missing, in no particular order; `None` if its
     /// guard needs something stored. What [`Update::apply`] says of nothing, without a copy.
     #[must_use]
     pub fn fresh(&self) -> Option<Vec<(&str, Cow<'_, Value>)>> {

@@ -10,7 +10,7 @@ use slack::envelope::text_or_none;
 const DIGITS: usize = 16;
 
 /// Identifies one run of one ingest process. A job whose event Slack delivered at its first try carries the run that
-/// took it: so the archive learns, with the event itself and from nothing else, when somebody was there to take events.
+/// accepted it: so the archive learns, with the event itself and from nothing else, when a process was there to accept events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(Box<str>);
@@ -42,10 +42,10 @@ impl fmt::Display for RunId {
     }
 }
 
-/// Reads a run; what is none is absent, since no event may fail for it.
+/// Parses a run id. Invalid values become `None`, because a malformed id must not fail the event.
 ///
 /// # Errors
-/// Where the input is no JSON at all.
+/// If the input is not JSON at all.
 pub(super) fn run_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RunId>, D::Error> {
     Ok(text_or_none(deserializer)?.and_then(|text| RunId::parse(&text)))
 }

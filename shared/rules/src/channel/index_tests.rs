@@ -24,7 +24,7 @@ impl Stored {
             names.iter().map(|(id, name)| (ChannelId::parse(id).unwrap(), (*name).to_owned())).collect();
         let updates = plan(&team(), shards(&self.items()), &names, shard_bytes);
         for update in &updates {
-            let written = update.apply(self.0.get(&update.key)).expect("nobody wrote in between");
+            let written = update.apply(self.0.get(&update.key)).expect("no other write came in between");
             self.0.insert(update.key.clone(), written);
         }
         updates.len()

@@ -12,10 +12,10 @@ use slack::ids::{FileId, TeamId};
 /// A name is kept as far as this: four times what filesystems take.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// Words such as a MIME type; a longer one is none.
+/// Words such as a MIME type; a longer one is treated as missing.
 const MAX_WORD_BYTES: usize = 255;
 
-/// A longer URL is none of Slack's.
+/// A longer URL is not one of Slack's.
 const MAX_URL_BYTES: usize = 4096;
 
 /// Kinds of documents that Slack itself writes. They have no bytes of their own: Slack renders them when asked, as

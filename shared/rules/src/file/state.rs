@@ -86,7 +86,7 @@ impl Verdict {
 }
 
 impl State {
-    /// A failure. Its reason may repeat what somebody else wrote.
+    /// A failure. Its reason may repeat text from outside.
     #[must_use]
     pub fn failed(reason: &str) -> Self {
         let line: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

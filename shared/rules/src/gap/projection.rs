@@ -26,7 +26,7 @@ pub struct Gap {
 pub enum State {
     /// It goes on: nothing has ended it yet.
     Open,
-    /// It has ended, and nobody has brought in what was missed.
+    /// It has ended, and the missed events are not filled in.
     Missing,
 }
 
@@ -49,7 +49,7 @@ impl Gap {
     }
 }
 
-/// The gaps that have rows of their own. A row that this version does not understand is none.
+/// The gaps that have rows of their own. A row that this version does not understand is skipped.
 #[must_use]
 pub fn recorded(rows: &[Item]) -> Vec<Gap> {
     let gap = |row: &Item| {
@@ -90,7 +90,7 @@ pub fn ended(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
 /// Refused requests that are at most so far apart are one gap: facts of them are sent once a minute.
 const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
 
-/// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack tells of an
+/// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack reports an
 /// uninstalled app by two events, and nothing ended the first before the second.
 #[must_use]
 pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {

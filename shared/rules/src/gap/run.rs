@@ -1,7 +1,7 @@
 //! What each run of ingest saw of a workspace: the earliest and the latest clock of the events that it took.
 //!
 //! The clocks are Slack's, never ours, and only of events that Slack delivered at its first try: one that it delivers
-//! again may be from a time when nobody was there. So a run was there at least from its first event to its last, whatever
+//! again may be from a time when no process was running. So a run was there at least from its first event to its last, whatever
 //! the order in which jobs are worked on, and however it ended: no stop has to be announced.
 
 use ports::archive::{Guard, Item, ItemKey, Update};

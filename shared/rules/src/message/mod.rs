@@ -158,7 +158,7 @@ impl Place<'_> {
         let ToldMessage { object, reactions, raw, clock, change } = message;
         let ts = object.ts.as_deref().ok_or(Malformed::Missing { event: "message", field: "ts" })?;
         let ts = Ts::parse(ts)?;
-        // What no version of a message takes back: whoever says so first, says so for good.
+        // Attributes that no version of a message takes back: the first one stays.
         let mut lasting = reaction::initial(reactions);
         if let Some(thread_ts) = object.thread_ts.as_deref() {
             let thread_ts = Ts::parse(thread_ts)?;

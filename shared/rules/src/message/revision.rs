@@ -8,7 +8,7 @@
 //! * The content's own has one if Slack said the same at an earlier clock, or if the content is contested: there is
 //!   another signature of the same edit time. A copy without a clock alone makes none: history repeats every message.
 //!
-//! The register of the content says whether it is contested, so that whoever changes either has seen the other.
+//! The register of the content says whether it is contested, so that a writer that changes either has seen the other.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
