@@ -157,7 +157,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: &["cli/", "ingest/", "workers/"],
-        except: &[],
+        except: &["workers/tests/"],
         forbidden: &["Transport", "carried_by"],
         tests_too: true,
         why: "what carries a token to Slack is chosen beside it: only a test on virtual time puts something in its place",
@@ -293,8 +293,8 @@ pub(super) const RULES: &[Rule] = &[
         example: "pub mod utils;",
     },
     Rule {
-        rooms: &["tests/it/"],
-        except: &[ON_VIRTUAL_TIME, AT_RANDOM_MOMENTS[0], AT_RANDOM_MOMENTS[1]],
+        rooms: &["shared/slack-api/tests/", "tests/it/", "workers/tests/"],
+        except: &[ON_VIRTUAL_TIME[0], ON_VIRTUAL_TIME[1], AT_RANDOM_MOMENTS[0], AT_RANDOM_MOMENTS[1]],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
         why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
@@ -303,7 +303,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Their runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
-pub(super) const ON_VIRTUAL_TIME: &str = "tests/it/runtime/";
+pub(super) const ON_VIRTUAL_TIME: [&str; 2] = ["tests/it/aws/idle.rs", "workers/tests/it/runtime/"];
 
 /// They kill at random moments: the moment itself is what is tested, nothing is waited for.
 const AT_RANDOM_MOMENTS: [&str; 2] = ["tests/it/aws/crash.rs", "tests/it/crash.rs"];

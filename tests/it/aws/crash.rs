@@ -19,7 +19,7 @@ use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 
 use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, TOKEN, assert_no_quarantine};
-use crate::file_downloader::raw::{Then, script};
+use testkit::scripted_http::{Then, script};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_parts_are_killed_under_load() {

@@ -12,6 +12,7 @@ mod existence;
 mod faults;
 mod files;
 mod fleet;
+mod idle;
 mod localstack;
 mod permissions;
 mod provision;

@@ -81,6 +81,17 @@ impl Workspace {
         let members = (0..people).map(|n| person(&format!("U{n:05}"), &format!("person-{n}"))).collect();
         Self { channels, members, ..Self::new(team) }
     }
+
+    /// With six channels: the app is in two, could join three, and one is archived.
+    #[must_use]
+    pub fn half_joined(team: &str) -> Self {
+        let mut workspace = Self::of(team, 6, 0);
+        for channel in &mut workspace.channels[2..] {
+            channel["is_member"] = false.into();
+        }
+        workspace.channels[5]["is_archived"] = true.into();
+        workspace
+    }
 }
 
 /// A public channel as Slack lists it; the app is in it.

@@ -9,3 +9,4 @@ pub mod fake_slack;
 pub mod faults;
 pub mod fuzzed;
 pub mod memory;
+pub mod scripted_http;

@@ -37,6 +37,11 @@ pub struct ArchiveTraits {
     pub orders_equal_timestamps_of_a_parent: bool,
 }
 
+impl ArchiveTraits {
+    /// An archive on this machine: nothing lags.
+    pub const LOCAL: Self = Self { parent_lag: Duration::ZERO, orders_equal_timestamps_of_a_parent: true };
+}
+
 /// Runs every case on a fixture of its own.
 ///
 /// # Panics

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use ports::clock::SharedClock;
-use ports::queue::{Queue, QueueName};
+use ports::clock::{ManualClock, SharedClock};
+use ports::queue::{MAX_MESSAGE_BYTES, Queue, QueueName};
 
 use super::run::{cases, run_paced};
 use super::{Keep, Pace};
@@ -102,6 +102,32 @@ pub struct QueueTraits {
     pub given_back_waits: GivenBackWaits,
     /// How the cases are run.
     pub pace: Pace,
+}
+
+impl QueueTraits {
+    /// The contract at its strictest, for a queue on a clock that a test moves.
+    pub const STRICTEST: Self = Self {
+        max_receive: usize::MAX,
+        tells_age: true,
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        moment: Duration::from_millis(1),
+        expiry_lag: Duration::ZERO,
+        clock_skew: Duration::ZERO,
+        dedup_scope: DedupScope::Queue,
+        receipt_end: ReceiptEnd::Lease,
+        ack_twice_is_refused: true,
+        given_back_waits: GivenBackWaits::ForThoseBefore,
+        pace: Pace::ONE_BY_ONE,
+    };
+}
+
+/// Moves a clock that a test moves.
+#[must_use]
+pub fn advance(clock: Arc<ManualClock>) -> Advance {
+    Box::new(move |by| {
+        let clock = Arc::clone(&clock);
+        Box::pin(async move { clock.advance(by) })
+    })
 }
 
 /// Runs every case on a fixture of its own.

@@ -13,12 +13,15 @@ use tests::harness::process;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::fixture::{DEADLINE, TOKEN, half_joined};
+const TOKEN: &str = "xoxb-1";
+
+/// Nothing here takes longer on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_tokens() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, half_joined());
+    slack.set(TOKEN, Workspace::half_joined("T1"));
     let mut second = Workspace::of("T2", 1, 4);
     second.emoji = json!({ "parrot": "alias:tada" });
     slack.set("xoxb-2", second);
@@ -85,7 +88,7 @@ async fn up(slack: &FakeSlack, data: &std::path::Path, flags: &[&str]) -> proces
 #[tokio::test]
 async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..half_joined() });
+    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..Workspace::half_joined("T1") });
     let folder = tempfile::tempdir().unwrap();
     let server = up(&slack, folder.path(), &[]).await;
     let called = async |method: &str, times: usize| {
@@ -113,7 +116,7 @@ async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created(
 #[tokio::test]
 async fn up_joins_nothing_where_that_is_refused() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, half_joined());
+    slack.set(TOKEN, Workspace::half_joined("T1"));
     let folder = tempfile::tempdir().unwrap();
     let server = up(&slack, folder.path(), &["--no-join"]).await;
     let synced = async {

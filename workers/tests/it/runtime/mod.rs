@@ -2,8 +2,8 @@
 
 mod claims;
 mod fixture;
+#[cfg(feature = "aws")]
 mod handed;
-mod idle;
 mod permits;
 
 use std::time::Duration;

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
 };
+use testkit::memory::archive::MemoryArchive;
 use tokio::sync::watch;
 use tokio::time::sleep;
+use workers::message_writer::MessageWriter;
 use workers::runtime::{self, Ports, Settings};
-
-use super::fixture::{Fixture, Scripted, done};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -77,16 +78,17 @@ impl Queue for EmptySqs {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
-    let (fixture, sqs) = (Fixture::new(), Arc::new(EmptySqs::default()));
+    let sqs = Arc::new(EmptySqs::default());
     let ports = Ports {
         queue: Arc::clone(&sqs) as Arc<dyn Queue>,
-        archive: Arc::clone(&fixture.archive),
-        clock: Arc::clone(&fixture.clock),
+        archive: Arc::new(MemoryArchive::new()),
+        clock: ManualClock::starting_at(TimestampMs(1_700_000_000_000)),
     };
+    let writer = MessageWriter::new(Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     let (end, shutdown) = watch::channel(false);
     // The settings of production, with as many slots as AWS has.
     let settings = Settings { slots: 16, ..Settings::default() };
-    let worker = tokio::spawn(runtime::run(Scripted::new(|_, _| done()), ports, settings, shutdown));
+    let worker = tokio::spawn(runtime::run(Arc::new(writer), ports, settings, shutdown));
     sleep(DAY).await;
     end.send_replace(true);
     worker.await.unwrap();

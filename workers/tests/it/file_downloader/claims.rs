@@ -3,26 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded::{DATABASE_FILE, Database};
 use futures_util::future::join_all;
 use ports::archive::{Archive, ItemKey};
 use ports::claims::{About, Claims, EventKey, Take};
-use ports::clock::SystemClock;
 use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
 use slack::ids::{FileId, Ts};
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
-use tests::harness::command::wait_until_idle;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
 use workers::claims::{Check, Claimant, Guard, Sink};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, slack, team};
-use super::killed::downloader;
-
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn key(file: &str) -> EventKey {
     EventKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
@@ -217,47 +211,5 @@ async fn a_file_is_held_whatever_becomes_of_its_claim() {
         }
         assert_eq!(fixture.row(&file).await["state"], "held");
         assert_eq!(downloads(&slack).await.len(), number + 1);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
-    let data = tempfile::tempdir().unwrap();
-    let slack = slack().await;
-    // The first answer never comes.
-    Mock::given(method("GET"))
-        .and(path("/files/F01"))
-        .respond_with(ResponseTemplate::new(200).set_delay(Duration::from_secs(3_600)))
-        .up_to_n_times(1)
-        .mount(&slack)
-        .await;
-    bytes(&slack, "F01", b"hello").await;
-    let fixture = Fixture::of(&slack);
-    let send = fixture.message("C01", &[fixture.file("F01", json!({ "size": 5 }))]).await.sends.remove(0);
-    let database = Database::open(data.path(), SystemClock::shared()).unwrap();
-    database.queue().send(vec![send]).await.remove(0).unwrap();
-
-    let killed = downloader(data.path(), &slack.uri()).await;
-    let asked = async {
-        while downloads(&slack).await.is_empty() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, asked).await.expect("it is asked for");
-    let heir = downloader(data.path(), &slack.uri()).await;
-    killed.sigkill().await;
-    wait_until_idle(data.path(), DEADLINE).await;
-    let row = database.archive().get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap();
-    assert_eq!(rules::project::file(&row.unwrap()).unwrap()["state"], "held");
-    assert_eq!(downloads(&slack).await.len(), 2);
-
-    let connection = rusqlite::Connection::open(data.path().join(DATABASE_FILE)).unwrap();
-    let sql = "SELECT event_key, status, file_id, channel_id FROM claims";
-    let row = connection.query_row(sql, [], |row| <(String, String, String, String)>::try_from(row)).unwrap();
-    assert_eq!(row, (format!("F01_{TS}"), "completed".into(), "F01".into(), "C01".into()));
-    // What an observer sees of it.
-    let metrics = tests::harness::scrape::metrics(heir.metrics_address().await).await;
-    for line in ["annalist_claims_total{result=\"new\"} 1", "annalist_claim_seconds_count 1"] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
 }

@@ -5,7 +5,7 @@ use slack_api::{Token, Tokens};
 use wiremock::ResponseTemplate;
 
 use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, slack};
-use super::raw::{Then, raw};
+use testkit::scripted_http::{Then, raw};
 
 const LOGIN_PAGE: &str = "<!DOCTYPE html><html><head><title>Login | Slack</title></head></html>";
 

@@ -1,15 +1,18 @@
-//! A Slack that breaks HTTP: to the API it says whose the token is and no more, to everybody else exactly the given bytes.
+//! A Slack that breaks HTTP: its API answers whose the token is, and every download is answered with exactly the given
+//! bytes.
+#![expect(clippy::unwrap_used, reason = "it is test code: what it unwraps is what it claims")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use testkit::corpus::TEAM;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::corpus::TEAM;
+
 /// What follows the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub enum Then {
     /// The connection ends.
     Close,
     /// Nothing comes, and the connection stays.
@@ -20,13 +23,19 @@ pub(crate) enum Then {
 
 type Answers = Arc<Mutex<VecDeque<(&'static [u8], Then)>>>;
 
-/// Starts one that answers every time the same; answers its address.
-pub(super) async fn raw(answer: &'static [u8], then: Then) -> String {
+/// Starts one that gives every download the same answer. Returns its address.
+///
+/// # Panics
+/// If it cannot listen.
+pub async fn raw(answer: &'static [u8], then: Then) -> String {
     script(vec![(answer, then)]).await
 }
 
-/// Starts one that answers each download in its turn; the last answer stays. Answers its address.
-pub(crate) async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
+/// Starts one that gives each download the next answer, and from then on the last one. Returns its address.
+///
+/// # Panics
+/// If it cannot listen.
+pub async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers = Arc::new(Mutex::new(VecDeque::from(answers)));

@@ -5,8 +5,6 @@ mod claims;
 mod crash;
 mod fixture;
 mod images;
-mod killed;
 mod places;
-pub(crate) mod raw;
 mod shares;
 mod verdicts;

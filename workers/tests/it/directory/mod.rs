@@ -1,6 +1,5 @@
 //! What the directory sync leaves in the archive, and what it joins.
 
-mod command;
 mod fixture;
 mod joining;
 
@@ -14,7 +13,7 @@ use tokio::time::timeout;
 use wiremock::ResponseTemplate;
 use workers::directory::SyncError;
 
-use fixture::{DEADLINE, Fixture, TOKEN, half_joined, id, team, ts};
+use fixture::{DEADLINE, Fixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn everybody_and_every_channel_on_every_page_comes_in() {
@@ -241,7 +240,7 @@ async fn a_token_that_is_refused_fails_in_one_line() {
 #[tokio::test]
 async fn each_workspace_is_asked_with_its_own_token_and_nothing_is_joined_unasked() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..half_joined() });
+    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..Workspace::half_joined("T1") });
     slack.set("xoxb-2", Workspace::of("T2", 1, 3));
     let fixture = Fixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
     let (_turn, shutdown) = watch::channel(false);

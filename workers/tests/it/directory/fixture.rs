@@ -92,16 +92,6 @@ impl Fixture {
     }
 }
 
-/// A workspace with channels the app is in, is not in, and cannot join.
-pub(super) fn half_joined() -> Workspace {
-    let mut workspace = Workspace::of("T1", 6, 0);
-    for channel in &mut workspace.channels[2..] {
-        channel["is_member"] = false.into();
-    }
-    workspace.channels[5]["is_archived"] = true.into();
-    workspace
-}
-
 pub(super) fn team(id: &str) -> TeamId {
     TeamId::parse(id).unwrap()
 }

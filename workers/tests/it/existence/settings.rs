@@ -5,8 +5,6 @@ use std::time::Duration;
 use process::config::existence::ExistenceMode;
 use slack_api::Tokens;
 use testkit::fake_slack::one_token;
-use tests::harness::binaries::binaries;
-use tests::harness::command::{annalist_with, run};
 use wiremock::ResponseTemplate;
 use workers::runtime::Outcome;
 
@@ -38,29 +36,4 @@ async fn switched_off_nobody_is_asked() {
         assert_eq!(fixture.write(&events).await, [Outcome::Done, Outcome::Done]);
         assert_eq!((fixture.slack.calls().len(), fixture.table.looked_up()), (0, 0));
     }
-}
-
-#[tokio::test]
-async fn without_a_token_nobody_can_be_asked_to_check() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    let data = data.to_str().unwrap();
-    let secret = ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5");
-    for mode in ["enforce", "observe"] {
-        let args = ["up", "--data", data, "--listen", "127.0.0.1:0", "--existence-check", mode];
-        let up = annalist_with(&args, &[secret]).await;
-        let parts = [&binaries().message_writer, &binaries().channel_indexer];
-        let mut outcomes = vec![up];
-        for part in parts {
-            outcomes.push(run(part, &["--data", data, "--existence-check", mode], &[]).await);
-        }
-        for outcome in outcomes {
-            assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
-            assert!(
-                outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.contains(mode),
-                "{outcome:?}"
-            );
-        }
-    }
-    assert!(!std::path::Path::new(data).exists(), "it left something behind");
 }

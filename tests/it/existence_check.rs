@@ -5,17 +5,26 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::FakeSlack;
+use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
-use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
+use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
 use tests::harness::process::{self, Server};
 use tokio::process::Command;
 
-use super::fixture::{CHANNEL, TOKEN, USER, message, workspace};
+const TOKEN: &str = "xoxb-1";
+const CHANNEL: &str = "C0GENERAL";
+const USER: &str = "U0ADA";
 
 /// The longest wait of the breaker, and what a busy machine adds.
 const DEADLINE: Duration = Duration::from_secs(90);
+
+fn workspace() -> Workspace {
+    let mut workspace = Workspace::new(TEAM);
+    workspace.channels = vec![channel(CHANNEL, "general")];
+    workspace.members = vec![person(USER, "ada")];
+    workspace
+}
 
 async fn up(slack: &FakeSlack, data: &Path) -> Server {
     let mut command = Command::new(&binaries().annalist);
@@ -32,7 +41,11 @@ async fn deliver(server: &Server, events: &[Value]) {
 }
 
 fn messages(count: usize) -> Vec<Value> {
-    (0..count).map(|n| message(CHANNEL, USER, &format!("1700000000.{:06}", n + 1))).collect()
+    (0..count).map(|n| message(USER, &format!("1700000000.{:06}", n + 1))).collect()
+}
+
+fn message(user: &str, ts: &str) -> Value {
+    event::posted(CHANNEL, &event::message(ts, user, "hello"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,7 +81,7 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     let data = folder.path().join("data");
     let server = up(&slack, &data).await;
     let mut events = messages(3);
-    events.push(message(CHANNEL, "U0NOBODY", "1700000009.000100"));
+    events.push(message("U0NOBODY", "1700000009.000100"));
     deliver(&server, &events).await;
     let said = wait_until_idle(data.as_path(), DEADLINE).await;
     assert_eq!(said["quarantined"], 1, "{said}");
@@ -77,4 +90,29 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 3);
     assert!(!server.process.log().contains(TOKEN));
     assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test]
+async fn without_a_token_nobody_can_be_asked_to_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let secret = ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5");
+    for mode in ["enforce", "observe"] {
+        let args = ["up", "--data", data, "--listen", "127.0.0.1:0", "--existence-check", mode];
+        let up = annalist_with(&args, &[secret]).await;
+        let parts = [&binaries().message_writer, &binaries().channel_indexer];
+        let mut outcomes = vec![up];
+        for part in parts {
+            outcomes.push(run(part, &["--data", data, "--existence-check", mode], &[]).await);
+        }
+        for outcome in outcomes {
+            assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+            assert!(
+                outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.contains(mode),
+                "{outcome:?}"
+            );
+        }
+    }
+    assert!(!Path::new(data).exists(), "it left something behind");
 }

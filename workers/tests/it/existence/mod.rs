@@ -7,7 +7,6 @@ mod fixture;
 mod floods;
 mod forged;
 mod moved;
-mod processes;
 mod settings;
 mod trouble;
 mod unseen;

@@ -1,18 +1,18 @@
 //! Which channels are joined, and what stops it.
 
 use serde_json::json;
-use testkit::fake_slack::{FakeSlack, channel, one_token, refusal};
+use testkit::fake_slack::{FakeSlack, Workspace, channel, one_token, refusal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use wiremock::ResponseTemplate;
 use workers::directory::Joiner;
 use workers::directory::joins::{self, Patience};
 
-use super::fixture::{DEADLINE, Fixture, TOKEN, half_joined, id, team};
+use super::fixture::{DEADLINE, Fixture, TOKEN, id, team};
 
 #[tokio::test]
 async fn public_channels_are_joined_and_a_new_one_too() {
-    let Fixture { slack, sync, .. } = Fixture::new(half_joined()).await;
+    let Fixture { slack, sync, .. } = Fixture::new(Workspace::half_joined("T1")).await;
     slack.change(TOKEN, |workspace| {
         let mut created = channel("C0NEW", "new");
         created["is_archived"] = true.into();
@@ -44,7 +44,7 @@ async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::Tally {
 
 #[tokio::test]
 async fn a_channel_that_cannot_be_joined_stops_no_other() {
-    let Fixture { slack, .. } = Fixture::new(half_joined()).await;
+    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
     slack.next("conversations.join", [refusal("restricted_action")]);
     let tally = join(&slack, &["C00002", "C00003", "C00005", "C0UNKNOWN"]).await;
     assert_eq!(tally.joined, 1);
@@ -54,7 +54,7 @@ async fn a_channel_that_cannot_be_joined_stops_no_other() {
 
 #[tokio::test]
 async fn what_fails_for_all_is_tried_once() {
-    let Fixture { slack, .. } = Fixture::new(half_joined()).await;
+    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
     let answer = json!({ "ok": false, "error": "missing_scope", "needed": "channels:join" });
     slack.refuse("conversations.join", answer);
     let tally = join(&slack, &["C00002", "C00003", "C00004"]).await;
@@ -64,7 +64,7 @@ async fn what_fails_for_all_is_tried_once() {
 
 #[tokio::test]
 async fn a_join_that_nobody_answers_is_tried_again() {
-    let Fixture { slack, .. } = Fixture::new(half_joined()).await;
+    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
     slack.next("conversations.join", [ResponseTemplate::new(503)]);
     let tally = join(&slack, &["C00002"]).await;
     assert_eq!((tally.joined, tally.failed.len()), (1, 0));

@@ -9,7 +9,7 @@ const CHANGES_PER_INPUT: usize = 200;
 
 /// The inputs kept for a target: what Slack sends, what once was found, and odd things.
 fn kept(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty(), "nothing is kept in {}", folder.display());

@@ -1,0 +1,5 @@
+//! The contracts of the ports, on SQLite and a folder.
+#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+
+mod conformance;
+mod queue_model;

@@ -1,0 +1,131 @@
+//! Every double runs the whole suite of its port.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use ports::claims::Claims;
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::queue::Queue;
+use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use testkit::conformance::claims::{self, ClaimsFixture};
+use testkit::conformance::existence::{self, ExistenceFixture};
+use testkit::conformance::files::{self, FilesFixture};
+use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
+use testkit::faults::{
+    CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan,
+};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::claims::MemoryClaims;
+use testkit::memory::existence::MemoryExistence;
+use testkit::memory::files::MemoryFiles;
+use testkit::memory::queue::MemoryQueue;
+
+const START: TimestampMs = TimestampMs(1_700_000_000_000);
+
+fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture {
+    let clock = ManualClock::starting_at(START);
+    let queue = wrap(Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock)));
+    QueueFixture {
+        queue,
+        clock: Arc::clone(&clock) as SharedClock,
+        advance: queue::advance(clock),
+        keep: Box::new(()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_queue_conforms() {
+    queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(|queue| queue))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_without_faults_conforms() {
+    let wrap = |queue| Arc::new(FaultyQueue::new(queue, Plan::none())) as Arc<dyn Queue>;
+    queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_never_crashes_conforms() {
+    let wrap = |queue| Arc::new(CrashingQueue::new(queue, CrashPoint::never())) as Arc<dyn Queue>;
+    queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_archive_conforms() {
+    let fixture = || ArchiveFixture { archive: Arc::new(MemoryArchive::new()), keep: Box::new(()) };
+    archive::suite(ArchiveTraits::LOCAL, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_without_faults_conforms() {
+    let fixture = || ArchiveFixture {
+        archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), Plan::none())),
+        keep: Box::new(()),
+    };
+    archive::suite(ArchiveTraits::LOCAL, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_never_crashes_conforms() {
+    let fixture = || ArchiveFixture {
+        archive: Arc::new(CrashingArchive::new(Arc::new(MemoryArchive::new()), CrashPoint::never())),
+        keep: Box::new(()),
+    };
+    archive::suite(ArchiveTraits::LOCAL, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_existence_cache_conforms() {
+    let clock = ManualClock::starting_at(START);
+    existence::suite(|| {
+        let (existence, clock) = (Arc::new(MemoryExistence::new()), Arc::clone(&clock) as SharedClock);
+        ready(ExistenceFixture { existence, clock, keep: Box::new(()) })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_files_conform() {
+    files::suite(|| FilesFixture { files: Arc::new(MemoryFiles::new()), keep: Box::new(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_without_faults_conform() {
+    files::suite(|| FilesFixture {
+        files: Arc::new(FaultyFiles::new(Arc::new(MemoryFiles::new()), Plan::none())),
+        keep: Box::new(()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_never_crash_conform() {
+    files::suite(|| FilesFixture {
+        files: Arc::new(FaultyFiles::until(Arc::new(MemoryFiles::new()), CrashPoint::never())),
+        keep: Box::new(()),
+    })
+    .await;
+}
+
+fn memory_claims(wrap: impl Fn(Arc<dyn Claims>) -> Arc<dyn Claims>) -> ClaimsFixture {
+    let clock = ManualClock::starting_at(START);
+    let claims = wrap(Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock)));
+    ClaimsFixture { claims, clock, keep: Box::new(()) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_claims_conform() {
+    claims::suite(|| ready(memory_claims(|claims| claims))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_without_faults_conform() {
+    let wrap = |claims| Arc::new(FaultyClaims::new(claims, Plan::none())) as Arc<dyn Claims>;
+    claims::suite(|| ready(memory_claims(wrap))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_never_crash_conform() {
+    let wrap = |claims| Arc::new(FaultyClaims::until(claims, CrashPoint::never())) as Arc<dyn Claims>;
+    claims::suite(|| ready(memory_claims(wrap))).await;
+}

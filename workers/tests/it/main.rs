@@ -1,0 +1,10 @@
+//! The runtime and each worker beside a fake Slack, on ports in memory. One binary, so that they link once.
+#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+
+mod channel_indexer;
+mod directory;
+mod existence;
+mod file_downloader;
+mod message_writer;
+mod runtime;
+mod workspaces;
