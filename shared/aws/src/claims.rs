@@ -40,7 +40,7 @@ const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in
 /// A row that is never written: an event's id begins with `Ev` and a file's key has an underscore.
 const UNUSED_KEY: &str = "ready";
 
-type Row = HashMap<String, AttributeValue>;
+type ClaimRow = HashMap<String, AttributeValue>;
 
 /// The claims port on DynamoDB.
 pub(super) struct DynamoClaims {
@@ -69,7 +69,7 @@ impl DynamoClaims {
     /// What the row that refused a claim says of it.
     fn refused(
         &self,
-        row: Option<&Row>,
+        row: Option<&ClaimRow>,
         claim: &Claim,
         take: Take,
         now: TimestampMs,
@@ -199,7 +199,7 @@ impl Claims for DynamoClaims {
 }
 
 /// The row of a claim that begins now.
-fn row(claim: &Claim, now: TimestampMs) -> Row {
+fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
     let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, now);
     let about = &claim.about;
     let always = [
@@ -220,7 +220,7 @@ fn row(claim: &Claim, now: TimestampMs) -> Row {
 }
 
 /// How the claim of a row stands; `None` where no claim of ours wrote it.
-fn standing(row: &Row) -> Option<Standing> {
+fn standing(row: &ClaimRow) -> Option<Standing> {
     let text = |name: &str| row.get(name)?.as_s().ok();
     let seconds = |name: &str| row.get(name)?.as_n().ok()?.parse().ok();
     let status = Status::from_label(text(STATUS)?)?;

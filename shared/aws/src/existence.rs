@@ -29,7 +29,7 @@ const READ_AT_ONCE: usize = 100;
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
 const WRITTEN_AT_ONCE: usize = 25;
 
-type Row = HashMap<String, AttributeValue>;
+type ExistenceRow = HashMap<String, AttributeValue>;
 
 /// The cache's table.
 pub(super) struct DynamoExistence {
@@ -45,7 +45,7 @@ impl DynamoExistence {
         Self { client: policy::CACHE.dynamodb(&aws.sdk), name, subject }
     }
 
-    async fn read(&self, keys: Vec<Row>) -> Result<Vec<Row>, ExistenceError> {
+    async fn read(&self, keys: Vec<ExistenceRow>) -> Result<Vec<ExistenceRow>, ExistenceError> {
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).build();
         let wanted = wanted.map_err(|error| ExistenceError::Unavailable(error.to_string()))?;
         let get = self.client.batch_get_item().request_items(&self.name, wanted);
@@ -62,11 +62,11 @@ impl DynamoExistence {
     }
 }
 
-fn key(key: &CacheKey) -> Row {
+fn key(key: &CacheKey) -> ExistenceRow {
     [(CACHE_KEY.to_owned(), AttributeValue::S(key.as_str().to_owned()))].into()
 }
 
-fn number(row: &Row, name: &str) -> Option<i64> {
+fn number(row: &ExistenceRow, name: &str) -> Option<i64> {
     row.get(name)?.as_n().ok()?.parse().ok()
 }
 

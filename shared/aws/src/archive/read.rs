@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{sleep, timeout};
 
 use super::name::{PARENT, PARTITION, SORT};
-use super::stored::{Row, Stored, can_exist, is_partition, primary_key};
+use super::stored::{Stored, StoredRow, can_exist, is_partition, primary_key};
 use super::table::{Table, text};
 use crate::policy::ROWS;
 use ports::archive::{ArchiveError, ItemKey, Partition, Query};
@@ -49,8 +49,8 @@ impl Table {
     ) -> Result<HashMap<ItemKey, Stored>, ArchiveError> {
         // A key that is there twice would have the batch refused.
         let distinct: HashSet<&ItemKey> = keys.into_iter().filter(|key| can_exist(key)).collect();
-        let keys: Vec<Row> = distinct.into_iter().map(primary_key).collect();
-        let batches: Vec<Vec<Row>> = keys.chunks(BATCH).map(<[Row]>::to_vec).collect();
+        let keys: Vec<StoredRow> = distinct.into_iter().map(primary_key).collect();
+        let batches: Vec<Vec<StoredRow>> = keys.chunks(BATCH).map(<[StoredRow]>::to_vec).collect();
         let found: Vec<Vec<Stored>> = stream::iter(batches)
             .map(|batch| self.read_batch(batch))
             .buffer_unordered(BATCHES_AT_ONCE)
@@ -59,7 +59,7 @@ impl Table {
         Ok(found.into_iter().flatten().map(|stored| (stored.key.clone(), stored)).collect())
     }
 
-    async fn read_batch(&self, keys: Vec<Row>) -> Result<Vec<Stored>, ArchiveError> {
+    async fn read_batch(&self, keys: Vec<StoredRow>) -> Result<Vec<Stored>, ArchiveError> {
         // The SDK tries a refused request again; what an accepted one left over is ours to ask for.
         timeout(ROWS.operation, self.read_until_processed(keys)).await.unwrap_or_else(|_| {
             Err(ArchiveError::Unavailable(format!(
@@ -69,7 +69,7 @@ impl Table {
         })
     }
 
-    async fn read_until_processed(&self, mut keys: Vec<Row>) -> Result<Vec<Stored>, ArchiveError> {
+    async fn read_until_processed(&self, mut keys: Vec<StoredRow>) -> Result<Vec<Stored>, ArchiveError> {
         let mut found = Vec::with_capacity(keys.len());
         let mut pause = ROWS.first_backoff;
         loop {
@@ -129,7 +129,7 @@ impl Table {
     }
 
     /// The items that an index has the keys of, but for those that are gone or elsewhere by now.
-    async fn of_parent(&self, parent: &str, rows: &[Row]) -> Result<Vec<Stored>, ArchiveError> {
+    async fn of_parent(&self, parent: &str, rows: &[StoredRow]) -> Result<Vec<Stored>, ArchiveError> {
         let keys: Vec<ItemKey> = rows.iter().map(key_of).collect::<Result<_, _>>()?;
         let mut found = self.read_all(&keys).await?;
         let items = keys.iter().filter_map(|key| found.remove(key));
@@ -140,7 +140,7 @@ impl Table {
 }
 
 /// Where a query goes on. Whether there is, or ever was, such an item does not matter.
-fn start_key(partition: &Partition, after: &ItemKey) -> Row {
+fn start_key(partition: &Partition, after: &ItemKey) -> StoredRow {
     match partition {
         Partition::Item(item_id) => primary_key(&ItemKey::new(item_id, &after.timestamp)),
         Partition::Parent(parent) => {
@@ -151,7 +151,7 @@ fn start_key(partition: &Partition, after: &ItemKey) -> Row {
     }
 }
 
-fn key_of(row: &Row) -> Result<ItemKey, ArchiveError> {
+fn key_of(row: &StoredRow) -> Result<ItemKey, ArchiveError> {
     match (row.get(PARTITION), row.get(SORT)) {
         (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) => {
             Ok(ItemKey::new(item_id, timestamp))

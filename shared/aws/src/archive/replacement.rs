@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bulk::Reference;
 use super::name::{PARENT, STAMP, to_stored};
 use super::size::{item_json_bytes, json_bytes, stored_bytes};
-use super::stored::{Row, Stored, primary_key};
+use super::stored::{Stored, StoredRow, primary_key};
 use super::value;
 use ports::archive::item::ERASED;
 use ports::archive::{ArchiveError, Attributes, ItemKey, MAX_ITEM_BYTES, Update};
@@ -90,7 +90,7 @@ impl<'a> Replacement<'a> {
     }
 
     /// What may leave the table, the largest first.
-    fn movable(&self, row: &Row) -> Vec<(usize, String)> {
+    fn movable(&self, row: &StoredRow) -> Vec<(usize, String)> {
         let stays = |name: &str| name == PARENT || name == ERASED || self.register == Some(name);
         let size = |name: &str| row.get(&*to_stored(name)).map_or(0, stored_bytes);
         let names = self.inline.keys().filter(|name| !stays(name));
@@ -104,14 +104,14 @@ impl<'a> Replacement<'a> {
 /// What PutItem is sent, and what must be there before.
 #[derive(Debug)]
 pub(super) struct Put {
-    pub(super) row: Row,
+    pub(super) row: StoredRow,
     /// Keys in the bucket and what is put there.
     pub(super) objects: Vec<(String, String)>,
     /// What the whole item takes as JSON.
     pub(super) json_bytes: usize,
 }
 
-fn row_bytes(row: &Row) -> usize {
+fn row_bytes(row: &StoredRow) -> usize {
     row.iter().map(|(name, held)| name.len() + stored_bytes(held)).sum()
 }
 

@@ -10,7 +10,7 @@ use super::value::{self, Foreign};
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 
 /// Attributes as DynamoDB hands them out.
-pub(super) type Row = HashMap<String, AttributeValue>;
+pub(super) type StoredRow = HashMap<String, AttributeValue>;
 
 /// An item whose bulk may be elsewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ impl Stored {
     ///
     /// # Errors
     /// Where it holds something we never write.
-    pub(super) fn read(row: &Row) -> Result<Self, ArchiveError> {
+    pub(super) fn read(row: &StoredRow) -> Result<Self, ArchiveError> {
         let (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) =
             (row.get(PARTITION), row.get(SORT))
         else {
@@ -75,7 +75,7 @@ impl Stored {
 }
 
 /// The stamp of a row.
-pub(super) fn stamp_of(row: &Row) -> Option<&str> {
+pub(super) fn stamp_of(row: &StoredRow) -> Option<&str> {
     match row.get(STAMP) {
         Some(AttributeValue::N(stamp)) => Some(stamp),
         Some(_) | None => None,
@@ -83,7 +83,7 @@ pub(super) fn stamp_of(row: &Row) -> Option<&str> {
 }
 
 /// The primary key of an item.
-pub(super) fn primary_key(key: &ItemKey) -> Row {
+pub(super) fn primary_key(key: &ItemKey) -> StoredRow {
     [(PARTITION, &key.item_id), (SORT, &key.timestamp)]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.clone())))

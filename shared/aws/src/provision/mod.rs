@@ -119,7 +119,7 @@ pub async fn provision(
 ) -> Result<(), ProvisionError> {
     let provisioner = Provisioner::new(aws);
     let looking = resources(parts).into_iter().map(|resource| resource.look(&provisioner));
-    let found: Vec<Found> = stream::iter(looking).buffered(AT_ONCE).try_collect().await?;
+    let found: Vec<ExistingResource> = stream::iter(looking).buffered(AT_ONCE).try_collect().await?;
     if dry_run {
         found.iter().flat_map(|found| found.planned(&provisioner)).for_each(|step| done(&step));
         return Ok(());
@@ -151,23 +151,23 @@ fn resources(parts: Parts<'_>) -> Vec<Resource> {
 }
 
 impl Resource {
-    async fn look(self, provisioner: &Provisioner<'_>) -> Result<Found, ProvisionError> {
+    async fn look(self, provisioner: &Provisioner<'_>) -> Result<ExistingResource, ProvisionError> {
         Ok(match self {
-            Self::Queue(name) => Found::Queue(queues::look(provisioner, name).await?),
-            Self::Table(spec) => Found::Table(spec, tables::look(provisioner, spec).await?),
-            Self::Bucket => Found::Bucket(bucket::look(provisioner).await?),
+            Self::Queue(name) => ExistingResource::Queue(queues::look(provisioner, name).await?),
+            Self::Table(spec) => ExistingResource::Table(spec, tables::look(provisioner, spec).await?),
+            Self::Bucket => ExistingResource::Bucket(bucket::look(provisioner).await?),
         })
     }
 }
 
 /// What is there.
-enum Found {
+enum ExistingResource {
     Queue(queues::Pair),
     Table(&'static TableSpec, Option<tables::Table>),
     Bucket(Option<bucket::Bucket>),
 }
 
-impl Found {
+impl ExistingResource {
     /// What is to be done.
     fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<Step> {
         match self {

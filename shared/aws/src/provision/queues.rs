@@ -22,7 +22,7 @@ pub(super) struct Pair {
 
 type Attributes = HashMap<QueueAttributeName, String>;
 /// Attributes and their values; the template sets the same.
-type Settings = Vec<(QueueAttributeName, String)>;
+type QueueSettings = Vec<(QueueAttributeName, String)>;
 
 struct Existing {
     url: String,
@@ -47,7 +47,7 @@ impl Pair {
             None => beside
                 .map(|(account, _)| format!("{account}:{}", provisioner.aws.names().queue(dead_letters))),
         };
-        let planned = |queue, existing: &Option<Existing>, wanted: Settings| {
+        let planned = |queue, existing: &Option<Existing>, wanted: QueueSettings| {
             let change = existing.as_ref().map_or(Change::Create, |existing| {
                 Change::of(labels(&differing(&wanted, &existing.attributes)))
             });
@@ -86,20 +86,20 @@ impl Existing {
 }
 
 /// What a queue has, with its dead letters under this ARN.
-fn of_queue(spec: &QueueSpec, dead_letters: &str) -> Settings {
+fn of_queue(spec: &QueueSpec, dead_letters: &str) -> QueueSettings {
     named(queue_attributes(spec, dead_letters))
 }
 
-fn of_dead_letters(spec: &QueueSpec) -> Settings {
+fn of_dead_letters(spec: &QueueSpec) -> QueueSettings {
     named(dead_letter_attributes(spec))
 }
 
-fn named(attributes: Vec<(&'static str, String)>) -> Settings {
+fn named(attributes: Vec<(&'static str, String)>) -> QueueSettings {
     attributes.into_iter().map(|(name, value)| (QueueAttributeName::from(name), value)).collect()
 }
 
 /// What is to be set. What is not shown differs as well: a queue without a redrive policy does not show one.
-fn differing(wanted: &Settings, shown: &Attributes) -> Settings {
+fn differing(wanted: &QueueSettings, shown: &Attributes) -> QueueSettings {
     // A key of the operator's own is a stronger choice than SQS's, and excludes it.
     let has_key = shown.get(&QueueAttributeName::KmsMasterKeyId).is_some_and(|key| !key.is_empty());
     let stands = |(name, value): &&(QueueAttributeName, String)| {
@@ -121,7 +121,7 @@ fn redrive(policy: &str) -> Option<(String, u64)> {
     Some((policy["deadLetterTargetArn"].as_str()?.to_owned(), count))
 }
 
-fn labels(settings: &Settings) -> Vec<String> {
+fn labels(settings: &QueueSettings) -> Vec<String> {
     settings.iter().map(|(name, _)| name.as_str().to_owned()).collect()
 }
 
@@ -167,7 +167,7 @@ async fn settle(
     provisioner: &Provisioner<'_>,
     queue: QueueRef,
     existing: Option<Existing>,
-    wanted: Settings,
+    wanted: QueueSettings,
 ) -> Result<(Step, String), ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
     let subject = Subject::queue(provisioner.aws, &name);
@@ -191,7 +191,7 @@ async fn create(
     provisioner: &Provisioner<'_>,
     subject: &Subject,
     name: &str,
-    wanted: &Settings,
+    wanted: &QueueSettings,
 ) -> Result<Option<String>, ProvisionError> {
     let mut request = provisioner
         .sqs
@@ -215,7 +215,7 @@ async fn update(
     provisioner: &Provisioner<'_>,
     subject: &Subject,
     existing: &Existing,
-    wanted: &Settings,
+    wanted: &QueueSettings,
 ) -> Result<Vec<String>, ProvisionError> {
     let mut differing = differing(wanted, &existing.attributes);
     if differing.is_empty() {
@@ -260,7 +260,7 @@ mod tests {
 
     const ARN: &str = "arn:aws:sqs:eu-central-1:1:annalist-events-dlq.fifo";
 
-    fn shown(settings: &Settings) -> Attributes {
+    fn shown(settings: &QueueSettings) -> Attributes {
         settings.iter().cloned().collect()
     }
 
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn only_the_queue_itself_delays() {
-        let delay = |settings: Settings| shown(&settings)[&QueueAttributeName::DelaySeconds].clone();
+        let delay = |settings: QueueSettings| shown(&settings)[&QueueAttributeName::DelaySeconds].clone();
         assert_eq!(delay(of_queue(QueueName::Stats.spec(), ARN)), "90");
         assert_eq!(delay(of_dead_letters(QueueName::Stats.spec())), "0");
     }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::pending::{Batch, Entry, Pending, Waiting};
+use super::pending::{Pending, SendBatch, SendEntry, WaitingSend};
 use ports::queue::{BatchResult, GroupId};
 
 /// How long a batch that is not full waits for more, and only while another one is under way.
@@ -29,11 +29,11 @@ const MAX_CALLS: usize = 64;
 /// One answer is being waited for.
 pub(super) type Sending = Pin<Box<dyn Future<Output = BatchResult> + Send>>;
 /// Sends one batch: a call to SQS.
-pub(super) type Transport = Box<dyn Fn(Vec<Entry>) -> Sending + Send>;
+pub(super) type Transport = Box<dyn Fn(Vec<SendEntry>) -> Sending + Send>;
 
 /// Starts the task of one queue. It takes the messages of whole calls, so that a caller who goes away has sent all of
 /// them or none. It ends when all senders are gone and what they sent is sent.
-pub(super) fn start(transport: Transport) -> mpsc::Sender<Vec<Waiting>> {
+pub(super) fn start(transport: Transport) -> mpsc::Sender<Vec<WaitingSend>> {
     let (sender, calls) = mpsc::channel(MAX_CALLS);
     let dispatcher = Dispatcher {
         transport,
@@ -58,7 +58,7 @@ struct Dispatcher {
 }
 
 impl Dispatcher {
-    async fn run(mut self, mut calls: mpsc::Receiver<Vec<Waiting>>) {
+    async fn run(mut self, mut calls: mpsc::Receiver<Vec<WaitingSend>>) {
         loop {
             // What has arrived together is looked at together.
             while self.pending.has_room() {
@@ -84,7 +84,7 @@ impl Dispatcher {
         }
     }
 
-    fn take_in(&mut self, call: Vec<Waiting>) {
+    fn take_in(&mut self, call: Vec<WaitingSend>) {
         call.into_iter().for_each(|waiting| self.pending.push(waiting));
     }
 
@@ -105,7 +105,7 @@ impl Dispatcher {
         None
     }
 
-    fn launch(&mut self, batch: Batch) {
+    fn launch(&mut self, batch: SendBatch) {
         let (entries, answers): (Vec<_>, Vec<_>) =
             self.pending.take(batch).into_iter().map(|waiting| (waiting.entry, waiting.answer)).unzip();
         let groups = entries.iter().map(|entry| entry.group.clone()).collect();
@@ -145,10 +145,10 @@ mod tests {
     type Log = Arc<Mutex<Calls>>;
 
     /// Takes [`CALL`] for each batch and fails the test where a group is in two at once.
-    fn coalescer() -> (mpsc::Sender<Vec<Waiting>>, Log) {
+    fn coalescer() -> (mpsc::Sender<Vec<WaitingSend>>, Log) {
         let log = Log::default();
         let calls = Arc::clone(&log);
-        let transport: Transport = Box::new(move |entries: Vec<Entry>| {
+        let transport: Transport = Box::new(move |entries: Vec<SendEntry>| {
             let log = Arc::clone(&calls);
             Box::pin(async move {
                 let groups: HashSet<GroupId> = entries.iter().map(|entry| entry.group.clone()).collect();
@@ -173,10 +173,10 @@ mod tests {
         (start(transport), log)
     }
 
-    type Answer = oneshot::Receiver<Result<(), QueueError>>;
+    type SendResult = oneshot::Receiver<Result<(), QueueError>>;
 
-    fn waiting(group: &str, body: &str) -> (Waiting, Answer) {
-        let entry = Entry {
+    fn waiting(group: &str, body: &str) -> (WaitingSend, SendResult) {
+        let entry = SendEntry {
             group: GroupId::of(&[group]),
             dedup: body.to_owned(),
             body: body.to_owned(),
@@ -185,16 +185,16 @@ mod tests {
         };
         let (answer, answered) = oneshot::channel();
         let since = Instant::now();
-        (Waiting { entry, since, deadline: since + Duration::from_secs(2), answer }, answered)
+        (WaitingSend { entry, since, deadline: since + Duration::from_secs(2), answer }, answered)
     }
 
-    async fn send(sender: &mpsc::Sender<Vec<Waiting>>, messages: &[(&str, &str)]) -> Vec<Answer> {
+    async fn send(sender: &mpsc::Sender<Vec<WaitingSend>>, messages: &[(&str, &str)]) -> Vec<SendResult> {
         let (call, answers) = messages.iter().map(|(group, body)| waiting(group, body)).unzip();
         sender.send(call).await.unwrap();
         answers
     }
 
-    async fn answered(answers: Vec<Answer>) {
+    async fn answered(answers: Vec<SendResult>) {
         for answer in answers {
             assert_eq!(answer.await, Ok(Ok(())));
         }

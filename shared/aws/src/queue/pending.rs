@@ -20,7 +20,7 @@ const MAX_WAITING_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
 
 /// A message in the form in which SQS takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SendEntry {
     pub(super) group: GroupId,
     pub(super) dedup: String,
     pub(super) body: String,
@@ -32,8 +32,8 @@ pub(super) struct Entry {
 
 /// A message whose caller waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) entry: Entry,
+pub(super) struct WaitingSend {
+    pub(super) entry: SendEntry,
     pub(super) since: Instant,
     /// When the caller will have been told that it took too long.
     pub(super) deadline: Instant,
@@ -42,7 +42,7 @@ pub(super) struct Waiting {
 
 /// What could be sent now in one call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct SendBatch {
     /// QueueUrls in the line, in order.
     indexes: Vec<usize>,
     /// Whether nothing more would fit.
@@ -54,12 +54,12 @@ pub(super) struct Batch {
 /// The line, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    line: VecDeque<Waiting>,
+    line: VecDeque<WaitingSend>,
     bytes: usize,
 }
 
 impl Pending {
-    pub(super) fn push(&mut self, waiting: Waiting) {
+    pub(super) fn push(&mut self, waiting: WaitingSend) {
         self.bytes += waiting.entry.bytes;
         self.line.push_back(waiting);
     }
@@ -82,12 +82,12 @@ impl Pending {
 
     /// What could be sent now: the first entries whose group is not busy. Where an entry does not fit, its group's later
     /// ones do not pass it.
-    pub(super) fn next(&self, busy: &HashSet<GroupId>) -> Option<Batch> {
+    pub(super) fn next(&self, busy: &HashSet<GroupId>) -> Option<SendBatch> {
         let mut indexes = Vec::new();
         let mut bytes = 0;
         let mut passed: HashSet<&GroupId> = HashSet::new();
         let mut full = false;
-        for (index, Waiting { entry, .. }) in self.line.iter().enumerate() {
+        for (index, WaitingSend { entry, .. }) in self.line.iter().enumerate() {
             if busy.contains(&entry.group) || passed.contains(&entry.group) {
                 continue;
             }
@@ -104,11 +104,11 @@ impl Pending {
             }
         }
         let since = self.line.get(*indexes.first()?)?.since;
-        Some(Batch { indexes, full, since })
+        Some(SendBatch { indexes, full, since })
     }
 
     /// Takes a batch out of the line. Nothing may have been pushed or dropped since it was chosen.
-    pub(super) fn take(&mut self, batch: Batch) -> Vec<Waiting> {
+    pub(super) fn take(&mut self, batch: SendBatch) -> Vec<WaitingSend> {
         let mut taken = Vec::with_capacity(batch.indexes.len());
         // From behind, so that the indexes in front stay what they are.
         for index in batch.indexes.into_iter().rev() {
@@ -131,7 +131,7 @@ mod tests {
     fn line(entries: &[(&str, &str, usize)]) -> Pending {
         let mut pending = Pending::default();
         for (group, body, bytes) in entries {
-            let entry = Entry {
+            let entry = SendEntry {
                 group: GroupId::of(&[group]),
                 dedup: (*body).to_owned(),
                 body: (*body).to_owned(),
@@ -140,7 +140,7 @@ mod tests {
             };
             let since = Instant::now();
             let (answer, _) = oneshot::channel();
-            pending.push(Waiting { entry, since, deadline: since + Duration::from_secs(1), answer });
+            pending.push(WaitingSend { entry, since, deadline: since + Duration::from_secs(1), answer });
         }
         pending
     }

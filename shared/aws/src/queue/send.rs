@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::coalesce::{self, Transport};
-use super::pending::{Entry, Waiting};
+use super::pending::{SendEntry, WaitingSend};
 use super::queue_urls::{QueueUrl, QueueUrls};
 use super::text;
 use crate::policy;
@@ -23,7 +23,7 @@ pub(super) struct Sender {
     client: Client,
     queue_urls: Arc<QueueUrls>,
     /// The ways into the tasks. The tasks know nothing of this, so they end when it goes.
-    tasks: Mutex<HashMap<QueueName, mpsc::Sender<Vec<Waiting>>>>,
+    tasks: Mutex<HashMap<QueueName, mpsc::Sender<Vec<WaitingSend>>>>,
 }
 
 impl Sender {
@@ -35,13 +35,15 @@ impl Sender {
     pub(super) async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
         let since = Instant::now();
         let deadline = since + policy::SEND.operation;
-        let mut calls: BTreeMap<QueueName, Vec<Waiting>> = BTreeMap::new();
+        let mut calls: BTreeMap<QueueName, Vec<WaitingSend>> = BTreeMap::new();
         let mut answers = Vec::with_capacity(messages.len());
         for message in messages {
             let queue = message.queue;
             let (answer, answered) = oneshot::channel();
             match entry(message) {
-                Ok(entry) => calls.entry(queue).or_default().push(Waiting { entry, since, deadline, answer }),
+                Ok(entry) => {
+                    calls.entry(queue).or_default().push(WaitingSend { entry, since, deadline, answer })
+                }
                 // The caller is still waiting.
                 Err(refused) => drop(answer.send(Err(refused))),
             }
@@ -63,7 +65,7 @@ impl Sender {
 
     /// The way into a queue's task, which is started by its first message: only then is there a runtime for sure. One
     /// that is gone, with the runtime it ran in, is started again.
-    fn task(&self, queue: QueueName) -> mpsc::Sender<Vec<Waiting>> {
+    fn task(&self, queue: QueueName) -> mpsc::Sender<Vec<WaitingSend>> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         match tasks.get(&queue) {
             Some(task) if !task.is_closed() => task.clone(),
@@ -85,18 +87,18 @@ impl Sender {
 }
 
 /// The form in which a message travels.
-fn entry(message: Outgoing) -> Result<Entry, QueueError> {
+fn entry(message: Outgoing) -> Result<SendEntry, QueueError> {
     let dedup = message.dedup.to_hex();
     let entry = match text::escape(&message.body) {
         None => {
             let bytes = message.body.len();
-            Entry { group: message.group, dedup, body: message.body, escaped: false, bytes }
+            SendEntry { group: message.group, dedup, body: message.body, escaped: false, bytes }
         }
         Some(body) => {
             // <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>:
             // an attribute's name, type and value count.
             let bytes = body.len() + text::FORM.len() + TEXT.len() + text::ESCAPED.len();
-            Entry { group: message.group, dedup, body, escaped: true, bytes }
+            SendEntry { group: message.group, dedup, body, escaped: true, bytes }
         }
     };
     if entry.bytes > MAX_MESSAGE_BYTES {
@@ -106,7 +108,7 @@ fn entry(message: Outgoing) -> Result<Entry, QueueError> {
 }
 
 /// One call to SQS.
-async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<Entry>) -> BatchResult {
+async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<SendEntry>) -> BatchResult {
     let count = entries.len();
     let all = |error: QueueError| vec![Err(error); count];
     let url = match queue_url.url(client).await {
@@ -138,7 +140,7 @@ async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<Entry>) 
     }
 }
 
-fn request_entry(number: usize, entry: Entry) -> Result<SendMessageBatchRequestEntry, QueueError> {
+fn request_entry(number: usize, entry: SendEntry) -> Result<SendMessageBatchRequestEntry, QueueError> {
     let incomplete = |error: aws_sdk_sqs::error::BuildError| QueueError::Unavailable(error.to_string());
     let mut request = SendMessageBatchRequestEntry::builder()
         .id(number.to_string())

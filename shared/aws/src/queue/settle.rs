@@ -23,7 +23,7 @@ const MAX_AT_ONCE: usize = 8;
 
 /// What is done to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Settlement {
     /// It is done and goes away.
     Ack,
     /// It stays invisible for so long from now.
@@ -32,25 +32,25 @@ pub(super) enum Verdict {
 
 /// A message of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct SettleEntry {
     /// Its index among the caller's.
     index: usize,
     handle: String,
-    verdict: Verdict,
+    settlement: Settlement,
 }
 
 /// One result per entry. All entries have the same kind of verdict.
 pub(super) async fn settle(
     client: &Client,
     queue_url: &Arc<QueueUrl>,
-    entries: impl Iterator<Item = (&Receipt, Verdict)>,
+    entries: impl Iterator<Item = (&Receipt, Settlement)>,
 ) -> BatchResult {
     let mut results: BatchResult = Vec::new();
     let mut known = Vec::new();
-    for (number, (receipt, verdict)) in entries.enumerate() {
+    for (number, (receipt, settlement)) in entries.enumerate() {
         match receipt::handle(queue_url.queue, receipt) {
             Ok(handle) => {
-                known.push(Entry { index: number, handle: handle.to_owned(), verdict });
+                known.push(SettleEntry { index: number, handle: handle.to_owned(), settlement });
                 results.push(Err(queue_url.late()));
             }
             Err(error) => results.push(Err(error)),
@@ -78,8 +78,8 @@ pub(super) async fn settle(
 
 /// Entries that may be in calls at the same time: each receipt once. What is said about one again comes in a later round,
 /// so that its verdicts are carried out in order; within a call SQS promises none.
-fn rounds(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
-    let mut rounds: Vec<Vec<Entry>> = Vec::new();
+fn rounds(entries: Vec<SettleEntry>) -> Vec<Vec<SettleEntry>> {
+    let mut rounds: Vec<Vec<SettleEntry>> = Vec::new();
     let mut seen: HashMap<String, usize> = HashMap::new();
     for entry in entries {
         let round = seen.entry(entry.handle.clone()).or_default();
@@ -96,7 +96,7 @@ fn rounds(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
 async fn call(
     client: &Client,
     queue_url: &QueueUrl,
-    batch: Vec<Entry>,
+    batch: Vec<SettleEntry>,
 ) -> Vec<(usize, Result<(), QueueError>)> {
     let indexes: Vec<usize> = batch.iter().map(|entry| entry.index).collect();
     let results = match ask(client, queue_url, batch).await {
@@ -120,23 +120,27 @@ async fn call(
     indexes.into_iter().zip(results).collect()
 }
 
-struct Answer {
+struct SettleResponse {
     done: Vec<String>,
     failed: Vec<BatchResultErrorEntry>,
 }
 
-async fn ask(client: &Client, queue_url: &QueueUrl, batch: Vec<Entry>) -> Result<Answer, QueueError> {
+async fn ask(
+    client: &Client,
+    queue_url: &QueueUrl,
+    batch: Vec<SettleEntry>,
+) -> Result<SettleResponse, QueueError> {
     let url = queue_url.url(client).await?;
     let mut acks = Vec::new();
     let mut changes = Vec::new();
-    for (number, Entry { handle, verdict, .. }) in batch.into_iter().enumerate() {
-        match verdict {
-            Verdict::Ack => {
+    for (number, SettleEntry { handle, settlement, .. }) in batch.into_iter().enumerate() {
+        match settlement {
+            Settlement::Ack => {
                 let entry =
                     DeleteMessageBatchRequestEntry::builder().id(number.to_string()).receipt_handle(handle);
                 acks.push(entry.build().map_err(incomplete)?);
             }
-            Verdict::Invisible(timeout) => {
+            Settlement::Invisible(timeout) => {
                 let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
                     .id(number.to_string())
                     .receipt_handle(handle)
@@ -148,7 +152,7 @@ async fn ask(client: &Client, queue_url: &QueueUrl, batch: Vec<Entry>) -> Result
     if changes.is_empty() {
         let answer = client.delete_message_batch().queue_url(url).set_entries(Some(acks)).send().await;
         let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
-        Ok(Answer {
+        Ok(SettleResponse {
             done: answer.successful.into_iter().map(|entry| entry.id).collect(),
             failed: answer.failed,
         })
@@ -156,7 +160,7 @@ async fn ask(client: &Client, queue_url: &QueueUrl, batch: Vec<Entry>) -> Result
         let answer =
             client.change_message_visibility_batch().queue_url(url).set_entries(Some(changes)).send().await;
         let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
-        Ok(Answer {
+        Ok(SettleResponse {
             done: answer.successful.into_iter().map(|entry| entry.id).collect(),
             failed: answer.failed,
         })
@@ -193,11 +197,11 @@ fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
 mod tests {
     use super::*;
 
-    fn entries(handles: &[&str]) -> Vec<Entry> {
-        let entry = |(index, handle): (usize, &&str)| Entry {
+    fn entries(handles: &[&str]) -> Vec<SettleEntry> {
+        let entry = |(index, handle): (usize, &&str)| SettleEntry {
             index,
             handle: (*handle).to_owned(),
-            verdict: Verdict::Ack,
+            settlement: Settlement::Ack,
         };
         handles.iter().enumerate().map(entry).collect()
     }
