@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use embedded::backup::manifest::FORMAT;
-use embedded::backup::{Entry, Inventory, Manifest, snapshot, sync_folder};
+use embedded::backup::{BackupEntry, Inventory, Manifest, snapshot, sync_folder};
 use embedded::{DATABASE_FILE, FILES_FOLDER, VERSION};
 use jiff::Timestamp;
 use ports::clock::Clock;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
         created: Timestamp::from_second(packing.mtime_s)?.to_string(),
         files_uri: snapshot.files_uri,
         has_files: !args.without_files,
-        database: Entry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
+        database: BackupEntry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
         files: Vec::new(),
     };
     let mut inventory = Inventory::of(data);
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
                 File::open(&file.path).with_context(|| format!("cannot read {}", file.path.display()))?;
             Some(packing.append(&format!("{FILES}{}", file.key), file.bytes, bytes)?)
         };
-        manifest.files.push(Entry { path: file.key, bytes: file.bytes, sha256 });
+        manifest.files.push(BackupEntry { path: file.key, bytes: file.bytes, sha256 });
     }
     let list = serde_json::to_vec(&manifest)?;
     packing.append(MANIFEST, list.len() as u64, &list[..])?;

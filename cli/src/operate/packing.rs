@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use embedded::backup::manifest::{FORMAT, SCHEMA};
-use embedded::backup::{Entry, Manifest};
+use embedded::backup::{BackupEntry, Manifest};
 use ports::files::FileKey;
 use tar::{EntryType, Header};
 
@@ -64,7 +64,7 @@ impl Packed {
     /// Hands over each packed file with what the manifest says of it, in order; the database is the first.
     pub(crate) fn unpack(
         mut self,
-        mut each: impl FnMut(&Entry, &mut dyn Read) -> anyhow::Result<()>,
+        mut each: impl FnMut(&BackupEntry, &mut dyn Read) -> anyhow::Result<()>,
     ) -> anyhow::Result<Manifest> {
         self.file.seek(SeekFrom::Start(0))?;
         let packed = if self.manifest.has_files { &self.manifest.files[..] } else { &[] };
@@ -126,7 +126,7 @@ impl Found {
     /// Whether the entries are exactly those that the manifest lists.
     fn is_what_it_says(&self, manifest: &Manifest) -> anyhow::Result<()> {
         let mut found = self.entries.iter();
-        let mut holds = |name: &str, listed: &Entry| -> anyhow::Result<()> {
+        let mut holds = |name: &str, listed: &BackupEntry| -> anyhow::Result<()> {
             let Some((found, bytes)) = found.next() else { bail!("{name} is missing") };
             ensure!(found == name, "it holds {found} where its {MANIFEST} lists {name}");
             ensure!(*bytes == listed.bytes, "{name} is {bytes} bytes long, not the listed {}", listed.bytes);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use embedded::DATABASE_FILE;
-use embedded::backup::{Adopted, Entry, Manifest, StagingFolder, adopt};
+use embedded::backup::{Adopted, BackupEntry, Manifest, StagingFolder, adopt};
 use ports::files::FileKey;
 use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()>
 }
 
 /// Writes a file to the disk while its hash is computed and compared.
-fn take(staging_folder: &StagingFolder, entry: &Entry, bytes: &mut dyn Read) -> anyhow::Result<()> {
+fn take(staging_folder: &StagingFolder, entry: &BackupEntry, bytes: &mut dyn Read) -> anyhow::Result<()> {
     let mut file = if entry.path == DATABASE_FILE {
         staging_folder.create_packed_database()?
     } else {

@@ -24,14 +24,14 @@ pub struct Manifest {
     /// Whether the files' bytes are in it.
     pub has_files: bool,
     /// The database.
-    pub database: Entry,
+    pub database: BackupEntry,
     /// The files.
-    pub files: Vec<Entry>,
+    pub files: Vec<BackupEntry>,
 }
 
 /// A file in a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct BackupEntry {
     /// Its key below `files/`; of the database, its name.
     pub path: String,
     /// How long it is.

@@ -20,7 +20,7 @@ use super::OpenError;
 
 pub use adopt::{Adopted, adopt};
 pub use inventory::{HeldFile, Inventory};
-pub use manifest::{Entry, Manifest};
+pub use manifest::{BackupEntry, Manifest};
 pub use snapshot::{Snapshot, snapshot};
 pub use staging::StagingFolder;
 

@@ -11,7 +11,7 @@ use ports::queue::GroupId;
 pub(super) const LOOK_AHEAD: usize = 120_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum GroupState {
     /// May have something to receive; the number is its head when it became so.
     Ready(i64),
     /// Its head is invisible until then.
@@ -20,7 +20,7 @@ enum State {
 
 struct Group {
     seqs: VecDeque<i64>,
-    state: State,
+    state: GroupState,
 }
 
 /// The groups of one queue.
@@ -56,7 +56,7 @@ impl Groups {
             return;
         }
         self.ready.insert((seq, group.clone()));
-        self.groups.insert(group, Group { seqs: VecDeque::from([seq]), state: State::Ready(seq) });
+        self.groups.insert(group, Group { seqs: VecDeque::from([seq]), state: GroupState::Ready(seq) });
     }
 
     /// Makes groups whose time has come ready again.
@@ -122,7 +122,7 @@ impl Groups {
     /// The group's head is invisible until then; `foreign` where another process holds it.
     pub(super) fn block(&mut self, group: &GroupId, until: TimestampMs, foreign: bool) {
         let Some(known) = self.groups.get_mut(group) else { return };
-        let before = std::mem::replace(&mut known.state, State::Blocked(until));
+        let before = std::mem::replace(&mut known.state, GroupState::Blocked(until));
         self.unlist(group, before);
         if foreign {
             self.foreign.insert(group.clone());
@@ -134,7 +134,7 @@ impl Groups {
     pub(super) fn make_ready(&mut self, group: &GroupId) {
         let Some(known) = self.groups.get_mut(group) else { return };
         let Some(head) = known.seqs.front().copied() else { return };
-        let before = std::mem::replace(&mut known.state, State::Ready(head));
+        let before = std::mem::replace(&mut known.state, GroupState::Ready(head));
         self.unlist(group, before);
         self.ready.insert((head, group.clone()));
     }
@@ -144,10 +144,10 @@ impl Groups {
         self.blocked.first().map(|(until, _)| *until)
     }
 
-    fn unlist(&mut self, group: &GroupId, state: State) {
+    fn unlist(&mut self, group: &GroupId, state: GroupState) {
         match state {
-            State::Ready(head) => self.ready.remove(&(head, group.clone())),
-            State::Blocked(until) => self.blocked.remove(&(until, group.clone())),
+            GroupState::Ready(head) => self.ready.remove(&(head, group.clone())),
+            GroupState::Blocked(until) => self.blocked.remove(&(until, group.clone())),
         };
     }
 }

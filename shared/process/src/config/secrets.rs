@@ -6,19 +6,20 @@ use slack::credentials::SecretVariable;
 use super::ConfigError;
 
 /// A secret, and the variable it is set by.
-pub(super) struct Found {
+pub(super) struct FoundSecret {
     pub(super) variable: &'static str,
     pub(super) secret: SecretString,
 }
 
 /// The secret, if it is set in either way.
-pub(super) async fn find(variable: SecretVariable) -> Result<Option<Found>, ConfigError> {
+pub(super) async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
     match (super::text(variable.value), super::text(variable.arn)) {
         (Some(_), Some(_)) => Err(ConfigError::SecretTwice(variable)),
-        (Some(value), None) => Ok(Some(Found { variable: variable.value, secret: value.into() })),
-        (None, Some(arn)) => {
-            Ok(Some(Found { variable: variable.arn, secret: from_secrets_manager(variable, &arn).await? }))
-        }
+        (Some(value), None) => Ok(Some(FoundSecret { variable: variable.value, secret: value.into() })),
+        (None, Some(arn)) => Ok(Some(FoundSecret {
+            variable: variable.arn,
+            secret: from_secrets_manager(variable, &arn).await?,
+        })),
         (None, None) => Ok(None),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::secrets::{self, Found};
+use super::secrets::{self, FoundSecret};
 use super::tokens::TokensFile;
 use super::{BOT_TOKEN, ConfigError};
 use slack_api::{ApiUrl, Tokens, WebApi};
@@ -46,7 +46,7 @@ fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
     }
 }
 
-fn tokens(token: Option<&Found>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
+fn tokens(token: Option<&FoundSecret>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
     match (token, file) {
         (None, None) => Ok(Tokens::none()),
         (Some(found), None) => {
@@ -65,8 +65,8 @@ fn tokens(token: Option<&Found>, file: Option<&Path>) -> Result<Tokens, ConfigEr
 mod tests {
     use super::*;
 
-    fn found(token: &str) -> Found {
-        Found { variable: BOT_TOKEN.value, secret: token.into() }
+    fn found(token: &str) -> FoundSecret {
+        FoundSecret { variable: BOT_TOKEN.value, secret: token.into() }
     }
 
     fn url(text: &str) -> Result<ApiUrl, ConfigError> {
