@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::hosts::{may_carry_token, may_fetch_image};
 use super::reply::retry_after;
 use super::tokens::Token;
-use super::transport::{Answer, Body, Question};
+use super::transport::{Body, SlackRequest, SlackResponse};
 use super::{ApiUrl, WebApi};
 use slack::ids::TeamId;
 
@@ -192,7 +192,8 @@ impl WebApi {
             return Err(DownloadError::NotAllowed(place(&url)));
         }
         for _ in 0..=MAX_REDIRECTS {
-            let question = Question { url: url.clone(), token: rule.token(), form: None, time_limit: None };
+            let question =
+                SlackRequest { url: url.clone(), token: rule.token(), form: None, time_limit: None };
             let until = deadline.min(Instant::now() + time_limits.answer);
             let answer = match timeout_at(until, self.transport.carry(question)).await {
                 Ok(answer) => answer.map_err(DownloadError::Unreachable)?,
@@ -210,7 +211,7 @@ impl WebApi {
     }
 }
 
-fn begin(answer: Answer, time_limits: DownloadTimeLimits, deadline: Instant) -> Download {
+fn begin(answer: SlackResponse, time_limits: DownloadTimeLimits, deadline: Instant) -> Download {
     let headers = &answer.headers;
     let status = match answer.status {
         StatusCode::OK => DownloadStatus::Found,

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::redirect::Policy;
 
-use super::transport::{Answer, Body, Question, Transport};
+use super::transport::{Body, SlackRequest, SlackResponse, Transport};
 
 /// Slack answers within a fraction of a second; a host that does not take a connection in this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ impl Http {
 
 #[async_trait]
 impl Transport for Http {
-    async fn carry(&self, question: Question<'_>) -> Result<Answer, String> {
+    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         let client = self.client()?;
         let mut request = match question.form {
             Some(form) => client.post(question.url).form(form),
@@ -52,7 +52,7 @@ impl Transport for Http {
             request = request.bearer_auth(token.expose());
         }
         let response = request.send().await.map_err(describe)?;
-        Ok(Answer {
+        Ok(SlackResponse {
             status: response.status(),
             headers: response.headers().clone(),
             size_bytes: response.content_length(),

@@ -31,9 +31,9 @@ pub use reply::Reply;
 pub use tokens::{Token, TokenKind, Tokens};
 
 use self::http::Http;
-use self::limits::Limits;
+use self::limits::MethodLimits;
 use self::tokens::Source;
-use self::transport::{Answer, Question, Transport};
+use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
 use slack::envelope::text_or_none;
 use slack::ids::TeamId;
@@ -56,7 +56,7 @@ pub struct WebApi {
     url: ApiUrl,
     tokens: Tokens,
     transport: Arc<dyn Transport>,
-    limits: Limits,
+    limits: MethodLimits,
 }
 
 impl WebApi {
@@ -70,7 +70,7 @@ impl WebApi {
     /// A client whose requests something else carries: a test's Slack on virtual time.
     #[must_use]
     pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
-        Self { transport, limits: Limits::new(), url, tokens }
+        Self { transport, limits: MethodLimits::new(), url, tokens }
     }
 
     /// Where the API is.
@@ -235,8 +235,8 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
         time_limit: Duration,
-    ) -> Result<Answer, ApiError> {
-        let question = Question {
+    ) -> Result<SlackResponse, ApiError> {
+        let question = SlackRequest {
             url: self.url.method(method.name()),
             token,
             form: Some(parameters),

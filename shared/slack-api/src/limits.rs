@@ -20,7 +20,7 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 
 /// The limits of every method and workspace.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct MethodLimits {
     clock: RuntimeClock,
     lanes: Mutex<HashMap<(Option<TeamId>, Method), Lane>>,
 }
@@ -32,7 +32,7 @@ struct Lane {
     held_until: Option<Instant>,
 }
 
-impl Limits {
+impl MethodLimits {
     pub(super) fn new() -> Self {
         Self { clock: RuntimeClock::default(), lanes: Mutex::default() }
     }
@@ -108,7 +108,7 @@ mod tests {
         TeamId::parse(id).unwrap()
     }
 
-    async fn take(limits: &Limits, team: &TeamId, method: Method, permits: u32) -> Duration {
+    async fn take(limits: &MethodLimits, team: &TeamId, method: Method, permits: u32) -> Duration {
         let start = Instant::now();
         for _ in 0..permits {
             limits.permit(Some(team), method, TIMEOUT).await.unwrap();
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_minutes_worth_is_given_at_once_and_the_rest_one_by_one() {
-        let limits = Limits::new();
+        let limits = MethodLimits::new();
         let team_1 = team("T1");
         assert_eq!(take(&limits, &team_1, Method::UsersList, 20).await, Duration::ZERO);
         let twenty_more = take(&limits, &team_1, Method::UsersList, 20).await;
@@ -127,7 +127,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_method_and_every_workspace_has_a_limit_of_its_own() {
-        let limits = Limits::new();
+        let limits = MethodLimits::new();
         take(&limits, &team("T1"), Method::UsersList, 20).await;
         assert_eq!(take(&limits, &team("T2"), Method::UsersList, 20).await, Duration::ZERO);
         assert_eq!(take(&limits, &team("T1"), Method::EmojiList, 20).await, Duration::ZERO);
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_slack_holds_back_waits_or_says_for_how_long() {
-        let limits = Limits::new();
+        let limits = MethodLimits::new();
         let team_1 = team("T1");
         limits.hold(Some(&team_1), Method::FilesInfo, Duration::from_secs(30));
         // A shorter pause does not cut the longer one.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::error::{ApiError, code};
 use super::method::Method;
-use super::transport::Answer;
+use super::transport::SlackResponse;
 use slack::envelope::text_or_none;
 use slack::ids::Ts;
 
@@ -46,7 +46,7 @@ impl Reply {
     }
 
     /// Takes what came back.
-    pub(super) async fn receive(method: Method, answer: Answer) -> Result<Self, ApiError> {
+    pub(super) async fn receive(method: Method, answer: SlackResponse) -> Result<Self, ApiError> {
         let garbled = |why| ApiError::Garbled { method, why };
         let status = answer.status;
         let pause = retry_after(&answer.headers);
@@ -93,7 +93,7 @@ struct Head<'a> {
     needed: Option<Cow<'a, str>>,
 }
 
-async fn body(method: Method, mut answer: Answer) -> Result<Vec<u8>, ApiError> {
+async fn body(method: Method, mut answer: SlackResponse) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
     loop {
         let chunk = answer.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;

@@ -18,12 +18,12 @@ use super::tokens::Token;
 pub trait Transport: Debug + Send + Sync + 'static {
     /// Sends a request and waits for the head of its answer, for as long as the request says. The reason of a failure
     /// does not name the URL, which may be private.
-    async fn carry(&self, question: Question<'_>) -> Result<Answer, String>;
+    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String>;
 }
 
 /// A request.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct SlackRequest<'a> {
     /// Where to: a host that was checked.
     pub url: Url,
     /// Whose token goes along as a bearer.
@@ -36,7 +36,7 @@ pub struct Question<'a> {
 
 /// An answer, its body still to come.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SlackResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
-use slack_api::transport::{Answer, Body, HeaderMap, Question, StatusCode, Transport};
+use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
 
 use super::course::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
@@ -91,7 +91,7 @@ impl Reply {
 
 #[async_trait]
 impl Transport for PlayedSlack {
-    async fn carry(&self, question: Question<'_>) -> Result<Answer, String> {
+    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         self.steps.step().await;
         let host = question.url.host_str().unwrap_or_default().to_owned();
         if question.token.is_some() && !TRUSTED.contains(&host.as_str()) {
@@ -110,12 +110,12 @@ impl Transport for PlayedSlack {
         let (whole, cut) = (reply.body, reply.cut);
         let half = if cut { whole.slice(..whole.len() / 2) } else { whole };
         let body = Box::new(PlayedBody { rest: Some(half), cut });
-        Ok(Answer { status: reply.status, headers: reply.headers, size_bytes, body })
+        Ok(SlackResponse { status: reply.status, headers: reply.headers, size_bytes, body })
     }
 }
 
 impl PlayedSlack {
-    async fn reply(&self, question: &Question<'_>, host: &str, what: &str) -> Result<Reply, String> {
+    async fn reply(&self, question: &SlackRequest<'_>, host: &str, what: &str) -> Result<Reply, String> {
         let (world, who) = (&self.world, self.steps.life.name.as_str());
         tokio::time::sleep(world.millis(5..120)).await;
         world.note(who, || format!("asks {what}"));
@@ -174,7 +174,7 @@ impl PlayedSlack {
         now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
 
-    fn method(&self, question: &Question<'_>) -> Reply {
+    fn method(&self, question: &SlackRequest<'_>) -> Reply {
         let method = question.url.path().trim_start_matches("/api/");
         let form = question.form.unwrap_or_default();
         let parameter =

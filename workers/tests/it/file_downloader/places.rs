@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use ports::archive::Archive;
 use ports::queue::Delivery;
 use serde_json::json;
-use slack_api::transport::{Answer, Body, Question, StatusCode, Transport};
+use slack_api::transport::{Body, SlackRequest, SlackResponse, StatusCode, Transport};
 use slack_api::{ApiUrl, Token, Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
 use wiremock::matchers::{any, path};
@@ -165,9 +165,9 @@ struct RealSlack {
 
 #[async_trait]
 impl Transport for RealSlack {
-    async fn carry(&self, question: Question<'_>) -> Result<Answer, String> {
+    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         self.asked.lock().unwrap().push(question.url.path().to_owned());
-        let reply = |content_type, bytes: Vec<u8>| Answer {
+        let reply = |content_type, bytes: Vec<u8>| SlackResponse {
             status: StatusCode::OK,
             headers: [(CONTENT_TYPE, HeaderValue::from_static(content_type))].into_iter().collect(),
             size_bytes: None,
