@@ -57,7 +57,7 @@ impl Composition {
             queue: backend.queue(),
             secrets,
             clock: Arc::clone(clock),
-            limits: ingest::Limits::default(),
+            limits: ingest::IngestLimits::default(),
             run: Some(RunId::begin()),
         });
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));

@@ -110,12 +110,12 @@ impl Outcome {
 
 /// An outcome, and a body that replaces the outcome's own line.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct EventResponse {
     pub(crate) outcome: Outcome,
     text: Option<String>,
 }
 
-impl Answer {
+impl EventResponse {
     /// Echoes a challenge.
     pub(crate) fn challenge(challenge: String) -> Self {
         Self { outcome: Outcome::Challenge, text: Some(challenge) }
@@ -145,7 +145,7 @@ impl Answer {
     }
 }
 
-impl From<Outcome> for Answer {
+impl From<Outcome> for EventResponse {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, text: None }
     }

@@ -24,12 +24,12 @@ const AT_WORK: u64 = u64::MAX;
 
 /// Since when a connection's client is waited for: for a whole request, head and body.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingConnection {
     began: Instant,
     since_ms: Arc<AtomicU64>,
 }
 
-impl Waiting {
+impl WaitingConnection {
     fn from_now(began: Instant) -> Self {
         let waiting = Self { began, since_ms: Arc::default() };
         waiting.for_client();
@@ -73,7 +73,7 @@ pub(crate) struct Connections {
     gauge: Gauge,
     began: Instant,
     tasks: JoinSet<()>,
-    open: HashMap<Id, (AbortHandle, Waiting)>,
+    open: HashMap<Id, (AbortHandle, WaitingConnection)>,
 }
 
 impl Connections {
@@ -97,12 +97,12 @@ impl Connections {
         self.gauge.set(u32::try_from(self.len()).unwrap_or(u32::MAX));
     }
 
-    /// Serves one more connection: what `serve` makes of its [`Waiting`].
-    pub(crate) fn add<F>(&mut self, serve: impl FnOnce(Waiting) -> F)
+    /// Serves one more connection: what `serve` makes of its [`WaitingConnection`].
+    pub(crate) fn add<F>(&mut self, serve: impl FnOnce(WaitingConnection) -> F)
     where
         F: Future + Send + 'static,
     {
-        let waiting = Waiting::from_now(self.began);
+        let waiting = WaitingConnection::from_now(self.began);
         let serving = serve(waiting.clone());
         let task = self.tasks.spawn(async move { drop(serving.await) });
         self.open.insert(task.id(), (task, waiting));

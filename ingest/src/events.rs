@@ -21,9 +21,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::Ingest;
-use crate::answer::{Answer, Outcome};
+use crate::answer::{EventResponse, Outcome};
 use crate::body::{self, Unread};
-use crate::connections::Waiting;
+use crate::connections::WaitingConnection;
 use crate::counters::Counters;
 use crate::limits::SMALL_BODY_BYTES;
 use crate::seldom::Seldom;
@@ -82,7 +82,7 @@ impl Endpoint {
         Outcome::Shed
     }
 
-    fn answer(&self, answer: Answer) -> Response {
+    fn answer(&self, answer: EventResponse) -> Response {
         self.counters.outcome(answer.outcome);
         answer.into_response()
     }
@@ -94,7 +94,7 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
         Ok(body) => body,
         Err(outcome) => return endpoint.answer(outcome.into()),
     };
-    if let Some(waiting) = head.extensions.get::<Waiting>() {
+    if let Some(waiting) = head.extensions.get::<WaitingConnection>() {
         waiting.is_over();
     }
     // Before the signature is computed, so that what is shed costs next to nothing.
@@ -119,10 +119,10 @@ fn unreadable(unread: Unread) -> Outcome {
 }
 
 impl Endpoint {
-    async fn decide(&self, headers: &HeaderMap, body: Bytes) -> Answer {
+    async fn decide(&self, headers: &HeaderMap, body: Bytes) -> EventResponse {
         if let Err(refused) = self.verify(headers, &body) {
             self.refuse(refused, headers, &body).await;
-            return Answer::refused(refused);
+            return EventResponse::refused(refused);
         }
         let again = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
         if again {
@@ -164,19 +164,19 @@ impl Endpoint {
 
     /// The jobs of a signed body, or the answer if it has no jobs. An event that Slack delivers again says
     /// nothing about the time in which it happened: no process may have been running then.
-    fn route(&self, body: &[u8], again: bool) -> Result<Sends, Answer> {
+    fn route(&self, body: &[u8], again: bool) -> Result<Sends, EventResponse> {
         let malformed = |error: &dyn std::fmt::Display| {
             if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "a signed body is not an event envelope");
             }
-            Answer::from(Outcome::Malformed)
+            EventResponse::from(Outcome::Malformed)
         };
         let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
         let envelope = Envelope::peek(body).map_err(|error| malformed(&error))?;
         let outcome = match envelope.kind.as_deref() {
             Some("url_verification") => {
                 let challenge = envelope.challenge.ok_or_else(|| malformed(&"it has no challenge"))?;
-                return Err(Answer::challenge(challenge.into_owned()));
+                return Err(EventResponse::challenge(challenge.into_owned()));
             }
             Some("ssl_check") => return Err(Outcome::SslCheck.into()),
             Some("app_rate_limited") => {

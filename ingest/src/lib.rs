@@ -27,7 +27,7 @@ use ports::queue::run::RunId;
 use process::telemetry::seldom;
 use slack::signature::SigningSecrets;
 
-pub use limits::Limits;
+pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
 
@@ -44,7 +44,7 @@ pub struct Ingest {
     /// Tells how old a signature is.
     pub clock: SharedClock,
     /// Bounds on what a request may take.
-    pub limits: Limits,
+    pub limits: IngestLimits,
     /// Begins with this process, so that the time between two runs shows as a gap. None on Lambda, which is always there:
     /// its functions begin and end as it pleases, and that says nothing about what was missed.
     pub run: Option<RunId>,

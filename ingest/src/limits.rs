@@ -7,7 +7,7 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 
 /// Bounds on what a request may take. Slack waits 3 s in all before it counts a delivery as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct IngestLimits {
     /// Maximum number of whole requests that are handled at once; further ones are shed with 503. Each may hold its body and the job
     /// made of it.
     pub in_flight: usize,
@@ -22,7 +22,7 @@ pub struct Limits {
     pub ready: Duration,
 }
 
-impl Default for Limits {
+impl Default for IngestLimits {
     fn default() -> Self {
         Self {
             // A group commit of this many events is as fast as it gets. More would only take memory: 256 MiB where

@@ -19,7 +19,7 @@ use ports::metrics::INGEST_FULL;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connections::{Connections, Crowd, MAX_CONNECTIONS, Waiting};
+use crate::connections::{Connections, Crowd, MAX_CONNECTIONS, WaitingConnection};
 
 /// A client must send a request's head within this time, also on a connection that is kept alive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ impl Fullness {
 /// body at once and loses nothing, and who only keeps places taken has to queue for them again.
 fn told(
     service: TowerToHyperService<Router>,
-    waiting: Waiting,
+    waiting: WaitingConnection,
     crowd: Crowd,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     service_fn(move |mut request: Request<Incoming>| {

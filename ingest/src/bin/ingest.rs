@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
-use ingest::{Ingest, Limits, router, serve};
+use ingest::{Ingest, IngestLimits, router, serve};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
 use process::config::backend::{Backend, BackendArgs, BackendError};
@@ -64,7 +64,7 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
         queue: backend.queue(),
         secrets,
         clock: Arc::clone(&clock),
-        limits: Limits::default(),
+        limits: IngestLimits::default(),
         run: None,
     });
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
@@ -87,7 +87,7 @@ async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
     // Before any event is accepted: a wrong setting should show at once.
     queue.ready().await?;
     let router =
-        router(Ingest { queue, secrets, clock, limits: Limits::default(), run: Some(RunId::begin()) });
+        router(Ingest { queue, secrets, clock, limits: IngestLimits::default(), run: Some(RunId::begin()) });
     tracing::info!(%address, backend = %command.backend, "listening");
     serve(events, router, ends(shutdown)).await;
     backend.close().await;

@@ -21,7 +21,7 @@ use slack::signature::SigningSecrets;
 use tower::ServiceExt;
 
 use self::queue::{Behaviour, TestQueue};
-use crate::{EVENTS_PATH, Ingest, Limits, router};
+use crate::{EVENTS_PATH, Ingest, IngestLimits, router};
 
 const NOW_S: i64 = 1_700_000_000;
 const MESSAGE: &str = r#"{"token":"x","team_id":"T1","type":"event_callback","event_id":"Ev1","event_time":1700000000,
@@ -49,10 +49,10 @@ struct Bench {
 
 impl Bench {
     fn new(behaviour: Behaviour) -> Self {
-        Self::with_limits(behaviour, Limits::default())
+        Self::with_limits(behaviour, IngestLimits::default())
     }
 
-    fn with_limits(behaviour: Behaviour, limits: Limits) -> Self {
+    fn with_limits(behaviour: Behaviour, limits: IngestLimits) -> Self {
         let queue = Arc::new(TestQueue::new(behaviour));
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
         let ingest = Ingest {

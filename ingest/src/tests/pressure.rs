@@ -73,7 +73,7 @@ async fn nothing_is_acknowledged_before_the_queue_has_it() {
 
 #[tokio::test]
 async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
-    let limits = Limits { in_flight: 2, ..Limits::default() };
+    let limits = IngestLimits { in_flight: 2, ..IngestLimits::default() };
     let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
     let held: Vec<_> = (0..2).map(|_| tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)))).collect();
     bench.queue.arrived.acquire_many(2).await.unwrap().forget();
@@ -113,7 +113,7 @@ fn slow(bytes: usize) -> Request<Body> {
 
 #[tokio::test(start_paused = true)]
 async fn clients_that_send_slowly_take_no_place_from_others() {
-    let limits = Limits { in_flight: 2, large_bodies: 2, ..Limits::default() };
+    let limits = IngestLimits { in_flight: 2, large_bodies: 2, ..IngestLimits::default() };
     let bench = Bench::with_limits(Behaviour::Keep, limits);
     let large = SMALL_BODY_BYTES + 1;
     let dripping: Vec<_> = [SMALL_BODY_BYTES, SMALL_BODY_BYTES, 10, large, large]
@@ -132,7 +132,7 @@ async fn clients_that_send_slowly_take_no_place_from_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_makes_room_for_another() {
-    let limits = Limits { in_flight: 1, ..Limits::default() };
+    let limits = IngestLimits { in_flight: 1, ..IngestLimits::default() };
     let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
     let abandoned = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
     bench.queue.arrived.acquire().await.unwrap().forget();

@@ -106,7 +106,7 @@ impl Surroundings {
             queue: Arc::clone(&ports.queue),
             secrets,
             clock: Arc::clone(&ports.clock),
-            limits: ingest::Limits::default(),
+            limits: ingest::IngestLimits::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
         let check = Check::new(existence::Parts {
