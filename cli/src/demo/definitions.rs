@@ -112,12 +112,12 @@ pub(super) struct File {
     pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) mimetype: &'static str,
-    pub(super) place: Place,
+    pub(super) location: FileLocation,
 }
 
 /// Where its bytes are.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum FileLocation {
     /// On Slack.
     Hosted(&'static [u8]),
     /// On Slack, of another workspace: the message says nothing but to ask.
@@ -141,7 +141,7 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0SURVEY",
             name: "survey.csv",
             mimetype: "text/csv",
-            place: Place::Hosted(include_bytes!("files/survey.csv")),
+            location: FileLocation::Hosted(include_bytes!("files/survey.csv")),
         },
     ),
     (
@@ -151,7 +151,7 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0SLIDES",
             name: "Review, November",
             mimetype: "application/vnd.google-apps.presentation",
-            place: Place::Elsewhere("https://docs.example.com/presentation/review-november"),
+            location: FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
         },
     ),
     (
@@ -161,7 +161,7 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0LOGO",
             name: "logo.png",
             mimetype: "image/png",
-            place: Place::Hosted(include_bytes!("files/logo.png")),
+            location: FileLocation::Hosted(include_bytes!("files/logo.png")),
         },
     ),
     (
@@ -171,7 +171,7 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0PALETTE",
             name: "palette.html",
             mimetype: "text/html",
-            place: Place::Hosted(include_bytes!("files/palette.html")),
+            location: FileLocation::Hosted(include_bytes!("files/palette.html")),
         },
     ),
     (
@@ -181,18 +181,18 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0BADGES",
             name: "badge-printer.txt",
             mimetype: "text/plain",
-            place: Place::AskFirst(include_bytes!("files/badge-printer.txt")),
+            location: FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
         },
     ),
     (
         "C0RELEASE",
         "The log of the slow export",
-        File { id: "F0LOG", name: "export.log", mimetype: "text/plain", place: Place::BehindLogin },
+        File { id: "F0LOG", name: "export.log", mimetype: "text/plain", location: FileLocation::BehindLogin },
     ),
     (
         "C0RANDOM",
         "The first vending machine, 2019",
-        File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", place: Place::Hidden },
+        File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", location: FileLocation::Hidden },
     ),
     (
         "C0RANDOM",
@@ -201,7 +201,7 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
             id: "F0PARTY",
             name: "summer-party.png",
             mimetype: "image/png",
-            place: Place::Hosted(include_bytes!("files/summer-party.png")),
+            location: FileLocation::Hosted(include_bytes!("files/summer-party.png")),
         },
     ),
 ];
@@ -210,7 +210,7 @@ const OFFSITE_PLAN: File = File {
     id: "F0PLAN",
     name: "offsite-plan.txt",
     mimetype: "text/plain",
-    place: Place::Hosted(include_bytes!("files/offsite-plan.txt")),
+    location: FileLocation::Hosted(include_bytes!("files/offsite-plan.txt")),
 };
 
 /// The file that is deleted in Slack at the end of the week.

@@ -3,10 +3,10 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::definitions::{Channel, ChannelStep, DELETED_FILE, File, PEOPLE, Place};
+use super::definitions::{Channel, ChannelStep, DELETED_FILE, File, FileLocation, PEOPLE};
 use super::messages::{CHANNELS, REACTIONS};
 use super::slack;
-use super::tally::Tally;
+use super::tally::ArchiveTally;
 
 /// The longest time that passes between two acts.
 const PAUSE_S: std::ops::Range<i64> = 20..2_200;
@@ -65,7 +65,7 @@ impl Now {
 pub(super) struct EventScript {
     pub(super) random: Rng,
     pub(super) events: Vec<Value>,
-    pub(super) expected: Tally,
+    pub(super) expected: ArchiveTally,
     /// Where this Slack serves its files.
     origin: String,
     now_s: i64,
@@ -80,7 +80,7 @@ impl EventScript {
         Self {
             random: Rng::with_seed(seed),
             events: Vec::new(),
-            expected: Tally { channels: channels.len(), ..Tally::default() },
+            expected: ArchiveTally { channels: channels.len(), ..ArchiveTally::default() },
             origin: origin.to_owned(),
             now_s,
             channels,
@@ -151,10 +151,10 @@ impl EventScript {
         message["upload"] = true.into();
         message["files"] = json!([slack::file(file, &self.origin)]);
         self.announce(channel, message);
-        match file.place {
-            Place::Hosted(_) | Place::AskFirst(_) => self.expected.files_shared += 1,
-            Place::Elsewhere(_) | Place::Hidden => self.expected.files_skipped += 1,
-            Place::BehindLogin => self.expected.files_failed += 1,
+        match file.location {
+            FileLocation::Hosted(_) | FileLocation::AskFirst(_) => self.expected.files_shared += 1,
+            FileLocation::Elsewhere(_) | FileLocation::Hidden => self.expected.files_skipped += 1,
+            FileLocation::BehindLogin => self.expected.files_failed += 1,
         }
     }
 

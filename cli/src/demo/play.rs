@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::workspace::{self, Kind};
+use super::workspace::{self, DeliveryKind};
 
 /// Slack gives up on an answer after this long. <https://docs.slack.dev/apis/events-api/#retries>
 const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -83,10 +83,13 @@ impl Slack {
         request: &workspace::Request,
     ) -> anyhow::Result<()> {
         let (secrets, expected) = match request.kind {
-            Kind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),
-            Kind::Event | Kind::Retry | Kind::Twin | Kind::Private | Kind::Poison | Kind::RateLimited => {
-                (&self.secrets, StatusCode::OK)
-            }
+            DeliveryKind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),
+            DeliveryKind::Event
+            | DeliveryKind::Retry
+            | DeliveryKind::Twin
+            | DeliveryKind::Private
+            | DeliveryKind::Poison
+            | DeliveryKind::RateLimited => (&self.secrets, StatusCode::OK),
         };
         let timestamp_s = self.clock.now().seconds();
         let mut http = Request::post(ingest::EVENTS_PATH)
@@ -94,7 +97,7 @@ impl Slack {
             .header("content-type", "application/json")
             .header("x-slack-request-timestamp", timestamp_s)
             .header("x-slack-signature", secrets.sign(timestamp_s, request.body.as_bytes()));
-        if request.kind == Kind::Retry {
+        if request.kind == DeliveryKind::Retry {
             http = http.header("x-slack-retry-num", "1").header("x-slack-retry-reason", "http_timeout");
         }
         let http = http.body(Full::new(Bytes::from(request.body.clone())))?;

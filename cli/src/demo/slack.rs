@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::definitions::{File, Person, Place};
+use super::definitions::{File, FileLocation, Person};
 
 /// The made-up workspace.
 pub(super) const TEAM: &str = "T0DEMO";
@@ -136,10 +136,12 @@ pub(super) fn channel_id_changed(old: &str, new: &str, event_ts: &str) -> Value 
 
 /// A file as a message carries it.
 pub(super) fn file(file: &File, origin: &str) -> Value {
-    match file.place {
-        Place::AskFirst(_) => json!({ "id": file.id, "file_access": "check_file_info" }),
-        Place::Hidden => json!({ "id": file.id, "mode": "hidden_by_limit" }),
-        Place::Hosted(_) | Place::BehindLogin | Place::Elsewhere(_) => whole_file(file, origin),
+    match file.location {
+        FileLocation::AskFirst(_) => json!({ "id": file.id, "file_access": "check_file_info" }),
+        FileLocation::Hidden => json!({ "id": file.id, "mode": "hidden_by_limit" }),
+        FileLocation::Hosted(_) | FileLocation::BehindLogin | FileLocation::Elsewhere(_) => {
+            whole_file(file, origin)
+        }
     }
 }
 
@@ -151,13 +153,16 @@ pub(super) fn whole_file(file: &File, origin: &str) -> Value {
         "is_external": false,
     });
     match place {
-        Place::Elsewhere(url) => {
+        FileLocation::Elsewhere(url) => {
             object["mode"] = "external".into();
             object["is_external"] = true.into();
             object["external_type"] = "gdrive".into();
             object["url_private"] = (*url).into();
         }
-        Place::Hosted(_) | Place::AskFirst(_) | Place::BehindLogin | Place::Hidden => {
+        FileLocation::Hosted(_)
+        | FileLocation::AskFirst(_)
+        | FileLocation::BehindLogin
+        | FileLocation::Hidden => {
             let url = format!("{origin}/files-pri/{TEAM}-{id}/{name}");
             object["url_private"] = url.as_str().into();
             object["url_private_download"] = url.into();
@@ -169,9 +174,9 @@ pub(super) fn whole_file(file: &File, origin: &str) -> Value {
 
 /// What is in a file, where Slack hands it out.
 pub(super) fn bytes(file: &File) -> Option<&'static [u8]> {
-    match file.place {
-        Place::Hosted(bytes) | Place::AskFirst(bytes) => Some(bytes),
-        Place::BehindLogin | Place::Elsewhere(_) | Place::Hidden => None,
+    match file.location {
+        FileLocation::Hosted(bytes) | FileLocation::AskFirst(bytes) => Some(bytes),
+        FileLocation::BehindLogin | FileLocation::Elsewhere(_) | FileLocation::Hidden => None,
     }
 }
 

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::play::Acks;
-use super::tally::Tally;
-use super::workspace::{Directory, Highlights, Kind, Request};
+use super::tally::ArchiveTally;
+use super::workspace::{DeliveryKind, DirectorySnapshot, Highlights, Request};
 
 /// What was sent, and how it was answered.
 pub(super) fn sent(
     out: &mut dyn Write,
     ingest: SocketAddr,
-    requests: &[Kind],
+    requests: &[DeliveryKind],
     acks: &Acks,
 ) -> io::Result<()> {
     let count = |kind| requests.iter().filter(|request| **request == kind).count();
@@ -30,20 +30,20 @@ pub(super) fn sent(
     )?;
     row(
         out,
-        count(Kind::Retry) + count(Kind::Twin),
+        count(DeliveryKind::Retry) + count(DeliveryKind::Twin),
         "of them bring an event again, and all are out of order",
     )?;
-    row(out, count(Kind::Forged), "with a forged signature: refused")?;
-    row(out, count(Kind::Private), "from a direct message and a private channel: not kept")?;
-    row(out, count(Kind::Poison), "with ids that cannot be: put in quarantine")
+    row(out, count(DeliveryKind::Forged), "with a forged signature: refused")?;
+    row(out, count(DeliveryKind::Private), "from a direct message and a private channel: not kept")?;
+    row(out, count(DeliveryKind::Poison), "with ids that cannot be: put in quarantine")
 }
 
 /// What the app learned by asking, before and after the week.
 pub(super) fn asked(
     out: &mut dyn Write,
     joined: usize,
-    before: &Directory,
-    after: &Directory,
+    before: &DirectorySnapshot,
+    after: &DirectorySnapshot,
 ) -> io::Result<()> {
     writeln!(out, "\nAsked of the made-up Slack's Web API, page by page, before the week and after it:\n")?;
     row(out, before.channels.len(), "channels that were there before the app, by name")?;
@@ -52,7 +52,7 @@ pub(super) fn asked(
 }
 
 /// What came of it.
-pub(super) fn kept(out: &mut dyn Write, tally: &Tally) -> io::Result<()> {
+pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveTally) -> io::Result<()> {
     writeln!(out, "\nKept, every event exactly once:\n")?;
     row(
         out,
@@ -123,7 +123,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// The kinds of the requests, which outlive their bodies.
-pub(super) fn kinds(requests: &[Request]) -> Vec<Kind> {
+pub(super) fn kinds(requests: &[Request]) -> Vec<DeliveryKind> {
     requests.iter().map(|request| request.kind).collect()
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::definitions::{EMOJI, File, PEOPLE, SHARES};
 use super::messages::CHANNELS;
 use super::slack;
-use super::workspace::Directory;
+use super::workspace::DirectorySnapshot;
 
 /// Slack may return fewer than asked for: small pages show that all of them are read.
 const PAGE: usize = 4;
@@ -30,15 +30,20 @@ const LOGIN_PAGE: &str =
 pub(super) struct Server {
     token: String,
     origin: String,
-    before: Directory,
-    after: Directory,
+    before: DirectorySnapshot,
+    after: DirectorySnapshot,
     is_after: AtomicBool,
     joined: Mutex<BTreeSet<String>>,
 }
 
 impl Server {
     /// A Slack that is reached at `origin`, knows one token, and has this directory before and after the week.
-    pub(super) fn new(token: String, origin: String, before: Directory, after: Directory) -> Arc<Self> {
+    pub(super) fn new(
+        token: String,
+        origin: String,
+        before: DirectorySnapshot,
+        after: DirectorySnapshot,
+    ) -> Arc<Self> {
         let (is_after, joined) = (AtomicBool::new(false), Mutex::default());
         Arc::new(Self { token, origin, before, after, is_after, joined })
     }
@@ -48,7 +53,7 @@ impl Server {
         self.is_after.store(true, Ordering::Relaxed);
     }
 
-    fn directory(&self) -> &Directory {
+    fn directory(&self) -> &DirectorySnapshot {
         if self.is_after.load(Ordering::Relaxed) { &self.after } else { &self.before }
     }
 
@@ -246,8 +251,8 @@ mod tests {
 
     fn server() -> Arc<Server> {
         let channels = (0..9).map(|n| json!({ "id": format!("C{n}"), "is_archived": n == 3 })).collect();
-        let directory = Directory { channels, ..Directory::default() };
-        Server::new("a token".into(), "http://127.0.0.1:1".into(), directory, Directory::default())
+        let directory = DirectorySnapshot { channels, ..DirectorySnapshot::default() };
+        Server::new("a token".into(), "http://127.0.0.1:1".into(), directory, DirectorySnapshot::default())
     }
 
     fn ids(answer: &Value) -> Vec<&str> {

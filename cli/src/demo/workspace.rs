@@ -9,7 +9,7 @@ use super::definitions::{Channel, ChannelStep, EMOJI, EMOJI_ALIAS, PEOPLE, SHARE
 use super::event_script::EventScript;
 use super::messages::{CHANNELS, REPLIES};
 use super::slack;
-use super::tally::Tally;
+use super::tally::ArchiveTally;
 
 /// How long ago the week began.
 const WEEK_S: i64 = 7 * 24 * 3600;
@@ -20,7 +20,7 @@ const WINDOW: usize = 16;
 
 /// What makes a request a special one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DeliveryKind {
     /// The first delivery of an event.
     Event,
     /// A delivery that Slack repeats because it missed the answer.
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 /// A request to be sent.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
-    pub(super) kind: Kind,
+    pub(super) kind: DeliveryKind,
     pub(super) body: String,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Highlights {
 
 /// What Slack's directory says at some time.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Directory {
+pub(super) struct DirectorySnapshot {
     pub(super) at_s: i64,
     pub(super) channels: Vec<Value>,
     pub(super) people: Vec<Value>,
@@ -64,17 +64,17 @@ pub(super) struct Directory {
 /// The week.
 pub(super) struct Workspace {
     /// The directory before the first event.
-    pub(super) before: Directory,
+    pub(super) before: DirectorySnapshot,
     /// What comes first and in order, so that every channel is known to be public.
     pub(super) opening: Vec<Request>,
     /// Everything else, out of order and partly more than once.
     pub(super) rest: Vec<Request>,
     /// The directory after the last event.
-    pub(super) after: Directory,
+    pub(super) after: DirectorySnapshot,
     /// How many channels the app joins.
     pub(super) joined: usize,
     /// What the archive should hold in the end.
-    pub(super) expected: Tally,
+    pub(super) expected: ArchiveTally,
     pub(super) highlights: Highlights,
 }
 
@@ -106,7 +106,7 @@ impl Workspace {
         script.delete_file();
 
         let mut ids = (1..).map(|n: u32| format!("Ev0DEMO{n:05}"));
-        let opening = opening.iter().map(|event| request(Kind::Event, &mut ids, event)).collect();
+        let opening = opening.iter().map(|event| request(DeliveryKind::Event, &mut ids, event)).collect();
         let rest = script.deliveries(&mut ids);
         script.count_channels();
         script.expected.people = people.len();
@@ -137,13 +137,13 @@ fn emoji_url(origin: &str, name: &str) -> String {
     format!("{origin}/emoji/{name}.png")
 }
 
-fn directory(script: &EventScript, people: Vec<Value>, emoji: Vec<(String, String)>) -> Directory {
-    Directory { at_s: script.now_s(), channels: script.listed(), people, emoji }
+fn directory(script: &EventScript, people: Vec<Value>, emoji: Vec<(String, String)>) -> DirectorySnapshot {
+    DirectorySnapshot { at_s: script.now_s(), channels: script.listed(), people, emoji }
 }
 
 /// Channels that can be joined when the app hears of them: at the first listing, or when they are created.
-fn joinable(before: &Directory, after: &Directory) -> usize {
-    let ids = |directory: &Directory| -> BTreeSet<String> {
+fn joinable(before: &DirectorySnapshot, after: &DirectorySnapshot) -> usize {
+    let ids = |directory: &DirectorySnapshot| -> BTreeSet<String> {
         let open = directory.channels.iter().filter(|channel| channel["is_archived"] != true);
         open.filter_map(|channel| channel["id"].as_str().map(str::to_owned)).collect()
     };
@@ -156,7 +156,7 @@ fn steps(channel: &Channel, after: usize) -> impl Iterator<Item = ChannelStep> {
     channel.steps.iter().filter(move |(messages, _)| *messages == after).map(|(_, step)| *step)
 }
 
-fn request(kind: Kind, ids: &mut impl Iterator<Item = String>, event: &Value) -> Request {
+fn request(kind: DeliveryKind, ids: &mut impl Iterator<Item = String>, event: &Value) -> Request {
     Request { kind, body: slack::envelope(&ids.next().unwrap_or_default(), event) }
 }
 
@@ -229,10 +229,10 @@ impl EventScript {
     fn deliveries(&mut self, ids: &mut impl Iterator<Item = String>) -> Vec<Request> {
         let mut requests = Vec::with_capacity(self.events.len() * 2);
         for event in std::mem::take(&mut self.events) {
-            let first = request(Kind::Event, ids, &event);
+            let first = request(DeliveryKind::Event, ids, &event);
             match self.random.u32(..100) {
-                0..8 => requests.push(Request { kind: Kind::Retry, body: first.body.clone() }),
-                8..12 => requests.push(request(Kind::Twin, ids, &event)),
+                0..8 => requests.push(Request { kind: DeliveryKind::Retry, body: first.body.clone() }),
+                8..12 => requests.push(request(DeliveryKind::Twin, ids, &event)),
                 _ => {}
             }
             requests.push(first);
@@ -247,16 +247,16 @@ impl EventScript {
         poison["ts"] = "yesterday".into();
         let forged = slack::posted(("C0GENERAL", "channel"), &secret(self, "Slack never said this."));
         for (kind, event) in [
-            (Kind::Private, slack::posted(("D0EVEANA", "im"), &direct)),
-            (Kind::Private, slack::posted(("C0SECRET", "group"), &private)),
-            (Kind::Poison, slack::posted(("general#1", "channel"), &poison)),
-            (Kind::Forged, forged),
+            (DeliveryKind::Private, slack::posted(("D0EVEANA", "im"), &direct)),
+            (DeliveryKind::Private, slack::posted(("C0SECRET", "group"), &private)),
+            (DeliveryKind::Poison, slack::posted(("general#1", "channel"), &poison)),
+            (DeliveryKind::Forged, forged),
         ] {
             let at = self.random.usize(..=requests.len());
             requests.insert(at, request(kind, ids, &event));
         }
         let minute_s = self.now_s() / 60 * 60;
-        requests.push(Request { kind: Kind::RateLimited, body: slack::rate_limited(minute_s) });
+        requests.push(Request { kind: DeliveryKind::RateLimited, body: slack::rate_limited(minute_s) });
         requests
     }
 }
@@ -274,9 +274,16 @@ mod tests {
     fn a_week_has_everything_and_is_the_same_for_the_same_seed() {
         let week = workspace(SEED);
         let count = |kind| week.rest.iter().filter(|request| request.kind == kind).count();
-        let events = count(Kind::Event) + week.opening.len();
+        let events = count(DeliveryKind::Event) + week.opening.len();
         assert!((300..1_000).contains(&events), "{events}");
-        for kind in [Kind::Retry, Kind::Twin, Kind::Private, Kind::Poison, Kind::Forged, Kind::RateLimited] {
+        for kind in [
+            DeliveryKind::Retry,
+            DeliveryKind::Twin,
+            DeliveryKind::Private,
+            DeliveryKind::Poison,
+            DeliveryKind::Forged,
+            DeliveryKind::RateLimited,
+        ] {
             assert!(count(kind) > 0, "{kind:?}");
         }
         // Nothing of what is counted in the end is counted in vain.

@@ -89,7 +89,7 @@ pub(crate) async fn run(
     match command {
         QuarantineCommand::List { json: true, .. } => {
             for job in &quarantine::list(archive).await? {
-                plain::json_line(out, &Listed::from(job))?;
+                plain::json_line(out, &QuarantineLine::from(job))?;
             }
             Ok(())
         }
@@ -163,7 +163,7 @@ fn sent_back(
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct QuarantineLine<'a> {
     id: &'a str,
     queue: &'static str,
     group: &'a str,
@@ -173,7 +173,7 @@ struct Listed<'a> {
     last_seen: String,
 }
 
-impl<'a> From<&'a Quarantined> for Listed<'a> {
+impl<'a> From<&'a Quarantined> for QuarantineLine<'a> {
     fn from(job: &'a Quarantined) -> Self {
         Self {
             id: &job.id,
@@ -195,7 +195,7 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
     }
     writeln!(out, "Times are in {}.", zone.name())?;
     for job in &jobs {
-        let Listed { reason, attempts, .. } = Listed::from(job);
+        let QuarantineLine { reason, attempts, .. } = QuarantineLine::from(job);
         let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
         let (first_seen, last_seen) = (in_zone(zone, job.first_seen), in_zone(zone, job.last_seen));
         writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
@@ -213,7 +213,7 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
-    listed: Listed<'a>,
+    listed: QuarantineLine<'a>,
     payload: Value,
 }
 
@@ -222,9 +222,9 @@ fn show(job: &Quarantined, json: bool, zone: &Zone, out: &mut dyn Write) -> anyh
     let parsed = serde_json::from_str::<Value>(&payload);
     if json {
         let payload = parsed.unwrap_or_else(|_| payload.into());
-        return Ok(plain::json_line(out, &Shown { listed: Listed::from(job), payload })?);
+        return Ok(plain::json_line(out, &Shown { listed: QuarantineLine::from(job), payload })?);
     }
-    let Listed { id, queue, group, reason, attempts, .. } = Listed::from(job);
+    let QuarantineLine { id, queue, group, reason, attempts, .. } = QuarantineLine::from(job);
     let attempts = attempts.to_string();
     let in_named_zone = |time| format!("{} ({})", in_zone(zone, time), zone.name());
     let (first_seen, last_seen) = (in_named_zone(job.first_seen), in_named_zone(job.last_seen));

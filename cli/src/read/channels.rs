@@ -12,7 +12,7 @@ use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
 
-use super::names::Names;
+use super::names::DisplayNames;
 use super::rows::Rows;
 use super::{ChannelsArgs, ReadError, channel, snapshots};
 use crate::plain;
@@ -45,7 +45,7 @@ pub(crate) async fn channels(
     }
     let mut printed = 0;
     for (team, rows) in &listed {
-        let mut names = Names::new(archive, team.clone());
+        let mut names = DisplayNames::new(archive, team.clone());
         let mut is_first = true;
         for row in rows {
             let in_teams = &teams_of[&row.id];
@@ -97,14 +97,14 @@ async fn listed(
     archive: &dyn Archive,
     teams: &[TeamId],
     by_id: bool,
-) -> Result<Vec<(TeamId, Vec<Row>)>, ArchiveError> {
+) -> Result<Vec<(TeamId, Vec<ChannelLine>)>, ArchiveError> {
     let mut listed = Vec::with_capacity(teams.len());
     for team in teams {
         let named = directory::read(archive, team).await?;
-        let mut rows: Vec<Row> =
-            named.iter().map(|(id, name)| Row { id, name: Some(name.to_owned()) }).collect();
+        let mut rows: Vec<ChannelLine> =
+            named.iter().map(|(id, name)| ChannelLine { id, name: Some(name.to_owned()) }).collect();
         if !by_id {
-            rows.sort_by_cached_key(Row::order);
+            rows.sort_by_cached_key(ChannelLine::order);
         }
         rows.extend(nameless(archive, team, &named).await?);
         listed.push((team.clone(), rows));
@@ -141,12 +141,12 @@ impl Activity {
 }
 
 /// A channel of the list.
-struct Row {
+struct ChannelLine {
     id: ChannelId,
     name: Option<String>,
 }
 
-impl Row {
+impl ChannelLine {
     /// By name, deleted ones last.
     fn order(&self) -> (bool, String) {
         let name = self.name.as_deref().unwrap_or_default();
@@ -155,14 +155,18 @@ impl Row {
 }
 
 /// Channels whose messages are stored but whose names no event carried.
-async fn nameless(archive: &dyn Archive, team: &TeamId, named: &Channels) -> Result<Vec<Row>, ArchiveError> {
+async fn nameless(
+    archive: &dyn Archive,
+    team: &TeamId,
+    named: &Channels,
+) -> Result<Vec<ChannelLine>, ArchiveError> {
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let ids = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
-    Ok(ids.filter(|id| named.name(id).is_none()).map(|id| Row { id, name: None }).collect())
+    Ok(ids.filter(|id| named.name(id).is_none()).map(|id| ChannelLine { id, name: None }).collect())
 }
 
 fn print(
-    row: &Row,
+    row: &ChannelLine,
     marks: &str,
     snapshot: &Value,
     activity: &Activity,

@@ -1,6 +1,6 @@
 //! Lines of spans as plain text, safe to print.
 
-use super::names::Names;
+use super::names::DisplayNames;
 use super::spans::{LineKind, Span, TextLine, TextStyle};
 use crate::plain;
 
@@ -8,7 +8,7 @@ use crate::plain;
 const LEVEL: usize = 2;
 
 /// A line as people read it.
-pub(super) fn line(line: &TextLine, names: &Names<'_>) -> String {
+pub(super) fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
         LineKind::Plain => {}
@@ -25,13 +25,13 @@ pub(super) fn line(line: &TextLine, names: &Names<'_>) -> String {
 }
 
 /// Spans in one line.
-pub(super) fn words(spans: &[Span], names: &Names<'_>) -> String {
+pub(super) fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
     write(spans, names, &mut text);
     plain::line(&text)
 }
 
-fn write(spans: &[Span], names: &Names<'_>, text: &mut String) {
+fn write(spans: &[Span], names: &DisplayNames<'_>, text: &mut String) {
     for span in spans {
         match span {
             Span::Text(words, style) => styled(words, *style, text),
@@ -93,7 +93,7 @@ mod tests {
         let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         fixture.channel("T1", "C7", "1.000000", "new-name").await;
-        let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
+        let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
         let seen: MessageText =
             content::read(&serde_json::json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
         names.learn(&[seen]).await.unwrap();

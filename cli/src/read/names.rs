@@ -17,7 +17,7 @@ const MAX_KNOWN: usize = 10_000;
 const SLACKBOT: &str = "USLACKBOT";
 
 /// The people and channels of a workspace, or of several that share a channel.
-pub(super) struct Names<'a> {
+pub(super) struct DisplayNames<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
     known: HashMap<String, String>,
@@ -25,7 +25,7 @@ pub(super) struct Names<'a> {
     channels: Option<Vec<Channels>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> DisplayNames<'a> {
     pub(super) fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
         Self::in_teams(archive, vec![team])
     }

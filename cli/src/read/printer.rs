@@ -9,7 +9,7 @@ use rules::project;
 use serde_json::Value;
 
 use super::content::{self, MessageText};
-use super::names::Names;
+use super::names::DisplayNames;
 use super::render::{self, Layout};
 use super::{ReadArgs, ReadError};
 use crate::plain;
@@ -19,7 +19,7 @@ use crate::zone::Zone;
 pub(super) struct Printer<'a> {
     out: &'a mut dyn Write,
     /// `None` where JSON is asked for, which has ids and Slack's times.
-    text: Option<(Names<'a>, Zone)>,
+    text: Option<(DisplayNames<'a>, Zone)>,
     backend: &'a BackendArgs,
     printed: usize,
     is_zone_named: bool,
@@ -32,7 +32,7 @@ impl<'a> Printer<'a> {
         args: &'a ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
-        let text = (!args.json).then(|| (Names::in_teams(archive, channel.teams()), args.zone.zone()));
+        let text = (!args.json).then(|| (DisplayNames::in_teams(archive, channel.teams()), args.zone.zone()));
         Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
     }
 

@@ -9,7 +9,7 @@ use super::blocks::list;
 use super::content::{Manner, MessageAuthor, MessageText};
 use super::files::human_size;
 use super::flat;
-use super::names::Names;
+use super::names::DisplayNames;
 use crate::plain;
 use crate::zone::Zone;
 
@@ -57,7 +57,7 @@ pub(super) fn as_current_version(message: &Value) -> Layout {
 
 /// What a message is shown with.
 pub(super) struct Render<'r> {
-    pub(super) names: &'r Names<'r>,
+    pub(super) names: &'r DisplayNames<'r>,
     pub(super) zone: &'r Zone,
 }
 
@@ -125,7 +125,7 @@ fn marks(message: &Value, layout: &Layout) -> String {
 }
 
 /// The archive's name for a person is the current one; what came with the message is for those it does not know.
-fn author(author: &MessageAuthor, names: &Names<'_>) -> String {
+fn author(author: &MessageAuthor, names: &DisplayNames<'_>) -> String {
     let MessageAuthor { user, name, is_named_by_app, bot } = author;
     let known =
         user.as_deref().filter(|user| !is_named_by_app && names.knows(user)).map(|user| names.of(user));
@@ -183,7 +183,7 @@ mod tests {
     async fn rendered(value: &Value, layout: &Layout) -> String {
         let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
-        let mut names = Names::new(fixture.archive(), TeamId::parse("T1").unwrap());
+        let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
         let text = content::read(value);
         names.learn(std::slice::from_ref(&text)).await.unwrap();
         let (mut out, zone) = (Vec::new(), message_args("C1", "1.000000").read.zone.zone());

@@ -8,7 +8,7 @@ use rules::project;
 use serde_json::Value;
 
 use super::channel::{find, named};
-use super::names::Names;
+use super::names::DisplayNames;
 use super::rows::Rows;
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
@@ -30,7 +30,7 @@ pub(crate) async fn channel(
         return match (place.newest(archive).await?, read.json) {
             (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),
             (Some(snapshot), false) => {
-                let mut names = Names::new(archive, place.team.clone());
+                let mut names = DisplayNames::new(archive, place.team.clone());
                 Ok(state(out, place, &readable(&mut names, snapshot).await?)?)
             }
             (None, true) => Ok(()),
@@ -42,7 +42,7 @@ pub(crate) async fn channel(
         rows.keep_newest(limit.get()).await?;
     }
     let zone = read.zone.zone();
-    let mut names = Names::new(archive, place.team.clone());
+    let mut names = DisplayNames::new(archive, place.team.clone());
     let mut before: Option<Value> = None;
     while let Some(page) = rows.next().await? {
         for mut snapshot in page {
@@ -65,7 +65,10 @@ pub(crate) async fn channel(
 }
 
 /// A snapshot whose topic and purpose are as people read them; Slack has them as markup.
-pub(super) async fn readable(names: &mut Names<'_>, mut snapshot: Value) -> Result<Value, ArchiveError> {
+pub(super) async fn readable(
+    names: &mut DisplayNames<'_>,
+    mut snapshot: Value,
+) -> Result<Value, ArchiveError> {
     for name in ["topic", "purpose"] {
         if let Some(text) = snapshot[name].as_str() {
             snapshot[name] = names.described(text).await?.into();

@@ -292,7 +292,7 @@ mod tests {
     use slack::ids::Ts;
     use slack_api::Method;
 
-    use super::super::check::{State, says};
+    use super::super::check::{CheckState, says};
     use super::*;
 
     #[test]
@@ -318,13 +318,13 @@ mod tests {
         ] {
             let asked =
                 RequestUrl::Asked { url: "https://a.example/slack/events".into(), answer: Err(failure) };
-            says(&request_url(&asked), State::Finding, expected);
+            says(&request_url(&asked), CheckState::Finding, expected);
         }
         let took = Ok(Duration::from_millis(40));
         let asked = RequestUrl::Asked { url: "https://a.example/".into(), answer: took };
-        says(&request_url(&asked), State::Ok, "40 ms");
-        says(&request_url(&RequestUrl::NotGiven), State::Skipped, "--url");
-        says(&request_url(&RequestUrl::NoSecret), State::Skipped, "signing secret");
+        says(&request_url(&asked), CheckState::Ok, "40 ms");
+        says(&request_url(&RequestUrl::NotGiven), CheckState::Skipped, "--url");
+        says(&request_url(&RequestUrl::NoSecret), CheckState::Skipped, "signing secret");
     }
 
     #[test]
@@ -342,14 +342,14 @@ mod tests {
             refused(&ingest, gap.as_ref(), NOW_S, "--data d")
         };
         let counts = |mismatch, stale| Ok(RefusedCounts { mismatch, stale });
-        says(&of(counts(0, 0), None), State::Ok, "no request");
-        says(&of(counts(0, 2), Some(NOW_S - 3_600)), State::Finding, "NTP");
-        says(&of(counts(0, 2), Some(NOW_S + 3_600)), State::Finding, "`annalist gaps --data d`");
-        says(&of(Err(Failure::Timeout), Some(NOW_S - 3_600)), State::Finding, "clock");
-        says(&of(counts(0, 2), Some(NOW_S - 90_000)), State::Ok, "2 requests were refused for the time");
-        says(&of(counts(1, 0), None), State::Finding, "1 request was refused");
-        says(&of(counts(1, 0), None), State::Finding, "SLACK_SIGNING_SECRET");
-        says(&of(Err(Failure::Timeout), None), State::Skipped, "--metrics-listen");
+        says(&of(counts(0, 0), None), CheckState::Ok, "no request");
+        says(&of(counts(0, 2), Some(NOW_S - 3_600)), CheckState::Finding, "NTP");
+        says(&of(counts(0, 2), Some(NOW_S + 3_600)), CheckState::Finding, "`annalist gaps --data d`");
+        says(&of(Err(Failure::Timeout), Some(NOW_S - 3_600)), CheckState::Finding, "clock");
+        says(&of(counts(0, 2), Some(NOW_S - 90_000)), CheckState::Ok, "2 requests were refused for the time");
+        says(&of(counts(1, 0), None), CheckState::Finding, "1 request was refused");
+        says(&of(counts(1, 0), None), CheckState::Finding, "SLACK_SIGNING_SECRET");
+        says(&of(Err(Failure::Timeout), None), CheckState::Skipped, "--metrics-listen");
     }
 
     #[test]
@@ -357,31 +357,31 @@ mod tests {
         let of = |listed, in_them, more| {
             joined(Channels { listed, joined: in_them, more }, "`annalist sync` joins them")
         };
-        says(&of(0, 0, false), State::Ok, "no public channel");
-        says(&of(6, 0, false), State::Finding, "/invite @annalist");
-        says(&of(6, 0, false), State::Finding, "`annalist sync` joins them; or invite");
-        says(&of(999, 0, true), State::Finding, "none of the first 999");
-        says(&of(6, 2, false), State::Ok, "2 of 6");
-        says(&of(6, 6, false), State::Ok, "all of 6 public channels");
-        says(&of(1, 1, false), State::Ok, "all of 1 public channel");
+        says(&of(0, 0, false), CheckState::Ok, "no public channel");
+        says(&of(6, 0, false), CheckState::Finding, "/invite @annalist");
+        says(&of(6, 0, false), CheckState::Finding, "`annalist sync` joins them; or invite");
+        says(&of(999, 0, true), CheckState::Finding, "none of the first 999");
+        says(&of(6, 2, false), CheckState::Ok, "2 of 6");
+        says(&of(6, 6, false), CheckState::Ok, "all of 6 public channels");
+        says(&of(1, 1, false), CheckState::Ok, "all of 1 public channel");
         let method = Method::ConversationsList;
         let pause = ApiError::RateLimited { method, retry_after: Duration::from_secs(30) };
-        says(&unlisted(&pause), State::Skipped, "in 30 s");
+        says(&unlisted(&pause), CheckState::Skipped, "in 30 s");
         let scope = ApiError::Refused { method, error: "missing_scope".into(), needed: None };
-        says(&unlisted(&scope), State::Skipped, "missing_scope");
-        says(&channels(&Slack::NoToken(None), "")[0], State::Skipped, "/invite @annalist");
+        says(&unlisted(&scope), CheckState::Skipped, "missing_scope");
+        says(&channels(&Slack::NoToken(None), "")[0], CheckState::Skipped, "/invite @annalist");
     }
 
     #[test]
     fn silence_is_a_finding_from_the_first_day_and_after_a_week() {
         const NOW_S: i64 = 1_700_000_000;
         let newest = |ts_s| Newest { ts_s, channels: 3 };
-        says(&arrived(newest(None), 0, NOW_S), State::Finding, "Event Subscriptions");
-        says(&arrived(newest(None), 2, NOW_S), State::Ok, "2 events to be stored");
-        says(&arrived(newest(Some(NOW_S - 60)), 0, NOW_S), State::Ok, "in 3 channels is 60 s old");
-        says(&arrived(newest(Some(NOW_S + 60)), 0, NOW_S), State::Ok, "0 s old");
-        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S)), 0, NOW_S), State::Ok, "7 d");
-        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 0, NOW_S), State::Finding, "Retry");
-        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 9, NOW_S), State::Ok, "7 d");
+        says(&arrived(newest(None), 0, NOW_S), CheckState::Finding, "Event Subscriptions");
+        says(&arrived(newest(None), 2, NOW_S), CheckState::Ok, "2 events to be stored");
+        says(&arrived(newest(Some(NOW_S - 60)), 0, NOW_S), CheckState::Ok, "in 3 channels is 60 s old");
+        says(&arrived(newest(Some(NOW_S + 60)), 0, NOW_S), CheckState::Ok, "0 s old");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S)), 0, NOW_S), CheckState::Ok, "7 d");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 0, NOW_S), CheckState::Finding, "Retry");
+        says(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 9, NOW_S), CheckState::Ok, "7 d");
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(super) struct Check {
     /// Its name, for scripts.
     pub(super) check: &'static str,
-    pub(super) state: State,
+    pub(super) state: CheckState,
     /// What was found, in one line.
     pub(super) says: String,
     /// What to do about a finding.
@@ -16,7 +16,7 @@ pub(super) struct Check {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum CheckState {
     /// It is as it should be.
     Ok,
     /// A person has to act.
@@ -25,7 +25,7 @@ pub(super) enum State {
     Skipped,
 }
 
-impl State {
+impl CheckState {
     /// As people and scripts read it.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -38,15 +38,15 @@ impl State {
 
 impl Check {
     pub(super) fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, says: says.into(), next: None }
+        Self { check, state: CheckState::Ok, says: says.into(), next: None }
     }
 
     pub(super) fn skipped(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, state: State::Skipped, says: says.into(), next: None }
+        Self { check, state: CheckState::Skipped, says: says.into(), next: None }
     }
 
     pub(super) fn finding(check: &'static str, says: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { check, state: State::Finding, says: says.into(), next: Some(next.into()) }
+        Self { check, state: CheckState::Finding, says: says.into(), next: Some(next.into()) }
     }
 }
 
@@ -60,9 +60,9 @@ pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
 
 /// A check has come out so, in one line that says this, with a next step where there is a finding.
 #[cfg(test)]
-pub(super) fn says(check: &Check, state: State, expected: &str) {
+pub(super) fn says(check: &Check, state: CheckState, expected: &str) {
     assert_eq!(check.state, state, "{check:?}");
-    assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+    assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
     let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
     assert!(line.contains(expected) && !line.contains('\n'), "{expected:?} is not in {line}");
 }

@@ -260,7 +260,7 @@ fn database(integrity: &Result<Integrity, String>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{State, says};
+    use super::super::check::{CheckState, says};
     use super::*;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
@@ -301,21 +301,29 @@ mod tests {
             let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
             backlog(&archive_facts(vec![queue], later, in_use), "--data d").remove(0)
         };
-        says(&one(queue("events", 0, Some(0)), None, Some(false)), State::Ok, "events 0");
-        says(&one(queue("events", 5, Some(40)), None, Some(true)), State::Ok, "events 5 (the oldest 40 s)");
+        says(&one(queue("events", 0, Some(0)), None, Some(false)), CheckState::Ok, "events 0");
+        says(
+            &one(queue("events", 5, Some(40)), None, Some(true)),
+            CheckState::Ok,
+            "events 5 (the oldest 40 s)",
+        );
         says(
             &one(queue("events", 5, Some(40)), None, Some(false)),
-            State::Finding,
+            CheckState::Finding,
             "start `annalist up --data d`",
         );
-        says(&one(queue("events", 5, Some(601)), None, Some(true)), State::Finding, "log of the worker");
-        says(&one(queue("files", 5, Some(601)), None, Some(true)), State::Ok, "files 5");
-        says(&one(queue("files", 5, Some(21_601)), None, Some(true)), State::Finding, "the oldest for 6 h");
-        says(&one(queue("events", 5, None), Some(5), None), State::Finding, "a minute later 5");
-        says(&one(queue("events", 5, None), Some(4), None), State::Ok, "events 5");
+        says(&one(queue("events", 5, Some(601)), None, Some(true)), CheckState::Finding, "log of the worker");
+        says(&one(queue("files", 5, Some(601)), None, Some(true)), CheckState::Ok, "files 5");
+        says(
+            &one(queue("files", 5, Some(21_601)), None, Some(true)),
+            CheckState::Finding,
+            "the oldest for 6 h",
+        );
+        says(&one(queue("events", 5, None), Some(5), None), CheckState::Finding, "a minute later 5");
+        says(&one(queue("events", 5, None), Some(4), None), CheckState::Ok, "events 5");
         says(
             &one(QueueStatus { dead: 2, ..queue("events", 0, None) }, None, None),
-            State::Finding,
+            CheckState::Finding,
             "2 dead letters",
         );
         // Kept for a worker that does not exist yet.
@@ -324,15 +332,19 @@ mod tests {
             None,
             Some(false),
         );
-        assert_eq!(backlog(&archive_facts, "")[0].state, State::Ok);
+        assert_eq!(backlog(&archive_facts, "")[0].state, CheckState::Ok);
     }
 
     #[test]
     fn what_is_put_aside_is_a_finding() {
         let put_aside = |quarantined| Ok(Status { quarantined, ..status(Vec::new()) });
-        says(&quarantine(&put_aside(0), ""), State::Ok, "empty");
-        says(&quarantine(&put_aside(3), "--data d"), State::Finding, "`annalist quarantine list --data d`");
-        says(&quarantine(&Err("no answer".into()), ""), State::Skipped, "no answer");
+        says(&quarantine(&put_aside(0), ""), CheckState::Ok, "empty");
+        says(
+            &quarantine(&put_aside(3), "--data d"),
+            CheckState::Finding,
+            "`annalist quarantine list --data d`",
+        );
+        says(&quarantine(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
     }
 
     #[test]
@@ -351,23 +363,23 @@ mod tests {
             )
         };
         let ended = Some("1700000060.000000");
-        says(&gaps(&Ok(Gaps::default()), ""), State::Ok, "no gaps");
-        says(&of(Reason::Left, Some("C1"), None), State::Finding, "1 time since which");
-        says(&of(Reason::Left, Some("C1"), None), State::Finding, "in C1: the app was removed");
-        says(&of(Reason::Revoked, None, None), State::Finding, "Install App");
-        says(&of(Reason::RateLimited, None, ended), State::Ok, "2 times");
+        says(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
+        says(&of(Reason::Left, Some("C1"), None), CheckState::Finding, "1 time since which");
+        says(&of(Reason::Left, Some("C1"), None), CheckState::Finding, "in C1: the app was removed");
+        says(&of(Reason::Revoked, None, None), CheckState::Finding, "Install App");
+        says(&of(Reason::RateLimited, None, ended), CheckState::Ok, "2 times");
         says(
             &of(Reason::RateLimited, None, ended),
-            State::Ok,
+            CheckState::Ok,
             "from 2023-11-14 22:13 UTC: Slack had more than 30,000",
         );
         says(
             &of(Reason::Downtime, None, ended),
-            State::Ok,
+            CheckState::Ok,
             "stopped, or started again; `annalist gaps --data d`",
         );
-        says(&of(Reason::Dropped, Some("C1"), ended), State::Ok, "quarantine");
-        says(&of(Reason::Left, Some("C1"), ended), State::Ok, "no gap is open");
+        says(&of(Reason::Dropped, Some("C1"), ended), CheckState::Ok, "quarantine");
+        says(&of(Reason::Left, Some("C1"), ended), CheckState::Ok, "no gap is open");
         let changed = Gap {
             from: ts("0.000000"),
             to: ended.map(ts),
@@ -375,36 +387,40 @@ mod tests {
             reason: Reason::HistoryChanged,
         };
         let changed = Gaps { count: 1, newest: Some(changed), ..Gaps::default() };
-        says(&gaps(&Ok(changed), ""), State::Ok, "from the beginning in C1: Slack changed many messages");
-        says(&gaps(&Err("no answer".into()), ""), State::Skipped, "no answer");
+        says(
+            &gaps(&Ok(changed), ""),
+            CheckState::Ok,
+            "from the beginning in C1: Slack changed many messages",
+        );
+        says(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
     }
 
     #[test]
     fn little_room_is_a_finding_on_small_disks_and_on_large_ones() {
         let of = |free_bytes, total_bytes| disk(Folder { free_bytes, total_bytes, mode: 0o700 });
-        says(&of(GIB, 8 * GIB), State::Ok, "1 GiB free, 12 %");
-        says(&of(GIB - 1, 8 * GIB), State::Finding, "1023 MiB free");
-        says(&of(5 * GIB, 100 * GIB), State::Ok, "5 %");
-        says(&of(5 * GIB - 1, 100 * GIB), State::Finding, "make room");
-        says(&of(40 * GIB, 4_000 * GIB), State::Ok, "40 GiB free, 1 %");
-        says(&of(0, 0), State::Finding, "0 MiB");
+        says(&of(GIB, 8 * GIB), CheckState::Ok, "1 GiB free, 12 %");
+        says(&of(GIB - 1, 8 * GIB), CheckState::Finding, "1023 MiB free");
+        says(&of(5 * GIB, 100 * GIB), CheckState::Ok, "5 %");
+        says(&of(5 * GIB - 1, 100 * GIB), CheckState::Finding, "make room");
+        says(&of(40 * GIB, 4_000 * GIB), CheckState::Ok, "40 GiB free, 1 %");
+        says(&of(0, 0), CheckState::Finding, "0 MiB");
     }
 
     #[test]
     fn others_must_not_look_into_the_folder() {
         let of = |mode| permissions(Folder { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
-        says(&of(0o700), State::Ok, "0700");
+        says(&of(0o700), CheckState::Ok, "0700");
         for mode in [0o755, 0o710, 0o704] {
-            says(&of(mode), State::Finding, "chmod 700 /d");
+            says(&of(mode), CheckState::Finding, "chmod 700 /d");
         }
     }
 
     #[test]
     fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
-        says(&database(&Ok(Integrity::Sound)), State::Ok, "sound");
-        says(&database(&Ok(Integrity::Damaged("page 9".into()))), State::Finding, "page 9");
-        says(&database(&Ok(Integrity::Altered("evil".into()))), State::Finding, "`evil` is not as");
-        says(&database(&Ok(Integrity::Unfinished)), State::Skipped, "quick_check");
-        says(&database(&Err("locked".into())), State::Skipped, "locked");
+        says(&database(&Ok(Integrity::Sound)), CheckState::Ok, "sound");
+        says(&database(&Ok(Integrity::Damaged("page 9".into()))), CheckState::Finding, "page 9");
+        says(&database(&Ok(Integrity::Altered("evil".into()))), CheckState::Finding, "`evil` is not as");
+        says(&database(&Ok(Integrity::Unfinished)), CheckState::Skipped, "quick_check");
+        says(&database(&Err("locked".into())), CheckState::Skipped, "locked");
     }
 }

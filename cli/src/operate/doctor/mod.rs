@@ -21,7 +21,7 @@ use process::config::backend::BackendArgs;
 use process::config::slack::SlackArgs;
 use process::config::{ListenArgs, MetricsArgs};
 
-use self::check::{Check, State};
+use self::check::{Check, CheckState};
 use self::facts::Facts;
 use crate::{manifest, plain};
 
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
     for check in &checks {
         if args.json { plain::json_line(out, check)? } else { line(check, out)? }
     }
-    let findings: Vec<&Check> = checks.iter().filter(|check| check.state == State::Finding).collect();
+    let findings: Vec<&Check> = checks.iter().filter(|check| check.state == CheckState::Finding).collect();
     let Some(first) = findings.first() else {
         if !args.json {
             writeln!(out, "\nNothing is missing that can be seen from here.")?;

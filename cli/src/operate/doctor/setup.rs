@@ -266,7 +266,7 @@ mod tests {
     use slack_api::Method;
     use slack_api::check::{Bot, Times};
 
-    use super::super::check::State;
+    use super::super::check::CheckState;
     use super::*;
 
     fn bot(team: &str) -> Bot {
@@ -289,9 +289,9 @@ mod tests {
         }
     }
 
-    fn says(check: &Check, state: State, expected: &[&str]) {
+    fn says(check: &Check, state: CheckState, expected: &[&str]) {
         assert_eq!(check.state, state, "{check:?}");
-        assert_eq!(check.next.is_some(), state == State::Finding, "{check:?}");
+        assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
         let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
         for expected in expected {
             assert!(line.contains(expected), "{expected:?} is not in {line}");
@@ -303,12 +303,17 @@ mod tests {
     fn a_secret_is_set_or_it_is_said_where_it_is_shown() {
         let of = |count, odd| Ok(Some(Secret { count, odd }));
         for (facts, runs, state, expected) in [
-            (of(1, 0), true, State::Ok, &["one is set"][..]),
-            (of(2, 0), true, State::Ok, &["two are set", "rotating"]),
-            (of(1, 1), true, State::Ok, &["32 hex digits", "401"]),
-            (Ok(None), false, State::Finding, &["Basic Information", "annalist manifest", "From a manifest"]),
-            (Ok(None), true, State::Finding, &["with the environment"]),
-            (Err("it lists more than two".to_owned()), false, State::Finding, &["more than two"]),
+            (of(1, 0), true, CheckState::Ok, &["one is set"][..]),
+            (of(2, 0), true, CheckState::Ok, &["two are set", "rotating"]),
+            (of(1, 1), true, CheckState::Ok, &["32 hex digits", "401"]),
+            (
+                Ok(None),
+                false,
+                CheckState::Finding,
+                &["Basic Information", "annalist manifest", "From a manifest"],
+            ),
+            (Ok(None), true, CheckState::Finding, &["with the environment"]),
+            (Err("it lists more than two".to_owned()), false, CheckState::Finding, &["more than two"]),
         ] {
             says(&secret(&facts, runs), state, expected);
         }
@@ -325,27 +330,35 @@ mod tests {
         let given_for = |team: &str| Token { given_for: Some(TeamId::parse(team).unwrap()), ..good() };
         let method = Method::AuthTest;
         for (facts, state, expected) in [
-            (good(), State::Ok, &["@annalist in Acme (T1)"][..]),
-            (kind(TokenKind::Other), State::Ok, &["accepted"]),
-            (given_for("T1"), State::Ok, &["accepted"]),
-            (given_for("T2"), State::Finding, &["for T2 belongs to Acme (T1)", "its own"]),
-            (kind(TokenKind::User), State::Finding, &["xoxp-", "OAuth & Permissions"]),
-            (kind(TokenKind::App), State::Finding, &["xapp-", "OAuth & Permissions"]),
-            (kind(TokenKind::Refresh), State::Finding, &["xoxe-", "OAuth & Permissions"]),
-            (answered("invalid_auth"), State::Finding, &["none that Slack knows", "copy"]),
-            (answered("token_revoked"), State::Finding, &["was revoked", "Install App"]),
-            (answered("account_inactive"), State::Finding, &["removed from the workspace", "Install App"]),
-            (answered("token_expired"), State::Finding, &["expired", "token rotation", "annalist manifest"]),
-            (answered("ekm_access_denied"), State::Finding, &["ekm_access_denied"]),
+            (good(), CheckState::Ok, &["@annalist in Acme (T1)"][..]),
+            (kind(TokenKind::Other), CheckState::Ok, &["accepted"]),
+            (given_for("T1"), CheckState::Ok, &["accepted"]),
+            (given_for("T2"), CheckState::Finding, &["for T2 belongs to Acme (T1)", "its own"]),
+            (kind(TokenKind::User), CheckState::Finding, &["xoxp-", "OAuth & Permissions"]),
+            (kind(TokenKind::App), CheckState::Finding, &["xapp-", "OAuth & Permissions"]),
+            (kind(TokenKind::Refresh), CheckState::Finding, &["xoxe-", "OAuth & Permissions"]),
+            (answered("invalid_auth"), CheckState::Finding, &["none that Slack knows", "copy"]),
+            (answered("token_revoked"), CheckState::Finding, &["was revoked", "Install App"]),
+            (
+                answered("account_inactive"),
+                CheckState::Finding,
+                &["removed from the workspace", "Install App"],
+            ),
+            (
+                answered("token_expired"),
+                CheckState::Finding,
+                &["expired", "token rotation", "annalist manifest"],
+            ),
+            (answered("ekm_access_denied"), CheckState::Finding, &["ekm_access_denied"]),
             (
                 failed(ApiError::Unreachable { method, why: "no answer in time".into() }),
-                State::Finding,
+                CheckState::Finding,
                 &["no answer in time", "port 443"],
             ),
-            (failed(ApiError::Garbled { method, why: "odd" }), State::Finding, &["--slack-api-url"]),
+            (failed(ApiError::Garbled { method, why: "odd" }), CheckState::Finding, &["--slack-api-url"]),
             (
                 failed(ApiError::RateLimited { method, retry_after: std::time::Duration::from_secs(7) }),
-                State::Skipped,
+                CheckState::Skipped,
                 &["7 s"],
             ),
         ] {
@@ -357,28 +370,28 @@ mod tests {
     fn without_a_token_it_is_said_what_is_lost_and_of_too_many_how_many_were_left_out() {
         says(
             &tokens(&Slack::NoToken(None), false)[0],
-            State::Finding,
+            CheckState::Finding,
             &["files are not kept", "Install App"],
         );
-        says(&tokens(&Slack::NoToken(None), true)[0], State::Finding, &["the same environment"]);
-        says(&tokens(&Slack::Unusable("both set".into()), true)[0], State::Finding, &["both set"]);
+        says(&tokens(&Slack::NoToken(None), true)[0], CheckState::Finding, &["the same environment"]);
+        says(&tokens(&Slack::Unusable("both set".into()), true)[0], CheckState::Finding, &["both set"]);
         let checks = tokens(&Slack::Tokens { total: 30, asked: vec![good()] }, true);
-        says(&checks[1], State::Skipped, &["29 more tokens"]);
+        says(&checks[1], CheckState::Skipped, &["29 more tokens"]);
     }
 
     #[test]
     fn missing_scopes_are_listed_exactly_with_what_they_are_for() {
         let with = |scopes: Option<BTreeSet<String>>| scopes_of(&Token { scopes, ..good() });
-        says(&with(good().scopes), State::Ok, &["all 10"]);
-        says(&with(None), State::Skipped, &["did not say"]);
+        says(&with(good().scopes), CheckState::Ok, &["all 10"]);
+        says(&with(None), CheckState::Skipped, &["did not say"]);
         let mut some = good().scopes.unwrap();
         some.remove("files:read");
         some.remove("emoji:read");
         some.insert("chat:write".into());
         let check = with(Some(some));
         assert_eq!(check.says, "the app lacks emoji:read (custom emoji), files:read (files)");
-        says(&check, State::Finding, &["Bot Token Scopes", "reinstall the app"]);
-        assert_eq!(scopes(&Slack::NoToken(None))[0].state, State::Skipped);
+        says(&check, CheckState::Finding, &["Bot Token Scopes", "reinstall the app"]);
+        assert_eq!(scopes(&Slack::NoToken(None))[0].state, CheckState::Skipped);
     }
 
     #[test]
@@ -387,10 +400,10 @@ mod tests {
             let now = TimestampMs(now_s * 1000);
             clock(&Slack::NoToken(Some(Times { slack_s: 10_000, before: now, after: now })))
         };
-        says(&at(10_030), State::Ok, &["30 s"]);
-        says(&at(9_970), State::Ok, &["30 s"]);
-        says(&at(10_031), State::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
-        says(&at(9_600), State::Finding, &["400 s behind"]);
-        says(&clock(&Slack::NoToken(None)), State::Skipped, &["what time"]);
+        says(&at(10_030), CheckState::Ok, &["30 s"]);
+        says(&at(9_970), CheckState::Ok, &["30 s"]);
+        says(&at(10_031), CheckState::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
+        says(&at(9_600), CheckState::Finding, &["400 s behind"]);
+        says(&clock(&Slack::NoToken(None)), CheckState::Skipped, &["what time"]);
     }
 }

@@ -48,14 +48,14 @@ pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
 }
 
 #[derive(Deserialize)]
-struct Page {
-    channels: Vec<Listed>,
+struct ChannelPage {
+    channels: Vec<ListedChannel>,
     #[serde(default)]
     response_metadata: Metadata,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedChannel {
     #[serde(default)]
     is_member: bool,
 }
@@ -68,7 +68,7 @@ struct Metadata {
 
 async fn channels(api: &WebApi, checked: &Checked) -> Result<Channels, ApiError> {
     let reply = api.call_once(checked, Method::ConversationsList, &PARAMETERS).await?;
-    let page: Page = reply.read()?;
+    let page: ChannelPage = reply.read()?;
     Ok(Channels {
         listed: page.channels.len(),
         joined: page.channels.iter().filter(|channel| channel.is_member).count(),
