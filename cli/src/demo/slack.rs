@@ -147,12 +147,12 @@ pub(super) fn file(file: &File, origin: &str) -> Value {
 
 /// A file as `files.info` shows it.
 pub(super) fn whole_file(file: &File, origin: &str) -> Value {
-    let File { id, name, mimetype, place } = file;
+    let File { id, name, mimetype, location } = file;
     let mut object = json!({
         "id": id, "name": name, "title": name, "mimetype": mimetype, "user": "U0ANA", "mode": "hosted",
         "is_external": false,
     });
-    match place {
+    match location {
         FileLocation::Elsewhere(url) => {
             object["mode"] = "external".into();
             object["is_external"] = true.into();

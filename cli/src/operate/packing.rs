@@ -50,7 +50,7 @@ pub(crate) struct Packed {
 impl Packed {
     /// Reads the headers and the manifest, and holds them against each other.
     pub(crate) fn read(mut file: File) -> anyhow::Result<Self> {
-        let found = PackedFound::read(&mut file)?;
+        let found = PackedHeaders::read(&mut file)?;
         let manifest = found.manifest(&mut file)?;
         ensure!(
             manifest.format <= FORMAT && manifest.schema <= SCHEMA,
@@ -81,14 +81,14 @@ impl Packed {
 }
 
 /// What the headers say.
-struct PackedFound {
+struct PackedHeaders {
     /// Names and sizes, without the manifest.
     entries: Vec<(String, u64)>,
     /// Where the manifest's bytes begin, and how many there are.
     manifest: (u64, u64),
 }
 
-impl PackedFound {
+impl PackedHeaders {
     fn read(file: &mut File) -> anyhow::Result<Self> {
         let length = file.metadata()?.len();
         let mut entries = Vec::new();

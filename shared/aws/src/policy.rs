@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_send_is_over_before_ingest_gives_up() {
-        // The default of `ingest::Limits::enqueue`.
+        // The default of `ingest::IngestLimits::enqueue`.
         assert!(SEND.operation < ms(2_000));
     }
 

@@ -101,7 +101,7 @@ async fn each_fault_on_slacks_side_is_one_finding() {
         ("token_revoked", "was revoked"),
         ("account_inactive", "removed from the workspace"),
         ("token_expired", "has expired"),
-        ("invalid_auth", "none that Slack knows"),
+        ("invalid_auth", "unknown to Slack"),
     ] {
         slack.next("auth.test", [refusal(error)]);
         installation.finds(as_it_is(), "bot-token", &[says]).await;

@@ -337,7 +337,7 @@ mod tests {
             (kind(TokenKind::User), CheckState::Finding, &["xoxp-", "OAuth & Permissions"]),
             (kind(TokenKind::App), CheckState::Finding, &["xapp-", "OAuth & Permissions"]),
             (kind(TokenKind::Refresh), CheckState::Finding, &["xoxe-", "OAuth & Permissions"]),
-            (answered("invalid_auth"), CheckState::Finding, &["none that Slack knows", "copy"]),
+            (answered("invalid_auth"), CheckState::Finding, &["unknown to Slack", "copy"]),
             (answered("token_revoked"), CheckState::Finding, &["was revoked", "Install App"]),
             (
                 answered("account_inactive"),

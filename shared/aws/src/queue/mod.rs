@@ -31,7 +31,7 @@ use ports::queue::{
 };
 use queue_urls::QueueUrls;
 use send::Sender;
-use settle::{Settlement, settle};
+use settle::{ReceiptAction, settle};
 
 /// How a call fails.
 type CallError<E> = SdkError<E, HttpResponse>;
@@ -86,12 +86,12 @@ impl Queue for SqsQueue {
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
-        let entries = entries.iter().map(|(receipt, timeout)| (receipt, Settlement::Invisible(*timeout)));
+        let entries = entries.iter().map(|(receipt, timeout)| (receipt, ReceiptAction::Invisible(*timeout)));
         settle(&self.settles, self.queue_urls.of(queue), entries).await
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
-        let entries = receipts.iter().map(|receipt| (receipt, Settlement::Ack));
+        let entries = receipts.iter().map(|receipt| (receipt, ReceiptAction::Ack));
         settle(&self.settles, self.queue_urls.of(queue), entries).await
     }
 

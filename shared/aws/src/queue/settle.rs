@@ -23,7 +23,7 @@ const MAX_AT_ONCE: usize = 8;
 
 /// What is done to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settlement {
+pub(super) enum ReceiptAction {
     /// It is done and goes away.
     Ack,
     /// It stays invisible for so long from now.
@@ -36,21 +36,21 @@ struct SettleEntry {
     /// Its index among the caller's.
     index: usize,
     handle: String,
-    settlement: Settlement,
+    action: ReceiptAction,
 }
 
-/// One result per entry. All entries have the same kind of verdict.
+/// One result per entry. All entries have the same kind of action.
 pub(super) async fn settle(
     client: &Client,
     queue_url: &Arc<QueueUrl>,
-    entries: impl Iterator<Item = (&Receipt, Settlement)>,
+    entries: impl Iterator<Item = (&Receipt, ReceiptAction)>,
 ) -> BatchResult {
     let mut results: BatchResult = Vec::new();
     let mut known = Vec::new();
-    for (number, (receipt, settlement)) in entries.enumerate() {
+    for (number, (receipt, action)) in entries.enumerate() {
         match receipt::handle(queue_url.queue, receipt) {
             Ok(handle) => {
-                known.push(SettleEntry { index: number, handle: handle.to_owned(), settlement });
+                known.push(SettleEntry { index: number, handle: handle.to_owned(), action });
                 results.push(Err(queue_url.late()));
             }
             Err(error) => results.push(Err(error)),
@@ -133,14 +133,14 @@ async fn ask(
     let url = queue_url.url(client).await?;
     let mut acks = Vec::new();
     let mut changes = Vec::new();
-    for (number, SettleEntry { handle, settlement, .. }) in batch.into_iter().enumerate() {
-        match settlement {
-            Settlement::Ack => {
+    for (number, SettleEntry { handle, action, .. }) in batch.into_iter().enumerate() {
+        match action {
+            ReceiptAction::Ack => {
                 let entry =
                     DeleteMessageBatchRequestEntry::builder().id(number.to_string()).receipt_handle(handle);
                 acks.push(entry.build().map_err(incomplete)?);
             }
-            Settlement::Invisible(timeout) => {
+            ReceiptAction::Invisible(timeout) => {
                 let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
                     .id(number.to_string())
                     .receipt_handle(handle)
@@ -201,7 +201,7 @@ mod tests {
         let entry = |(index, handle): (usize, &&str)| SettleEntry {
             index,
             handle: (*handle).to_owned(),
-            settlement: Settlement::Ack,
+            action: ReceiptAction::Ack,
         };
         handles.iter().enumerate().map(entry).collect()
     }
