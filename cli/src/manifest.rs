@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use hyper::Uri;
 use ingest::EVENTS_PATH;
 use serde_json::{Value, json};
+use slack::catalogue::{EVENTS, Subscription};
 
 /// What stands in the manifest until the host is known.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
@@ -37,39 +38,14 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("users:read", "the names and pictures of people"),
 ];
 
-/// What Slack sends, and the scope it asks for. Each of them changes what is stored: others would only use up the 30,000
-/// deliveries an hour. Of `member_joined_channel` that is the app's own joining; Slack sends it for everybody.
-const BOT_EVENTS: [(&str, Option<&str>); 29] = [
-    ("app_uninstalled", None),
-    ("channel_archive", Some("channels:read")),
-    ("channel_created", Some("channels:read")),
-    ("channel_deleted", Some("channels:read")),
-    ("channel_history_changed", Some("channels:history")),
-    ("channel_id_changed", Some("channels:read")),
-    ("channel_left", Some("channels:read")),
-    ("channel_rename", Some("channels:read")),
-    ("channel_shared", Some("channels:read")),
-    ("channel_unarchive", Some("channels:read")),
-    ("channel_unshared", Some("channels:read")),
-    ("emoji_changed", Some("emoji:read")),
-    ("file_deleted", Some("files:read")),
-    ("group_archive", Some("groups:read")),
-    ("group_deleted", Some("groups:read")),
-    ("group_history_changed", Some("groups:history")),
-    ("group_left", Some("groups:read")),
-    ("group_rename", Some("groups:read")),
-    ("group_unarchive", Some("groups:read")),
-    ("member_joined_channel", Some("channels:read")),
-    ("message.channels", Some("channels:history")),
-    ("message.groups", Some("groups:history")),
-    ("reaction_added", Some("reactions:read")),
-    ("reaction_removed", Some("reactions:read")),
-    ("team_domain_change", Some("team:read")),
-    ("team_join", Some("users:read")),
-    ("team_rename", Some("team:read")),
-    ("tokens_revoked", None),
-    ("user_change", Some("users:read")),
-];
+/// The events the app subscribes to, and the scope that each needs.
+fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    EVENTS.iter().filter_map(|event_type| match event_type.subscription {
+        Subscription::Scope(scope) => Some((event_type.name, Some(scope))),
+        Subscription::NoScope => Some((event_type.name, None)),
+        Subscription::Unsubscribed => None,
+    })
+}
 
 /// Prints the manifest.
 pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -104,7 +80,7 @@ fn manifest(request_url: &str) -> Value {
         "settings": {
             "event_subscriptions": {
                 "request_url": request_url,
-                "bot_events": BOT_EVENTS.map(|(event, _)| event).as_slice(),
+                "bot_events": bot_events().map(|(event, _)| event).collect::<Vec<_>>(),
             },
             "org_deploy_enabled": false,
             "socket_mode_enabled": false,
@@ -147,7 +123,8 @@ mod tests {
     use ports::queue::QueueName;
     use ports::queue::route::{Route, route};
     use rules::channel::ChannelEvent;
-    use rules::{Event, Kind, gap};
+    use rules::{Event, gap};
+    use slack::catalogue::{ChannelChange, Rule};
     use slack::envelope::Envelope;
 
     use super::*;
@@ -158,13 +135,13 @@ mod tests {
 
     #[test]
     fn the_scopes_cover_the_events_and_reach_no_direct_messages() {
-        for (event, scope) in BOT_EVENTS {
+        for (event, scope) in bot_events() {
             assert!(scope.is_none_or(asks_for), "{event} needs {scope:?}");
         }
         for (scope, _) in BOT_SCOPES {
             assert!(!scope.starts_with("im:") && !scope.starts_with("mpim:"), "{scope}");
         }
-        assert!(BOT_EVENTS.is_sorted() && BOT_SCOPES.is_sorted());
+        assert!(bot_events().is_sorted() && BOT_SCOPES.is_sorted());
     }
 
     /// What Slack sends for a subscription: an event that should have an effect.
@@ -212,7 +189,10 @@ mod tests {
         let Route::Queues(sends) = route(&envelope, &body) else { return Vec::new() };
         let read = Event::read(&envelope).unwrap();
         let has_effect = |queue| match queue {
-            QueueName::Events => read.kind() == Kind::ChannelIdChanged || !read.changes().unwrap().is_empty(),
+            QueueName::Events => {
+                read.rule() == Some(Rule::Channel(ChannelChange::IdChanged))
+                    || !read.changes().unwrap().is_empty()
+            }
             QueueName::Channels => {
                 ChannelEvent::read(&read).unwrap().is_some()
                     || gap::opened_by(&read).unwrap().is_some()
@@ -229,11 +209,16 @@ mod tests {
 
     #[test]
     fn everything_that_is_subscribed_to_has_an_effect() {
-        for (event, _) in BOT_EVENTS {
+        for (event, _) in bot_events() {
             assert!(!effects(&example(event)).is_empty(), "{event}");
         }
-        for left_out in ["file_change", "file_created", "file_public", "file_shared", "member_left_channel"] {
+        let ignored = EVENTS.iter().filter(|event_type| matches!(event_type.rule, Rule::Ignored(_)));
+        for left_out in ignored.map(|event_type| event_type.name) {
             assert_eq!(effects(&example(left_out)), [], "{left_out}");
+            assert!(bot_events().all(|(event, _)| event != left_out), "{left_out}");
+        }
+        for left_out in ["file_change", "file_created", "file_public", "file_shared", "member_left_channel"] {
+            assert!(matches!(Rule::named(left_out), Some(Rule::Ignored(_))), "{left_out}");
         }
     }
 
@@ -257,7 +242,8 @@ mod tests {
         assert!(length("/features/bot_user/display_name") <= 80);
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
         assert!(BOT_USER.bytes().all(allowed), "{BOT_USER}");
-        const { assert!(BOT_EVENTS.len() <= 100 && BOT_SCOPES.len() <= 255) };
+        assert!(bot_events().count() <= 100);
+        const { assert!(BOT_SCOPES.len() <= 255) };
         assert_eq!(manifest["settings"]["event_subscriptions"]["request_url"], PLACEHOLDER);
     }
 

@@ -14,6 +14,7 @@ use ports::queue::job::MAX_EVENT_BYTES;
 use ports::queue::route::{Route, route_in};
 use ports::queue::{Outgoing, QueueError};
 use serde_json::value::RawValue;
+use slack::catalogue::APP_RATE_LIMITED;
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 use slack::signature::Refused;
@@ -179,7 +180,7 @@ impl Endpoint {
                 return Err(EventResponse::challenge(challenge.into_owned()));
             }
             Some("ssl_check") => return Err(Outcome::SslCheck.into()),
-            Some("app_rate_limited") => {
+            Some(APP_RATE_LIMITED) => {
                 warn_of_rate_limit(&envelope, text);
                 Outcome::RateLimited
             }

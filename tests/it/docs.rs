@@ -19,6 +19,11 @@ fn the_topology_is_documented() {
 }
 
 #[test]
+fn the_events_are_documented() {
+    assert_shows("docs/events.md", &slack::catalogue::markdown_table());
+}
+
+#[test]
 fn every_metric_is_documented() {
     assert_shows("docs/metrics.md", &metrics::markdown_table(METRICS));
     assert_shows("docs/metrics.md", &metrics::markdown_table(&SUMMARY));

@@ -77,7 +77,7 @@ metrics_table! {
     EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",
         "Events that are not stored by design: private channels never seen in public, direct messages, deletions of unknown files.";
     EVENTS_UNKNOWN = "annalist_events_unknown_total", Counter, "",
-        "Events of a type this version does not store.";
+        "Events of a type that Annalist does not know.";
     WEB_API_CALLS = "annalist_web_api_calls_total", Counter, "method, outcome",
         "Calls of Slack's Web API by outcome: ok, refused, rate_limited, unreachable, garbled.";
     DIRECTORY_SYNCS = "annalist_directory_syncs_total", Counter, "outcome",

@@ -3,7 +3,8 @@
 
 use super::message;
 use super::message::ToldMessage;
-use super::{Event, Kind, Malformed};
+use super::{Event, Malformed};
+use slack::catalogue::Rule;
 use slack::ids::Ts;
 use slack::signature::WINDOW_S;
 
@@ -21,8 +22,8 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
         if is_ahead { Err(Malformed::FromTheFuture { field, found, ahead_s }) } else { Ok(()) }
     };
     check("event_ts", Some(event.clock()))?;
-    match event.kind() {
-        Kind::Message => {
+    match event.rule() {
+        Some(Rule::Message) => {
             // What cannot be read is refused if it is to be stored.
             let Ok(told) = message::told(event) else { return Ok(()) };
             check("ts", Some(told.clock))?;
@@ -34,14 +35,20 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
             }
             Ok(())
         }
-        Kind::Reaction => check("item.ts", event.header.item().and_then(|item| parsed(item.ts.as_deref()))),
-        Kind::User
-        | Kind::Emoji
-        | Kind::FileDeleted
-        | Kind::Workspace
-        | Kind::Channel
-        | Kind::ChannelIdChanged
-        | Kind::Unknown => Ok(()),
+        Some(Rule::Reaction(_)) => {
+            check("item.ts", event.header.item().and_then(|item| parsed(item.ts.as_deref())))
+        }
+        Some(
+            Rule::User
+            | Rule::Team(_)
+            | Rule::Emoji
+            | Rule::FileDeleted
+            | Rule::Channel(_)
+            | Rule::Gap(_)
+            | Rule::Joined
+            | Rule::Ignored(_),
+        )
+        | None => Ok(()),
     }
 }
 

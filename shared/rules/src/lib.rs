@@ -17,6 +17,7 @@ pub mod workspace;
 use serde_json::value::RawValue;
 
 use ports::archive::Update;
+use slack::catalogue::{EventType, Rule, Visibility};
 use slack::envelope::{self, Envelope, Unreadable};
 use slack::event::EventHeader;
 use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
@@ -82,30 +83,9 @@ pub struct Event<'a> {
     pub header: EventHeader<'a>,
     /// The event itself.
     pub raw: &'a RawValue,
+    /// What the catalogue says of its type.
+    event_type: Option<&'static EventType>,
     event_time_s: Option<i64>,
-}
-
-/// Which rule an event follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A message, or a change to one.
-    Message,
-    /// A reaction to a message.
-    Reaction,
-    /// A person as they are now.
-    User,
-    /// Custom emoji.
-    Emoji,
-    /// A file was deleted.
-    FileDeleted,
-    /// The workspace has another name or address.
-    Workspace,
-    /// Something else that happened to a channel.
-    Channel,
-    /// A channel continues under another id.
-    ChannelIdChanged,
-    /// Nothing that is stored by this version.
-    Unknown,
 }
 
 impl<'a> Event<'a> {
@@ -117,30 +97,28 @@ impl<'a> Event<'a> {
         let missing = |field| Malformed::Missing { event: "Slack", field };
         let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
         let raw = envelope.event.ok_or(missing("event"))?;
-        Ok(Self { team, header: envelope::read(raw)?, raw, event_time_s: envelope.event_time_s() })
+        let header: EventHeader<'a> = envelope::read(raw)?;
+        let event_type = header.kind.as_deref().and_then(EventType::named);
+        Ok(Self { team, header, raw, event_type, event_time_s: envelope.event_time_s() })
     }
 
-    /// Which rule the event follows.
+    /// What is made of the event; `None` if its type is unknown.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self.header.kind.as_deref() {
-            Some("message") => Kind::Message,
-            Some("reaction_added" | "reaction_removed") if self.is_about_a_message() => Kind::Reaction,
-            Some("user_change" | "team_join") => Kind::User,
-            Some("emoji_changed") => Kind::Emoji,
-            Some("file_deleted") => Kind::FileDeleted,
-            Some("team_rename" | "team_domain_change") => Kind::Workspace,
-            Some("channel_id_changed") => Kind::ChannelIdChanged,
-            Some(
-                "channel_created" | "channel_rename" | "channel_archive" | "channel_unarchive"
-                | "channel_deleted" | "channel_left" | "channel_shared" | "channel_unshared" | "group_rename"
-                | "group_archive" | "group_unarchive" | "group_deleted" | "group_left",
-            ) => Kind::Channel,
-            Some(_) | None => Kind::Unknown,
+    pub fn rule(&self) -> Option<Rule> {
+        match self.event_type?.rule {
+            Rule::Reaction(_) if !self.is_about_a_message() => {
+                Some(Rule::Ignored("reactions to files are not stored"))
+            }
+            rule => Some(rule),
         }
     }
 
-    /// Reactions to files are not stored.
+    /// What says who may read the channel that the event is about.
+    #[must_use]
+    pub fn visibility(&self) -> Visibility {
+        self.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
+    }
+
     fn is_about_a_message(&self) -> bool {
         self.header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"))
     }
@@ -150,7 +128,7 @@ impl<'a> Event<'a> {
     /// # Errors
     /// [`Malformed`] where it is missing or malformed, or another one stands beside it.
     pub fn channel(&self) -> Result<ChannelId, Malformed> {
-        let reaction = self.kind() == Kind::Reaction;
+        let reaction = matches!(self.rule(), Some(Rule::Reaction(_)));
         let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
         let channel = self.header.channel().ok_or(Malformed::Missing { event, field })?;
         let channel = ChannelId::parse(&channel)?;
@@ -186,19 +164,19 @@ impl<'a> Event<'a> {
         clocks::check(self, came_at_ms)
     }
 
-    /// What the event changes. Nothing for a kind that is not stored.
+    /// What the event changes, in rows that are no channel's and no gap's.
     ///
     /// # Errors
     /// [`Malformed`] where a field that becomes part of a key is missing or malformed.
     pub fn changes(&self) -> Result<Vec<Change>, Malformed> {
-        match self.kind() {
-            Kind::Message => message::changes(self),
-            Kind::Reaction => reaction::changes(self),
-            Kind::User => directory::user_changes(self),
-            Kind::Emoji => directory::emoji_changes(self),
-            Kind::FileDeleted => file::deleted(self),
-            Kind::Workspace => workspace::changes(self),
-            Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => Ok(Vec::new()),
+        match self.rule() {
+            Some(Rule::Message) => message::changes(self),
+            Some(Rule::Reaction(change)) => reaction::changes(self, change),
+            Some(Rule::User) => directory::user_changes(self),
+            Some(Rule::Team(change)) => workspace::changes(self, change),
+            Some(Rule::Emoji) => directory::emoji_changes(self),
+            Some(Rule::FileDeleted) => file::deleted(self),
+            Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) | None => Ok(Vec::new()),
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Change, Event, Malformed, checked_name, version};
 use ports::archive::{Attributes, Guard, ItemKey, Update};
+use slack::catalogue::ReactionChange;
 use slack::envelope::{object, text, text_or_none};
 use slack::ids::{Ts, UserId};
 
@@ -60,7 +61,7 @@ pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
 }
 
 /// What a reaction to a message changes.
-pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+pub(super) fn changes(event: &Event<'_>, change: ReactionChange) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "reaction", field };
     let item = event.header.item().ok_or(missing("item"))?;
     let channel = event.channel()?;
@@ -69,7 +70,10 @@ pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let body: Reaction<'_> = object(event.raw);
     let name = body.reaction.ok_or(missing("reaction"))?;
     let name = checked_name(&name, "reaction's name")?;
-    let state = if event.header.kind.as_deref() == Some("reaction_removed") { REMOVED } else { ADDED };
+    let state = match change {
+        ReactionChange::Added => ADDED,
+        ReactionChange::Removed => REMOVED,
+    };
     let identity = [
         ("type", "message"),
         ("team_id", event.team.as_str()),

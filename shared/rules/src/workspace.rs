@@ -10,6 +10,7 @@ use super::directory::VERSION;
 use super::version::by_clock;
 use super::{Change, Event, Malformed, checked_name};
 use ports::archive::{Guard, ItemKey, Update};
+use slack::catalogue::TeamChange;
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts};
 
@@ -23,7 +24,7 @@ const DOMAINS: [&str; 2] = [".slack.com", ".slack-gov.com"];
 const MAX_HOST_BYTES: usize = 253;
 
 #[derive(Default, Deserialize)]
-struct TeamChange<'a> {
+struct ChangedTeam<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     name: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
@@ -31,15 +32,18 @@ struct TeamChange<'a> {
 }
 
 /// Another name or another address. One register for each.
-pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
-    let TeamChange { name, url } = envelope::object(event.raw);
+pub(super) fn changes(event: &Event<'_>, change: TeamChange) -> Result<Vec<Change>, Malformed> {
+    let ChangedTeam { name, url } = envelope::object(event.raw);
     let (team, clock) = (&event.team, event.clock());
-    let update = if event.header.kind.as_deref() == Some("team_rename") {
-        let name = name.ok_or(Malformed::Missing { event: "team_rename", field: "name" })?;
-        name_update(team, &name, &clock)?
-    } else {
-        let missing = Malformed::Missing { event: "team_domain_change", field: "url" };
-        address_update(team, url.as_deref().and_then(address).ok_or(missing)?.as_str(), &clock)
+    let update = match change {
+        TeamChange::Name => {
+            let name = name.ok_or(Malformed::Missing { event: "team_rename", field: "name" })?;
+            name_update(team, &name, &clock)?
+        }
+        TeamChange::Domain => {
+            let missing = Malformed::Missing { event: "team_domain_change", field: "url" };
+            address_update(team, url.as_deref().and_then(address).ok_or(missing)?.as_str(), &clock)
+        }
     };
     Ok(vec![Change::Register(update)])
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::catalogue::{ChannelChange, Rule};
 use super::envelope::{self, Unreadable, object, text, text_or_none};
 use super::ids::Ts;
 
@@ -84,9 +85,9 @@ impl<'a> EventHeader<'a> {
     #[must_use]
     pub fn channel(&self) -> Option<Cow<'a, str>> {
         let of_item = || self.item().and_then(|item| item.channel);
-        match self.kind.as_deref() {
-            Some("reaction_added" | "reaction_removed") => of_item(),
-            Some("channel_id_changed") => self.old_channel_id.clone(),
+        match self.kind.as_deref().and_then(Rule::named) {
+            Some(Rule::Reaction(_)) => of_item(),
+            Some(Rule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
             Some(_) | None => self.stated_channel().or_else(of_item).or_else(|| self.old_channel_id.clone()),
         }
     }

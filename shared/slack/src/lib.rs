@@ -1,5 +1,6 @@
 //! What Slack sends: ids, the request signature, the envelope and the events, read tolerantly.
 
+pub mod catalogue;
 pub mod credentials;
 pub mod envelope;
 pub mod event;

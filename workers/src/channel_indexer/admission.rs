@@ -8,6 +8,7 @@ use rules::Event;
 use rules::channel::ChannelEvent;
 use rules::public_mark::MarkState;
 use serde_json::Value;
+use slack::catalogue::{Rule, Visibility};
 use slack::ids::{ChannelId, TeamId};
 
 use crate::marks::Marks;
@@ -47,19 +48,18 @@ impl Admission {
     }
 }
 
-/// Whether the event itself says that the channel is public. `channel_shared`, `channel_unshared` and
-/// `channel_id_changed` are sent for private channels too; a message came through the message-writer, which judged it.
+/// Whether the event itself says that the channel is public. A message came through the message-writer, which judged it.
 pub(super) fn says_public(event: &Event<'_>) -> bool {
-    match event.header.kind.as_deref() {
-        Some(
-            "message" | "channel_rename" | "channel_archive" | "channel_unarchive" | "channel_deleted"
-            | "channel_left",
-        ) => true,
-        Some("channel_created") => {
+    match event.visibility() {
+        Visibility::PublicByType => true,
+        Visibility::ChannelObject => {
             let event: Value = serde_json::from_str(event.raw.get()).unwrap_or_default();
             event.pointer("/channel/is_private") != Some(&Value::Bool(true))
         }
-        Some(_) | None => false,
+        Visibility::ChannelType => event.rule() == Some(Rule::Message),
+        Visibility::Archive | Visibility::PublicMark | Visibility::ChannelLetter | Visibility::NoChannel => {
+            false
+        }
     }
 }
 

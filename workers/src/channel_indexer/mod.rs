@@ -16,6 +16,7 @@ use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, GroupId, QueueName};
 use rules::channel::{ChannelEvent, index};
 use rules::{Event, Malformed, gap};
+use slack::catalogue::{APP_RATE_LIMITED, GapKind, Rule};
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
@@ -82,8 +83,8 @@ impl ChannelIndexer {
             let (team, gap) = gap::refused(raw)?;
             return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
         }
-        if envelope.kind.as_deref() == Some("app_rate_limited") {
-            let missing = Malformed::Missing { event: "app_rate_limited", field: "team_id" };
+        if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
+            let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
             let team = TeamId::parse(team).map_err(Malformed::from)?;
             let gap = gap::rate_limited(&team, raw)?;
@@ -129,7 +130,7 @@ impl ChannelIndexer {
 
 /// Whether Slack changed many messages of a channel at once.
 fn is_history_changed(event: &Event<'_>) -> bool {
-    matches!(event.header.kind.as_deref(), Some("channel_history_changed" | "group_history_changed"))
+    event.rule() == Some(Rule::Gap(GapKind::HistoryChanged))
 }
 
 /// Whether it was the app that joined.
@@ -302,7 +303,7 @@ impl ChannelIndexer {
 
     fn ask_to_join(&self, event: &ChannelEvent) {
         if let Some(joiner) = &self.joiner
-            && event.kind() == "channel_created"
+            && event.is_creation()
         {
             joiner.ask(event.team(), event.channel());
         }

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use ports::clock::TimestampMs;
 use ports::existence::CacheKey;
 use rules::message::{self, ToldMessage};
-use rules::{Event, Kind, Malformed};
+use rules::{Event, Malformed};
 use serde::Deserialize;
+use slack::catalogue::{ChannelChange, GapKind, Rule};
 use slack::envelope::{self, Envelope, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 
@@ -101,8 +102,8 @@ impl Subject {
         let header = &event.header;
         let mut subject = Self::team(&event.team, sent_at);
         let mut reader = Reader { team: &event.team, shared: envelope.says_shared(), people: Vec::new() };
-        match event.kind() {
-            Kind::Message => {
+        match event.rule() {
+            Some(Rule::Message) => {
                 subject.channels.push(channel(event, &event.channel()?));
                 reader.author(
                     header.user(),
@@ -117,38 +118,45 @@ impl Subject {
                     }
                 }
             }
-            Kind::Reaction => {
+            Some(Rule::Reaction(_)) => {
                 subject.channels.push(channel(event, &event.channel()?));
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
-            Kind::User => {
+            Some(Rule::User) => {
                 subject.story = Story::Person;
                 reader.own(header.user())?;
             }
-            Kind::Channel => {
-                subject.channels.push(channel(event, &event.channel()?));
-                reader.person(header.user(), [&header.user_team, &header.source_team])?;
-                if header.kind.as_deref() == Some("channel_created") {
-                    subject.story = Story::ChannelCreated;
-                    let created: Created<'_> =
-                        header.channel_object().map(envelope::read).transpose()?.unwrap_or_default();
-                    reader.person(created.creator, [&None, &None])?;
-                }
-            }
-            Kind::ChannelIdChanged => {
+            Some(Rule::Channel(ChannelChange::IdChanged)) => {
                 let (old, new) = event.changed_ids()?;
                 // What is stored of the old id is stored of the new one from then on: it opens it.
                 subject.public = true;
                 subject.former = Some(channel(event, &old));
                 subject.channels.push(channel(event, &new));
             }
-            Kind::FileDeleted => reader.person(header.user(), [&header.user_team, &header.source_team])?,
-            Kind::Emoji | Kind::Workspace => {}
-            Kind::Unknown => {
-                if matches!(header.kind.as_deref(), Some("tokens_revoked" | "app_uninstalled")) {
-                    subject.story = Story::Departure;
+            Some(Rule::Channel(change)) => {
+                subject.channels.push(channel(event, &event.channel()?));
+                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                if change == ChannelChange::Created {
+                    subject.story = Story::ChannelCreated;
+                    let created: Created<'_> =
+                        header.channel_object().map(envelope::read).transpose()?.unwrap_or_default();
+                    reader.person(created.creator, [&None, &None])?;
                 }
             }
+            Some(Rule::FileDeleted) => {
+                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+            }
+            Some(Rule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
+                subject.story = Story::Departure
+            }
+            Some(
+                Rule::Team(_)
+                | Rule::Emoji
+                | Rule::Gap(GapKind::HistoryChanged | GapKind::RateLimited)
+                | Rule::Joined
+                | Rule::Ignored(_),
+            )
+            | None => {}
         }
         subject.people = reader.people;
         Ok(subject)

@@ -6,8 +6,9 @@
 use metrics::counter;
 use ports::metrics::FILES_SKIPPED;
 use ports::queue::{Outgoing, Queue, QueueError, route};
-use rules::channel::event::is_told_by_message;
-use rules::{Change, Event, Kind, file};
+use rules::channel::event::told_by;
+use rules::{Change, Event, file};
+use slack::catalogue::Rule;
 use slack::envelope::Envelope;
 
 /// What follows from an event that is stored and from what it changes; `body` is the request it came in.
@@ -30,7 +31,7 @@ pub(super) fn of(
             Change::Register(update) => follow_ups.extend(file::image::job(update)),
         }
     }
-    if event.kind() == Kind::Message && event.header.subtype.as_deref().is_some_and(is_told_by_message) {
+    if event.rule() == Some(Rule::Message) && told_by(event).is_some() {
         follow_ups.push(route::to_channels(&event.team, envelope, body));
     }
     follow_ups

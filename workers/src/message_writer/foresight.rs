@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use ports::archive::Archive;
 use ports::queue::Delivery;
-use rules::{Event, Kind};
+use rules::Event;
+use slack::catalogue::{ChannelChange, Rule};
 
 use super::audience::{Audiences, Place, Sights, says_public};
 use crate::event_job::Told;
@@ -23,7 +24,7 @@ pub(super) async fn unseen(
     let mut unseen = Unseen::new();
     for (job, told) in jobs.iter().zip(told) {
         let Ok(Told { event: Some(event), replayed, .. }) = told else { continue };
-        if !matches!(event.kind(), Kind::Message | Kind::Reaction) {
+        if !matches!(event.rule(), Some(Rule::Message | Rule::Reaction(_))) {
             continue;
         }
         // What fails here fails again where it counts.
@@ -68,7 +69,7 @@ pub(super) async fn claims(
 /// The channel that an event shows to be public.
 fn opened_by(told: &Result<Told<'_>, Failure>) -> Option<Place> {
     let event = told.as_ref().ok()?.event.as_ref()?;
-    let opens = matches!(event.kind(), Kind::Message | Kind::Reaction) && says_public(event);
+    let opens = matches!(event.rule(), Some(Rule::Message | Rule::Reaction(_))) && says_public(event);
     let channel = event.channel().ok().filter(|_| opens)?;
     Some((event.team.clone(), channel))
 }
@@ -82,10 +83,12 @@ async fn is_stored(
     opened: &mut HashSet<Place>,
     opens: &HashSet<Place>,
 ) -> Result<bool, Failure> {
-    match event.kind() {
-        Kind::Channel | Kind::Unknown => Ok(false),
-        Kind::ChannelIdChanged => audiences.is_carried_over(archive, event).await,
-        Kind::User | Kind::Emoji | Kind::FileDeleted | Kind::Workspace => Ok(true),
-        Kind::Message | Kind::Reaction => audiences.foresees(archive, event, sights, opened, opens).await,
+    match event.rule() {
+        Some(Rule::Channel(ChannelChange::IdChanged)) => audiences.is_carried_over(archive, event).await,
+        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) | None => Ok(false),
+        Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => Ok(true),
+        Some(Rule::Message | Rule::Reaction(_)) => {
+            audiences.foresees(archive, event, sights, opened, opens).await
+        }
     }
 }

@@ -23,8 +23,9 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
+use rules::Change;
 use rules::message::{Content, Standing};
-use rules::{Change, Kind};
+use slack::catalogue::{ChannelChange, Rule};
 
 use crate::clearance::{self, Cleared};
 use crate::event_job::Told;
@@ -185,19 +186,21 @@ impl MessageWriter {
         if matches!(candidate.cleared, Cleared::Clear) {
             sightings.note(run.clone(), event);
         }
-        match event.kind() {
-            Kind::Channel | Kind::Unknown => {
+        match event.rule() {
+            None => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(Step::Pass);
             }
-            Kind::ChannelIdChanged => {
+            Some(Rule::Channel(ChannelChange::IdChanged)) => {
                 if self.audiences.is_carried_over(&*self.archive, event).await? {
                     cleared().require()?;
                     self.audiences.carry_over(&*self.archive, event).await?;
                 }
                 return Ok(Step::Pass);
             }
-            Kind::Message | Kind::Reaction => {
+            // The channel-indexer's, or of another member who joins a channel: nothing of it is stored here.
+            Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => return Ok(Step::Pass),
+            Some(Rule::Message | Rule::Reaction(_)) => {
                 // It sets the public mark: nothing of what does not exist may. Any other may be dropped as it is.
                 if says_public(event) {
                     cleared().require()?;
@@ -211,11 +214,11 @@ impl MessageWriter {
                     Verdict::Wait => return Ok(Step::Wait(Awaited::Audience)),
                 }
             }
-            Kind::User | Kind::Emoji | Kind::FileDeleted | Kind::Workspace => cleared().require()?,
+            Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => cleared().require()?,
         }
         let changes = event.changes()?;
         // A file without a row may be one of a private channel, whose id is not written, or of a message that comes later.
-        if event.kind() == Kind::FileDeleted && !self.are_there(&changes).await? {
+        if event.rule() == Some(Rule::FileDeleted) && !self.are_there(&changes).await? {
             return Ok(Step::Wait(Awaited::FileRow));
         }
         self.audiences.note_team(&*self.archive, &event.team).await?;

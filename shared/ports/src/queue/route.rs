@@ -7,6 +7,7 @@ use serde_json::json;
 use super::job::{encode_event, encode_event_of_run, encode_refused};
 use super::run::RunId;
 use super::{DedupId, GroupId, Outgoing, QueueName};
+use slack::catalogue::{Destination, EventType};
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -14,10 +15,6 @@ use slack::verification::without_token;
 
 /// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
 pub const INVALID_GROUP: &str = "invalid";
-
-/// Sent for everybody who joins a channel, the app included.
-/// <https://docs.slack.dev/reference/events/member_joined_channel>
-pub const APP_JOINED: &str = "member_joined_channel";
 
 /// Where an envelope goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,17 +86,15 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
     };
     let events_group = || events_group(&team, &event);
     let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
-    // Of all who join channels only the app itself ends a gap by it.
-    let rejoins = kind == APP_JOINED && event.user().is_some_and(|user| envelope.is_own_user(&user));
-    let destination = if rejoins { Destination::Channels } else { destination(kind) };
+    let to_events = || send(QueueName::Events, events_group(), "");
+    let to_channels = || send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind);
+    let is_own = || event.user().is_some_and(|user| envelope.is_own_user(&user));
+    let destination = EventType::named(kind).map_or(Destination::Events, |known| known.destination);
     Route::Queues(match destination {
-        Destination::Events => vec![send(QueueName::Events, events_group(), "")],
-        Destination::Channels => vec![send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind)],
-        // The message-writer carries the public mark over in the old channel's group; the row is the indexer's.
-        Destination::Both => vec![
-            send(QueueName::Events, events_group(), ""),
-            send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind),
-        ],
+        Destination::ChannelsIfOwn if is_own() => vec![to_channels()],
+        Destination::Events | Destination::ChannelsIfOwn => vec![to_events()],
+        Destination::Channels => vec![to_channels()],
+        Destination::EventsAndChannels => vec![to_events(), to_channels()],
     })
 }
 
@@ -119,36 +114,6 @@ pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
         group: GroupId::of(&[team.as_str()]),
         dedup: DedupId::of(&dedup),
         body: encode_refused(&json!({ "team_id": team, "from": from, "to": to }).to_string()),
-    }
-}
-
-enum Destination {
-    Events,
-    Channels,
-    Both,
-}
-
-/// Events that change a channel's row, and what becomes a gap, are serial per workspace; all else is an event.
-fn destination(kind: &str) -> Destination {
-    match kind {
-        "channel_id_changed" => Destination::Both,
-        "app_rate_limited" | "tokens_revoked" | "app_uninstalled" => Destination::Channels,
-        "channel_created"
-        | "channel_rename"
-        | "channel_archive"
-        | "channel_unarchive"
-        | "channel_deleted"
-        | "channel_left"
-        | "channel_shared"
-        | "channel_unshared"
-        | "channel_history_changed"
-        | "group_rename"
-        | "group_archive"
-        | "group_unarchive"
-        | "group_deleted"
-        | "group_left"
-        | "group_history_changed" => Destination::Channels,
-        _ => Destination::Events,
     }
 }
 

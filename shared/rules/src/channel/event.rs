@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::{Event, Kind, Malformed, checked_name, version};
+use super::super::{Event, Malformed, checked_name, version};
 use super::fold::{Kept, State};
 use ports::archive::{Attributes, Item, ItemKey, Update};
+use slack::catalogue::{ChannelChange, Rule};
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -37,47 +38,28 @@ impl ChannelEvent {
     /// # Errors
     /// [`Malformed`] where an id or a name that the rows need is missing or malformed.
     pub fn read(event: &Event<'_>) -> Result<Option<Self>, Malformed> {
-        let kind = match event.kind() {
-            Kind::Channel => event.header.kind.as_deref(),
-            Kind::Message => event.header.subtype.as_deref().filter(|subtype| is_told_by_message(subtype)),
-            Kind::Reaction
-            | Kind::User
-            | Kind::Emoji
-            | Kind::FileDeleted
-            | Kind::Workspace
-            | Kind::ChannelIdChanged
-            | Kind::Unknown => None,
+        let Some(change) = told_by(event) else { return Ok(None) };
+        let name = match event.rule() {
+            Some(Rule::Message) => &event.header.subtype,
+            Some(_) | None => &event.header.kind,
         };
-        let Some(kind) = kind else {
-            return if event.kind() == Kind::ChannelIdChanged {
-                Self::id_changed(event).map(Some)
-            } else {
-                Ok(None)
-            };
-        };
-        if matches!(kind, "channel_created" | "channel_rename" | "group_rename") {
+        if matches!(change, ChannelChange::Created | ChannelChange::Renamed) {
             check_name(event.raw, "channel")?;
         }
+        let (channel, successor) = if change == ChannelChange::IdChanged {
+            let (old, new) = event.changed_ids()?;
+            (old, Some(new))
+        } else {
+            (event.channel()?, None)
+        };
         Ok(Some(Self {
             team: event.team.clone(),
-            channel: event.channel()?,
-            successor: None,
+            channel,
+            successor,
             clock: event.clock(),
-            kind: kind.to_owned(),
+            kind: name.as_deref().unwrap_or_default().to_owned(),
             raw: canonical(event.raw)?,
         }))
-    }
-
-    fn id_changed(event: &Event<'_>) -> Result<Self, Malformed> {
-        let (old, new) = event.changed_ids()?;
-        Ok(Self {
-            team: event.team.clone(),
-            channel: old,
-            successor: Some(new),
-            clock: event.clock(),
-            kind: "channel_id_changed".into(),
-            raw: canonical(event.raw)?,
-        })
     }
 
     /// A channel as Slack's directory lists it, as of `clock`.
@@ -122,10 +104,10 @@ impl ChannelEvent {
         &self.clock
     }
 
-    /// The event's name in Slack.
+    /// Whether the channel was made.
     #[must_use]
-    pub fn kind(&self) -> &str {
-        &self.kind
+    pub fn is_creation(&self) -> bool {
+        ChannelChange::named(&self.kind) == Some(ChannelChange::Created)
     }
 
     /// Keeps it in the rows of its channels. May be repeated without harm.
@@ -181,19 +163,21 @@ pub(crate) fn is_raw(name: &str) -> bool {
     name.starts_with(RAW_PREFIX)
 }
 
-/// What has no event of its own: only messages tell of it.
+/// What an event, or a message, says happened to its channel.
 #[must_use]
-pub fn is_told_by_message(subtype: &str) -> bool {
-    matches!(
-        subtype,
-        "channel_topic"
-            | "group_topic"
-            | "channel_purpose"
-            | "group_purpose"
-            | "channel_convert_to_private"
-            | "channel_convert_to_public"
-            | "channel_posting_permissions"
-    )
+pub fn told_by(event: &Event<'_>) -> Option<ChannelChange> {
+    match event.rule()? {
+        Rule::Channel(change) => Some(change),
+        Rule::Message => ChannelChange::told_by(event.header.subtype.as_deref()?),
+        Rule::Reaction(_)
+        | Rule::User
+        | Rule::Team(_)
+        | Rule::Emoji
+        | Rule::FileDeleted
+        | Rule::Gap(_)
+        | Rule::Joined
+        | Rule::Ignored(_) => None,
+    }
 }
 
 #[derive(Default, Deserialize)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::version;
 use super::event::{LISTED, identity, kept};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
+use slack::catalogue::ChannelChange;
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId};
 
@@ -54,11 +55,10 @@ impl Kept {
     /// The two ids of a change, where both are ids.
     fn changed_ids(&self) -> Option<(ChannelId, ChannelId)> {
         let id = |pointer| ChannelId::parse(self.text(pointer)?).ok();
-        if self.kind == "channel_id_changed" {
-            Some((id("/old_channel_id")?, id("/new_channel_id")?))
-        } else {
-            None
+        if ChannelChange::named(&self.kind) != Some(ChannelChange::IdChanged) {
+            return None;
         }
+        Some((id("/old_channel_id")?, id("/new_channel_id")?))
     }
 
     /// The id a channel had before this event, if it is that of a change to `channel`.
@@ -248,33 +248,37 @@ impl State {
         }
     }
 
-    /// Takes in what one event says. Unknown kinds say nothing.
+    /// Takes in what one event says. An unknown one says nothing.
     pub(super) fn tell(&mut self, event: &Kept, channel: &ChannelId) {
-        match event.kind.as_str() {
-            "channel_created" => {
+        if event.kind == LISTED {
+            return self.list(event);
+        }
+        let Some(change) = ChannelChange::named(&event.kind) else { return };
+        match change {
+            ChannelChange::Created => {
                 self.rename(event.text("/channel/name"));
                 let private = event.value.pointer("/channel/is_private") == Some(&Value::Bool(true));
                 self.visibility = Some(visibility(private));
             }
-            "channel_rename" | "group_rename" => self.rename(event.text("/channel/name")),
-            "channel_archive" | "group_archive" => self.archived = true,
-            "channel_unarchive" | "group_unarchive" => self.archived = false,
-            "channel_deleted" | "group_deleted" => self.deleted = true,
-            "channel_topic" | "group_topic" => self.topic = filled(event.text("/topic")),
-            "channel_purpose" | "group_purpose" => self.purpose = filled(event.text("/purpose")),
-            "channel_convert_to_private" => self.visibility = Some(visibility(true)),
-            "channel_convert_to_public" => self.visibility = Some(visibility(false)),
-            "channel_shared" => {
+            ChannelChange::Renamed => self.rename(event.text("/channel/name")),
+            ChannelChange::Archived => self.archived = true,
+            ChannelChange::Unarchived => self.archived = false,
+            ChannelChange::Deleted => self.deleted = true,
+            ChannelChange::Topic => self.topic = filled(event.text("/topic")),
+            ChannelChange::Purpose => self.purpose = filled(event.text("/purpose")),
+            ChannelChange::MadePrivate => self.visibility = Some(visibility(true)),
+            ChannelChange::MadePublic => self.visibility = Some(visibility(false)),
+            ChannelChange::Shared => {
                 self.ext_shared = true;
                 self.shared_with.extend(event.text("/connected_team_id").map(str::to_owned));
             }
-            "channel_unshared" => {
+            ChannelChange::Unshared => {
                 if let Some(team) = event.text("/previously_connected_team_id") {
                     self.shared_with.remove(team);
                 }
                 self.ext_shared = event.value.pointer("/is_ext_shared") == Some(&Value::Bool(true));
             }
-            "channel_id_changed" => {
+            ChannelChange::IdChanged => {
                 if let Some((old, new)) = event.changed_ids() {
                     if new == *channel && old != *channel {
                         self.prev_channel_id = Some(old.to_string());
@@ -283,8 +287,7 @@ impl State {
                     }
                 }
             }
-            LISTED => self.list(event),
-            _ => {}
+            ChannelChange::Left | ChannelChange::PostingPermissions => {}
         }
     }
 

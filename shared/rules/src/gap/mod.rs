@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 use super::{Event, Malformed, version};
 use ports::archive::key::gaps;
 use ports::archive::{Attributes, ItemKey, Update};
-use ports::queue::route::APP_JOINED;
+use slack::catalogue::{ChannelChange, GapKind, Rule};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -198,11 +198,13 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
 pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
     let gap =
         |channel, reason| Row { team: &event.team, channel, reason, from: event.clock(), to: None }.update();
-    Ok(match event.header.kind.as_deref() {
-        Some("channel_left" | "group_left") => Some(gap(Some(event.channel()?), Reason::Left)),
-        Some("tokens_revoked") if revokes_bot(event.raw) => Some(gap(None, Reason::Revoked)),
-        Some("app_uninstalled") => Some(gap(None, Reason::Revoked)),
-        Some("channel_history_changed" | "group_history_changed") => Some(history_changed(event)?),
+    Ok(match event.rule() {
+        Some(Rule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), Reason::Left)),
+        Some(Rule::Gap(GapKind::TokensRevoked)) => revokes_bot(event.raw).then(|| gap(None, Reason::Revoked)),
+        Some(Rule::Gap(GapKind::Uninstalled)) => Some(gap(None, Reason::Revoked)),
+        Some(Rule::Gap(GapKind::HistoryChanged)) => Some(history_changed(event)?),
+        // The request that says it carries no event: see [`rate_limited`].
+        Some(Rule::Gap(GapKind::RateLimited)) => None,
         Some(_) | None => None,
     })
 }
@@ -212,7 +214,7 @@ pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
 /// # Errors
 /// [`Malformed`] where the channel is missing or malformed.
 pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
-    if event.header.kind.as_deref() != Some(APP_JOINED) {
+    if event.rule() != Some(Rule::Joined) {
         return Ok(None);
     }
     Ok(Some(Update::mark(ItemKey::joined(&event.team, &event.channel()?, &event.clock()))))

@@ -5,8 +5,9 @@ use ports::queue::job::Job;
 use rules::channel::ChannelEvent;
 use rules::file::{self, FileJob};
 use rules::message::{self, ToldMessage};
-use rules::{Change, Event, Kind, gap};
+use rules::{Change, Event, gap};
 use serde_json::value::RawValue;
+use slack::catalogue::Rule;
 use slack::envelope::Envelope;
 use slack::ids::UserId;
 
@@ -41,7 +42,7 @@ pub fn check(event: &[u8]) {
         told.inserts().iter().for_each(well_formed);
     }
     let Ok(changes) = event.changes() else { return };
-    let named: Vec<String> = if event.kind() == Kind::Message {
+    let named: Vec<String> = if event.rule() == Some(Rule::Message) {
         let messages = message::told(&event).expect("what changes rows was read").messages;
         messages.iter().flat_map(who).collect()
     } else {
@@ -95,12 +96,12 @@ fn event_team() -> slack::ids::TeamId {
 /// What is written names no channel and no person's row but those of its event, which are what is checked to exist.
 fn is_about(update: &Update, event: &Event<'_>) {
     let team = event_team();
-    let about = match event.kind() {
-        Kind::Message | Kind::Reaction => {
+    let about = match event.rule() {
+        Some(Rule::Message | Rule::Reaction(_)) => {
             let channel = event.channel().expect("an event that writes to a channel names it");
             key::messages(&team, &channel)
         }
-        Kind::User => {
+        Some(Rule::User) => {
             let user = event.header.user().expect("an event that writes a person names them");
             let user = UserId::parse(&user).expect("a person's id");
             if update.key.item_id == key::users(&team) {
@@ -109,10 +110,12 @@ fn is_about(update: &Update, event: &Event<'_>) {
             }
             key::profiles(&team, &user)
         }
-        Kind::Emoji => key::emoji(&team),
-        Kind::FileDeleted => key::files(&team),
-        Kind::Workspace => key::workspace(&team),
-        Kind::Channel | Kind::ChannelIdChanged | Kind::Unknown => panic!("{:?} is written", update.key),
+        Some(Rule::Emoji) => key::emoji(&team),
+        Some(Rule::FileDeleted) => key::files(&team),
+        Some(Rule::Team(_)) => key::workspace(&team),
+        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) | None => {
+            panic!("{:?} is written", update.key)
+        }
     };
     assert_eq!(update.key.item_id, about);
 }
