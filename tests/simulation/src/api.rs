@@ -12,7 +12,7 @@ use hyper::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
 use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
 
-use super::course::Steps;
+use super::schedule::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind, World, lock};
 use testkit::corpus::TEAM;

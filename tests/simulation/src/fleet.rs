@@ -23,11 +23,11 @@ use workers::runtime::{self, Ports, Settings};
 use workers::{Equipment, claims, file_downloader};
 
 use super::api::{Directory, PlayedSlack};
-use super::course::{Life, Steps};
+use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
+use super::checked_worker::CheckedWorker;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
-use super::vault::{BOT_TOKEN, SIGNING_SECRET, Vault};
-use super::watched::Watched;
+use super::schedule::{Life, Steps};
 use super::world::{JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
@@ -55,8 +55,8 @@ pub(super) struct Running {
     pub(super) tasks: JoinSet<&'static str>,
 }
 
-/// What a process works with.
-pub(super) struct Sight {
+/// The ports and clients of a process.
+pub(super) struct ProcessDependencies {
     pub(super) ports: Ports,
     pub(super) web: Arc<WebApi>,
     files: Arc<dyn Files>,
@@ -68,10 +68,11 @@ impl Surroundings {
     ///
     /// # Panics
     /// Never: the token is a good one.
-    pub(super) fn seen_by(&self, life: &Arc<Life>) -> Sight {
+    pub(super) fn seen_by(&self, life: &Arc<Life>) -> ProcessDependencies {
         let steps = || Steps { world: Arc::clone(&self.world), life: Arc::clone(life) };
         let clock: SharedClock = Arc::new(JumpyClock(Arc::clone(&self.world)));
-        let vault = Vault { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
+        let checked_archive =
+            CheckedArchive { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
         let queue = FaultyQueue::on(Arc::clone(&self.ledger) as Arc<dyn Queue>, Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let slack = PlayedSlack {
@@ -80,10 +81,13 @@ impl Surroundings {
             directory: Arc::clone(&self.directory),
         };
         let token = Token::parse(BOT_TOKEN).expect("it could be sent");
-        Sight {
+        ProcessDependencies {
             ports: Ports {
                 queue: self.mutants.queue(queue),
-                archive: Arc::new(FaultyArchive::on(Arc::new(vault) as Arc<dyn Archive>, Arc::new(steps()))),
+                archive: Arc::new(FaultyArchive::on(
+                    Arc::new(checked_archive) as Arc<dyn Archive>,
+                    Arc::new(steps()),
+                )),
                 clock,
             },
             web: Arc::new(WebApi::carried_by(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
@@ -100,7 +104,7 @@ impl Surroundings {
     /// # Panics
     /// Never: the secret is a good one.
     pub(super) fn start(&self, life: &Arc<Life>) -> Running {
-        let Sight { ports, web, files, claims } = self.seen_by(life);
+        let ProcessDependencies { ports, web, files, claims } = self.seen_by(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
             queue: Arc::clone(&ports.queue),
@@ -139,13 +143,13 @@ impl Surroundings {
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
         for worker in workers::registry(equipment) {
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
-            let watched = Watched {
+            let checked_worker = CheckedWorker {
                 inner: self.mutants.worker(worker),
                 world: Arc::clone(&self.world),
                 ledger: Arc::clone(&self.ledger),
                 process: life.name.clone(),
             };
-            let run = runtime::run(Arc::new(watched), ports.clone(), settings.clone(), shutdown);
+            let run = runtime::run(Arc::new(checked_worker), ports.clone(), settings.clone(), shutdown);
             tasks.spawn(async move {
                 run.await;
                 name

@@ -5,30 +5,30 @@
 //! tokio's on one thread with paused time; every random choice is drawn from one generator, whose seed is the number:
 //! what Slack sends, how calls overlap, what fails, when a process dies. So a seed that finds a bug finds it again.
 //!
-//! * [`world`] holds the generator, the clock, the trace and what was violated; [`weather`] is what goes wrong by itself.
+//! * [`world`] holds the generator, the clock, the trace and what was violated; [`faults`] injects the faults that no call triggers.
 //! * [`workload`] is what Slack sends, [`sender`] sends it as Slack does, [`api`] answers.
-//! * [`course`] holds up and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
+//! * [`schedule`] delays and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
 //!   and restarts it.
-//! * [`ledger`], [`vault`] and [`watched`] look at each step at the queue, at the archive and at the workers, and hold it
+//! * [`ledger`], [`checked_archive`] and [`checked_worker`] check each step of the queue, the archive and the workers
 //!   against the invariants.
 //! * [`verdict`] is the end: nothing waits, and the archive is what [`model`] and a fleet without faults make of the same
 //!   events.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
 mod api;
-mod course;
+mod checked_archive;
+mod checked_worker;
+mod faults;
 mod fleet;
 mod ledger;
 mod model;
 pub mod mutation;
 mod operator;
 mod run;
+mod schedule;
 mod sender;
 mod supervisor;
-mod vault;
 mod verdict;
-mod watched;
-mod weather;
 mod workload;
 mod world;
 

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use workers::directory::DirectorySync;
 use workers::quarantine::{self, Quarantined};
 
-use super::course::Life;
-use super::fleet::{Sight, Surroundings};
+use super::fleet::{ProcessDependencies, Surroundings};
+use super::schedule::Life;
 use super::world::Invariant;
 use testkit::corpus::TEAM;
 
@@ -24,7 +24,7 @@ const ROUNDS: usize = 4;
 /// Waits until nothing waits, replays the quarantine, syncs, and waits again.
 pub(super) async fn set_right(all: &Surroundings) {
     let life = Life::new("operator".into(), 0);
-    let Sight { ports, web, .. } = all.seen_by(&life);
+    let ProcessDependencies { ports, web, .. } = all.seen_by(&life);
     let archive: Arc<dyn Archive> = Arc::clone(&all.archive) as Arc<dyn Archive>;
     until_idle(all).await;
     let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue));

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{operator, supervisor, verdict, weather, workload};
+use super::{faults, operator, supervisor, verdict, workload};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -96,7 +96,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     let channels = workload::channels(world);
     let planned = workload::plan(world, channels);
     let sender = Sender::new(world, &ledger, &doors, &all.directory);
-    let storm = tokio::spawn(weather::blow(Arc::clone(world), Arc::clone(&ledger)));
+    let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
             // A channel whose first message came would be dropped by rule or not, by what was done first.
@@ -112,7 +112,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             world.calm_down();
         },
     );
-    ended(world, storm.await.is_ok());
+    ended(world, injecting.await.is_ok());
     operator::set_right(&all).await;
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {

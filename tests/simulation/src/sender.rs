@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::api::Directory;
-use super::course::Life;
+use super::checked_archive::SIGNING_SECRET;
 use super::ledger::{Ledger, name_of};
-use super::vault::SIGNING_SECRET;
+use super::schedule::Life;
 use super::workload::{Fate, Planned};
 use super::world::{Invariant, Kind, World, lock};
 

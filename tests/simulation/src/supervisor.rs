@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::course::Life;
 use super::fleet::{Running, Surroundings};
+use super::schedule::Life;
 use super::sender::Doors;
 use super::world::{Invariant, Kind};
 

@@ -4,7 +4,7 @@ use ports::queue::job::MAX_EVENT_BYTES;
 use serde_json::{Value, json};
 use slack::ids::FileId;
 
-use super::watched::POISON;
+use super::checked_worker::POISON;
 use super::world::{Kind, World};
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
-use super::plan::{self, Course, Method, Plan, Progress};
+use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
 /// An archive some of whose calls go wrong.
 pub struct FaultyArchive {
     inner: Arc<dyn Archive>,
-    course: Arc<dyn Course>,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyArchive {
@@ -22,8 +22,8 @@ impl FaultyArchive {
 
     /// `inner`, but for what is decided call by call.
     #[must_use]
-    pub fn on(inner: Arc<dyn Archive>, course: Arc<dyn Course>) -> Self {
-        Self { inner, course }
+    pub fn on(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
+        Self { inner, schedule }
     }
 
     async fn call<T>(
@@ -31,9 +31,9 @@ impl FaultyArchive {
         method: Method,
         done: impl Future<Output = Result<T, ArchiveError>>,
     ) -> Result<T, ArchiveError> {
-        let fault = self.course.before(method, 1).await;
+        let fault = self.schedule.before(method, 1).await;
         let result = plan::meet(fault, done, ArchiveError::Unavailable).await;
-        self.course.after(method).await;
+        self.schedule.after(method).await;
         result
     }
 }

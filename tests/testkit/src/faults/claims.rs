@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use ports::claims::{Answer, Claim, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
-use super::plan::{self, Course, Method, Plan, Progress};
+use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
 /// What happens at each call.
 enum Steps {
-    Decided(Arc<dyn Course>),
+    Decided(Arc<dyn FaultSchedule>),
     Until(Arc<CrashPoint>),
 }
 
@@ -31,8 +31,8 @@ impl FaultyClaims {
 
     /// `inner`, but for what is decided call by call.
     #[must_use]
-    pub fn on(inner: Arc<dyn Claims>, course: Arc<dyn Course>) -> Self {
-        Self { inner, calls: AtomicU64::new(0), steps: Steps::Decided(course) }
+    pub fn on(inner: Arc<dyn Claims>, schedule: Arc<dyn FaultSchedule>) -> Self {
+        Self { inner, calls: AtomicU64::new(0), steps: Steps::Decided(schedule) }
     }
 
     /// `inner`, until the crash.
@@ -54,15 +54,15 @@ impl FaultyClaims {
     ) -> Result<T, ClaimsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let fault = match &self.steps {
-            Steps::Decided(course) => course.before(method, 1).await,
+            Steps::Decided(schedule) => schedule.before(method, 1).await,
             Steps::Until(point) => {
                 point.step().map_err(ClaimsError::Unavailable)?;
                 None
             }
         };
         let result = plan::meet(fault, done, ClaimsError::Unavailable).await;
-        if let Steps::Decided(course) = &self.steps {
-            course.after(method).await;
+        if let Steps::Decided(schedule) = &self.steps {
+            schedule.after(method).await;
         }
         result
     }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 
 use super::crash::CrashPoint;
-use super::plan::{self, Course, Method, Plan, Progress};
+use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
 /// What happens at each step.
 #[derive(Clone)]
 enum Steps {
-    Decided(Arc<dyn Course>),
+    Decided(Arc<dyn FaultSchedule>),
     Until(Arc<CrashPoint>),
 }
 
@@ -23,15 +23,15 @@ impl Steps {
         done: impl Future<Output = Result<T, FilesError>>,
     ) -> Result<T, FilesError> {
         let fault = match self {
-            Self::Decided(course) => course.before(method, 1).await,
+            Self::Decided(schedule) => schedule.before(method, 1).await,
             Self::Until(point) => {
                 point.step().map_err(FilesError::Unavailable)?;
                 None
             }
         };
         let result = plan::meet(fault, done, FilesError::Unavailable).await;
-        if let Self::Decided(course) = self {
-            course.after(method).await;
+        if let Self::Decided(schedule) = self {
+            schedule.after(method).await;
         }
         result
     }
@@ -52,8 +52,8 @@ impl FaultyFiles {
 
     /// `inner`, but for what is decided step by step.
     #[must_use]
-    pub fn on(inner: Arc<dyn Files>, course: Arc<dyn Course>) -> Self {
-        Self { inner, steps: Steps::Decided(course) }
+    pub fn on(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
+        Self { inner, steps: Steps::Decided(schedule) }
     }
 
     /// `inner` as a process sees it that dies at the crash point.

@@ -1,7 +1,7 @@
 //! Ports that fail on purpose, around any other port.
 //!
 //! * [`FaultyQueue`], [`FaultyArchive`], [`FaultyFiles`] and [`FaultyClaims`] follow a [`Plan`]: which calls fail, before or after they were done.
-//!   They may follow any other [`Course`] too: the simulation has one that a seed decides.
+//!   They may follow any other [`FaultSchedule`] too: the simulation has one that a seed decides.
 //! * [`CrashingQueue`], [`CrashingArchive`], [`FaultyFiles::until`] and [`FaultyClaims::until`] share a [`CrashPoint`]: from there on nothing works
 //!   any more, as if the process had died between two steps.
 //!
@@ -18,5 +18,5 @@ pub use archive::FaultyArchive;
 pub use claims::FaultyClaims;
 pub use crash::{CrashPoint, CrashingArchive, CrashingQueue};
 pub use files::FaultyFiles;
-pub use plan::{Course, Fault, Method, Plan};
+pub use plan::{Fault, FaultSchedule, Method, Plan};
 pub use queue::FaultyQueue;

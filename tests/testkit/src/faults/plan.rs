@@ -142,7 +142,7 @@ pub(super) async fn meet<T, E>(
 /// Decides call by call what goes wrong, and may hold a call up before and after it is done. A [`Plan`] is one way to
 /// decide, a seed another.
 #[async_trait]
-pub trait Course: Send + Sync + 'static {
+pub trait FaultSchedule: Send + Sync + 'static {
     /// What goes wrong with a call that is about to be made, with `entries` entries.
     async fn before(&self, method: Method, entries: usize) -> Option<Fault>;
 
@@ -151,7 +151,7 @@ pub trait Course: Send + Sync + 'static {
 }
 
 #[async_trait]
-impl Course for Progress {
+impl FaultSchedule for Progress {
     async fn before(&self, method: Method, _: usize) -> Option<Fault> {
         self.next(method)
     }

@@ -8,12 +8,12 @@ use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
-use super::plan::{Course, Fault, Method, Plan, Progress, REASON};
+use super::plan::{Fault, FaultSchedule, Method, Plan, Progress, REASON};
 
 /// A queue some of whose calls go wrong.
 pub struct FaultyQueue {
     inner: Arc<dyn Queue>,
-    course: Arc<dyn Course>,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyQueue {
@@ -25,8 +25,8 @@ impl FaultyQueue {
 
     /// `inner`, but for what is decided call by call.
     #[must_use]
-    pub fn on(inner: Arc<dyn Queue>, course: Arc<dyn Course>) -> Self {
-        Self { inner, course }
+    pub fn on(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
+        Self { inner, schedule }
     }
 
     /// A batch call: `done` does it with the entries it is given.
@@ -40,7 +40,7 @@ impl FaultyQueue {
         F: Future<Output = BatchResult>,
     {
         let asked = entries.len();
-        let results = match self.course.before(method, asked).await {
+        let results = match self.schedule.before(method, asked).await {
             None => done(entries).await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -59,7 +59,7 @@ impl FaultyQueue {
             }
             Some(Fault::FailEntry(_)) => done(entries).await,
         };
-        self.course.after(method).await;
+        self.schedule.after(method).await;
         results
     }
 
@@ -69,7 +69,7 @@ impl FaultyQueue {
         method: Method,
         done: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, QueueError> {
-        let result = match self.course.before(method, 1).await {
+        let result = match self.schedule.before(method, 1).await {
             None => done.await,
             Some(Fault::Delay(by)) => {
                 tokio::time::sleep(by).await;
@@ -81,7 +81,7 @@ impl FaultyQueue {
                 Err(failed())
             }
         };
-        self.course.after(method).await;
+        self.schedule.after(method).await;
         result
     }
 }

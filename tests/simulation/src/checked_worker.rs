@@ -14,14 +14,14 @@ use super::world::{Invariant, Kind, World};
 pub(super) const POISON: &str = "a bug is asleep in this text";
 
 /// A worker of the fleet.
-pub(super) struct Watched {
+pub(super) struct CheckedWorker {
     pub(super) inner: Arc<dyn Worker>,
     pub(super) world: Arc<World>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) process: String,
 }
 
-impl Watched {
+impl CheckedWorker {
     /// Silently: ten thousand intended panics would only fill the output.
     fn panic_if_poisoned(&self, jobs: &[Delivery]) {
         let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
@@ -33,7 +33,7 @@ impl Watched {
 }
 
 #[async_trait]
-impl Worker for Watched {
+impl Worker for CheckedWorker {
     fn name(&self) -> &'static str {
         self.inner.name()
     }

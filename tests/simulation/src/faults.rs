@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::world::{Kind, World};
 
 /// Runs until the faults are over.
-pub(super) async fn blow(world: Arc<World>, ledger: Arc<Ledger>) {
+pub(super) async fn inject(world: Arc<World>, ledger: Arc<Ledger>) {
     tokio::select! {
         biased;
         () = world.calm() => {}

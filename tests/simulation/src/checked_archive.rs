@@ -19,12 +19,12 @@ pub(super) const SIGNING_SECRET: &str = "0123456789abcdef0123456789abcdef";
 const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 
 /// An archive that refuses nothing and notices everything.
-pub(super) struct Vault {
+pub(super) struct CheckedArchive {
     pub(super) world: Arc<World>,
     pub(super) inner: Arc<MemoryArchive>,
 }
 
-impl Vault {
+impl CheckedArchive {
     fn check(&self, update: &Update) {
         for (name, value) in update.set.iter().chain(&update.set_if_absent) {
             if *value == Value::Bool(false) {
@@ -49,7 +49,7 @@ fn holds_secret(value: &Value) -> bool {
     }
 }
 
-impl Vault {
+impl CheckedArchive {
     async fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         self.check(update);
         let outcome = self.inner.apply_once(&[update]).await.remove(0);
@@ -66,7 +66,7 @@ impl Vault {
 }
 
 #[async_trait]
-impl Archive for Vault {
+impl Archive for CheckedArchive {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
         let mut outcomes = Vec::with_capacity(updates.len());
         for update in updates {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
 use super::world::{Kind, World};
-use testkit::faults::{Course, Fault, Method};
+use testkit::faults::{Fault, FaultSchedule, Method};
 
 /// One life of a process.
 pub(super) struct Life {
@@ -125,7 +125,7 @@ impl Steps {
 }
 
 #[async_trait]
-impl Course for Steps {
+impl FaultSchedule for Steps {
     async fn before(&self, method: Method, entries: usize) -> Option<Fault> {
         self.step().await;
         let Some((kind, fault)) = self.decide(method, entries) else {
