@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
             "tests/testkit/src/conformance/",
             "tests/testkit/src/faults/",
             "tests/testkit/src/memory/",
-            "tests/simulation/src/vault.rs",
+            "tests/simulation/src/checked_archive.rs",
             "tests/it/convergence/mod.rs",
             "tests/it/directory/fixture.rs",
         ],

@@ -133,7 +133,7 @@ async fn all_known(all: &Surroundings, channels: usize) -> bool {
     let Ok(team) = TeamId::parse(TEAM) else { return false };
     for channel in (0..channels).filter_map(|n| ChannelId::parse(&channel_id(n)).ok()) {
         while all.archive.item(&ItemKey::public_mark(&team, &channel)).is_none() {
-            if !all.world.is_stormy() {
+            if !all.world.has_faults() {
                 return false;
             }
             sleep(Duration::from_millis(500)).await;

@@ -195,7 +195,7 @@ pub(super) struct World {
     swarm: Swarm,
     began: Instant,
     offset_ms: AtomicI64,
-    stormy: AtomicBool,
+    faults_active: AtomicBool,
     tally: Mutex<Tally>,
     trace: Option<Mutex<Vec<String>>>,
     broken: Mutex<Option<(Invariant, String)>>,
@@ -233,7 +233,7 @@ impl World {
             random: Mutex::new(random),
             began: Instant::now(),
             offset_ms: AtomicI64::new(0),
-            stormy: AtomicBool::new(true),
+            faults_active: AtomicBool::new(true),
             tally: Mutex::default(),
             trace: traced.then(Mutex::default),
             broken: Mutex::default(),
@@ -274,7 +274,7 @@ impl World {
 
     /// Whether this run has this kind of fault, now.
     pub(super) fn has(&self, kind: Kind) -> bool {
-        self.is_stormy() && self.swarm.enabled[kind as usize]
+        self.has_faults() && self.swarm.enabled[kind as usize]
     }
 
     /// Whether a call goes wrong by this kind of fault.
@@ -285,17 +285,17 @@ impl World {
     /// Whether something is wrong for a while, and this is in it.
     pub(super) fn is_in(&self, kind: Kind) -> bool {
         let now = self.began.elapsed();
-        self.is_stormy()
+        self.has_faults()
             && self.swarm.windows.iter().any(|at| at.kind == kind && (at.from..at.to).contains(&now))
     }
 
-    pub(super) fn is_stormy(&self) -> bool {
-        self.stormy.load(Ordering::Relaxed)
+    pub(super) fn has_faults(&self) -> bool {
+        self.faults_active.load(Ordering::Relaxed)
     }
 
     /// From now on nothing goes wrong any more.
     pub(super) fn calm_down(&self) {
-        self.stormy.store(false, Ordering::Relaxed);
+        self.faults_active.store(false, Ordering::Relaxed);
         self.set_offset_ms(0);
         self.note("world", || "the faults are over".into());
         self.changed.notify_waiters();
@@ -366,7 +366,7 @@ impl World {
     pub(super) async fn calm(&self) {
         loop {
             let changed = self.changed.notified();
-            if !self.is_stormy() {
+            if !self.has_faults() {
                 return;
             }
             changed.await;
