@@ -66,7 +66,7 @@ pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyho
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
-    // Whoever is set up wrongly should hear it now, and not from every job.
+    // A wrong setting should show now, and not with every job.
     ports.queue.ready().await?;
     ports.archive.ready().await?;
     backend.files().ready().await?;

@@ -1,4 +1,4 @@
-//! The clocks of an event, held against the time at which it came. They decide what wins in a row, and a row never goes
+//! The clocks of an event, compared with the time at which it came. They decide what wins in a row, and a row never goes
 //! back: one from the far future would win for ever over what Slack says from then on.
 
 use super::message;

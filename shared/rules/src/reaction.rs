@@ -36,7 +36,7 @@ struct ListedReaction<'a> {
     users: Option<&'a RawValue>,
 }
 
-/// The reactions that a message object lists, at most so many. What cannot be a name or a person is left out.
+/// The reactions that a message object lists, up to a limit. What cannot be a name or a person is left out.
 pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
     let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).unwrap_or_default();
     let mut reactions = Vec::new();
@@ -51,8 +51,8 @@ pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
     reactions
 }
 
-/// The registers of these reactions where nothing else is known of them. They have no clock, so that any event that tells
-/// of one is greater: setting it if it is absent is the same, and needs no write of its own.
+/// The registers of these reactions if nothing else is known of them. They have no clock, so that any event about
+/// one is greater: setting it if it is absent is the same, and needs no write of its own.
 pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
     let version = format!("{}/{ADDED}", version::zero().padded());
     let register =

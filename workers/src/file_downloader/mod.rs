@@ -1,8 +1,8 @@
-//! file-downloader: from file jobs to bytes that are kept, or to a verdict that says why there are none.
+//! file-downloader: from file jobs to bytes that are kept, or to a verdict that says why there are no bytes.
 //!
 //! * [`permits`] keeps to a rate, and to the pauses Slack asks for.
 //! * [`file`] does the job of a shared file: what is known already, what has to be asked, what is written.
-//! * [`claim`] makes sure that nobody else asks for the same file at the same time.
+//! * [`claim`] makes sure that no other process asks for the same file at the same time.
 //! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
 //! * [`image`] does the job of an avatar or an emoji.
 

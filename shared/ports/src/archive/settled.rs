@@ -48,7 +48,7 @@ pub trait ArchiveExt: Archive {
 impl<A: Archive + ?Sized> ArchiveExt for A {}
 
 impl Update {
-    /// The set-if-absent attributes that `stored` lacks, as an update of their own; `None` if there are none, or if the
+    /// The set-if-absent attributes that `stored` lacks, as an update of their own; `None` if nothing is lacking, or if the
     /// item is erased.
     #[must_use]
     pub fn left_out(&self, stored: &Item) -> Option<Self> {

@@ -56,7 +56,7 @@ pub struct QueueSpec {
     /// AWS asks for six times the function's timeout there.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
     pub visibility_timeout: Duration,
-    /// After so many receives a message becomes a dead letter. It counts every receive, also those of a message that
+    /// After this number of receives a message becomes a dead letter. It counts every receive, also those of a message that
     /// only waited behind another, so it is a far backstop: poison is found by the runtime long before.
     pub max_receive_count: u32,
 }

@@ -22,7 +22,7 @@ pub(super) const IMAGE: &str = "image#";
 /// Sizes of an avatar, the most useful first: large enough for a page, small enough to keep many.
 const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "image_original", "image_48"];
 
-/// A longer URL is none of Slack's.
+/// A longer URL is not one of Slack's.
 const MAX_URL_BYTES: usize = 4096;
 
 /// Whose picture it is.

@@ -43,7 +43,7 @@ pub enum Reason {
     Left,
     /// The app was uninstalled, or its token revoked.
     Revoked,
-    /// Somebody removed one from quarantine.
+    /// A person removed an event from quarantine.
     Dropped,
     /// Slack had signed them, and by this machine's clock they came at another time.
     Refused,
@@ -153,7 +153,7 @@ struct RefusedTime<'a> {
     to: Option<Cow<'a, str>>,
 }
 
-/// The time in which requests were refused, as ingest tells of it, and the workspace that misses them.
+/// The time in which requests were refused, as ingest reports it, and the workspace that misses them.
 ///
 /// # Errors
 /// [`Malformed`] if a part of it is missing or malformed, or it ends before it begins.
@@ -182,7 +182,7 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
     let missing = Malformed::Missing { event: "history_changed", field: "latest" };
     let HistoryChanged { latest } = envelope::object(event.raw);
     let latest = Ts::parse(&latest.ok_or(missing)?)?;
-    // Nothing was changed after the event that tells of it.
+    // Nothing was changed after the event that reports it.
     let clock = event.clock();
     let latest = if clock == version::zero() { latest } else { latest.min(clock) };
     let channel = event.header.channel().map(|channel| ChannelId::parse(&channel)).transpose()?;
@@ -220,7 +220,7 @@ pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
     Ok(Some(Update::mark(ItemKey::joined(&event.team, &event.channel()?, &event.clock()))))
 }
 
-/// The gap of an event that somebody removed from quarantine.
+/// The gap of an event that a person removed from quarantine.
 #[must_use]
 pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
     Row { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
