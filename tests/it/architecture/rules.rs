@@ -74,7 +74,7 @@ pub(super) const RULES: &[Rule] = &[
             "tests/testkit/src/memory/",
             "tests/simulation/src/checked_archive.rs",
             "tests/it/convergence/mod.rs",
-            "tests/it/directory/fixture.rs",
+            "workers/tests/it/directory/fixture.rs",
         ],
         forbidden: &["apply_once"],
         tests_too: true,
