@@ -21,8 +21,8 @@ use super::Aws;
 use super::fault::Subject;
 use super::policy;
 use aws_template::names::settings;
-use ports::claims::standing::{lease_until_s, ttl_s};
-use ports::claims::{Answer, Claim, Claims, ClaimsError, Owner, Standing, Status, Take};
+use ports::claims::state::{lease_until_s, ttl_s};
+use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsError, Owner, Take};
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::topology::TableRole;
 
@@ -73,14 +73,14 @@ impl DynamoClaims {
         claim: &Claim,
         take: Take,
         now: TimestampMs,
-    ) -> Result<Answer, ClaimsError> {
+    ) -> Result<ClaimAnswer, ClaimsError> {
         let standing = row.and_then(standing);
         let foreign =
             || format!("{} in table {} was written by something else: remove it", claim.key, self.table);
         let standing = standing.ok_or_else(|| ClaimsError::Unavailable(foreign()))?;
         match standing.answer_to(claim, take, now) {
-            refused @ (Answer::Completed | Answer::HeldUntil(_)) => Ok(refused),
-            Answer::Claimed => {
+            refused @ (ClaimAnswer::Completed | ClaimAnswer::HeldUntil(_)) => Ok(refused),
+            ClaimAnswer::Claimed => {
                 Err(ClaimsError::Unavailable(format!("{} was refused and is free", claim.key)))
             }
         }
@@ -89,7 +89,7 @@ impl DynamoClaims {
 
 #[async_trait]
 impl Claims for DynamoClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         let now = self.clock.now();
         let mut request = self
             .client
@@ -102,16 +102,16 @@ impl Claims for DynamoClaims {
             .expression_attribute_names("#lease", LEASE_UNTIL)
             .expression_attribute_names("#owner", OWNER)
             .expression_attribute_values(":now", number(now.seconds()))
-            .expression_attribute_values(":in_progress", text(Status::InProgress.label()))
+            .expression_attribute_values(":in_progress", text(ClaimStatus::InProgress.label()))
             .expression_attribute_values(":owner", text(claim.owner.as_str()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         request = match take {
             Take::IfFree => request.condition_expression(FREE),
             Take::EvenCompleted => request
                 .condition_expression(format!("{FREE} OR #status = :completed"))
-                .expression_attribute_values(":completed", text(Status::Completed.label())),
+                .expression_attribute_values(":completed", text(ClaimStatus::Completed.label())),
         };
-        let Err(error) = request.send().await else { return Ok(Answer::Claimed) };
+        let Err(error) = request.send().await else { return Ok(ClaimAnswer::Claimed) };
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(refused)) => {
                 self.refused(refused.item(), claim, take, now)
@@ -136,7 +136,7 @@ impl Claims for DynamoClaims {
             .expression_attribute_values(":lease", number(lease_until_s(claim, now)))
             .expression_attribute_values(":ttl", number(ttl_s(claim, now)))
             .expression_attribute_values(":owner", text(claim.owner.as_str()))
-            .expression_attribute_values(":in_progress", text(Status::InProgress.label()));
+            .expression_attribute_values(":in_progress", text(ClaimStatus::InProgress.label()));
         let Err(error) = request.send().await else { return Ok(()) };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(ClaimsError::NotOwner),
@@ -158,7 +158,7 @@ impl Claims for DynamoClaims {
             .expression_attribute_names("#ttl", TTL)
             .expression_attribute_names("#lease", LEASE_UNTIL)
             .expression_attribute_names("#owner", OWNER)
-            .expression_attribute_values(":completed", text(Status::Completed.label()))
+            .expression_attribute_values(":completed", text(ClaimStatus::Completed.label()))
             .expression_attribute_values(":now", number(now.seconds()))
             .expression_attribute_values(":ttl", number(ttl_s(claim, now)))
             .expression_attribute_values(":owner", text(claim.owner.as_str()));
@@ -182,7 +182,7 @@ impl Claims for DynamoClaims {
             .expression_attribute_names("#owner", OWNER)
             .expression_attribute_names("#status", STATUS)
             .expression_attribute_values(":owner", text(claim.owner.as_str()))
-            .expression_attribute_values(":in_progress", text(Status::InProgress.label()));
+            .expression_attribute_values(":in_progress", text(ClaimStatus::InProgress.label()));
         let Err(error) = request.send().await else { return Ok(()) };
         match error.as_service_error() {
             Some(DeleteItemError::ConditionalCheckFailedException(_)) => Err(ClaimsError::NotOwner),
@@ -200,7 +200,7 @@ impl Claims for DynamoClaims {
 
 /// The row of a claim that begins now.
 fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
-    let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, now);
+    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::begun(claim, now);
     let about = &claim.about;
     let always = [
         (KEY, text(claim.key.as_str())),
@@ -220,15 +220,15 @@ fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
 }
 
 /// How the claim of a row stands; `None` where no claim of ours wrote it.
-fn standing(row: &ClaimRow) -> Option<Standing> {
+fn standing(row: &ClaimRow) -> Option<ClaimState> {
     let text = |name: &str| row.get(name)?.as_s().ok();
     let seconds = |name: &str| row.get(name)?.as_n().ok()?.parse().ok();
-    let status = Status::from_label(text(STATUS)?)?;
+    let status = ClaimStatus::from_label(text(STATUS)?)?;
     let lease_until_s = match status {
-        Status::InProgress => seconds(LEASE_UNTIL)?,
-        Status::Completed => 0,
+        ClaimStatus::InProgress => seconds(LEASE_UNTIL)?,
+        ClaimStatus::Completed => 0,
     };
-    Some(Standing { status, owner: Owner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
+    Some(ClaimState { status, owner: Owner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
 }
 
 fn text(text: &str) -> AttributeValue {
@@ -282,7 +282,7 @@ mod tests {
                 "user_id S(\"U01\")",
             ]
         );
-        assert_eq!(standing(&row), Some(Standing::begun(&claim(), now)));
+        assert_eq!(standing(&row), Some(ClaimState::begun(&claim(), now)));
     }
 
     #[test]

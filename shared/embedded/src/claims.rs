@@ -7,8 +7,10 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::writer::{Transaction, WriteError, Writer};
-use ports::claims::standing::ttl_s;
-use ports::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Standing, Status, Take};
+use ports::claims::state::ttl_s;
+use ports::claims::{
+    Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsError, EventKey, Owner, Take,
+};
 
 /// Frees what a process was at. Its rows stay: who died over what is worth a look.
 pub(super) const FREE: &str =
@@ -42,14 +44,14 @@ impl EmbeddedClaims {
 
 #[async_trait]
 impl Claims for EmbeddedClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         let (claim, process) = (claim.clone(), self.process);
         let work = move |transaction: &Transaction<'_>| {
             let Transaction { connection, now, .. } = transaction;
             sweep(connection, now.seconds())?;
             let standing = read(connection, &claim.key)?;
-            let answer = standing.map_or(Answer::Claimed, |row| row.answer_to(&claim, take, *now));
-            if answer == Answer::Claimed {
+            let answer = standing.map_or(ClaimAnswer::Claimed, |row| row.answer_to(&claim, take, *now));
+            if answer == ClaimAnswer::Claimed {
                 put(transaction, &claim, process)?;
             }
             Ok(answer)
@@ -59,7 +61,7 @@ impl Claims for EmbeddedClaims {
 
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
         self.change(claim, |transaction, claim| {
-            let Standing { owner, lease_until_s, ttl_s, .. } = Standing::begun(claim, transaction.now);
+            let ClaimState { owner, lease_until_s, ttl_s, .. } = ClaimState::begun(claim, transaction.now);
             let sql = "UPDATE claims SET lease_until = ?3, ttl = ?4
                        WHERE event_key = ?1 AND lambda_instance_id = ?2 AND status = 'in_progress'";
             let values = params![claim.key.as_str(), owner.as_str(), lease_until_s, ttl_s];
@@ -101,7 +103,7 @@ fn unavailable(error: WriteError) -> ClaimsError {
     ClaimsError::Unavailable(error.0)
 }
 
-fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<Standing>> {
+fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<ClaimState>> {
     let sql = "SELECT status, lambda_instance_id, lease_until, ttl FROM claims WHERE event_key = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let standing = statement.query_row([key.as_str()], |row| {
@@ -110,8 +112,8 @@ fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<Stan
             let what = format!("a claim is {label:?}, which this version does not know");
             rusqlite::Error::FromSqlConversionFailure(0, Type::Text, what.into())
         };
-        Ok(Standing {
-            status: Status::from_label(label).ok_or_else(unknown)?,
+        Ok(ClaimState {
+            status: ClaimStatus::from_label(label).ok_or_else(unknown)?,
             owner: Owner::stored(row.get_ref(1)?.as_str()?),
             lease_until_s: row.get(2)?,
             ttl_s: row.get(3)?,
@@ -121,7 +123,7 @@ fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<Stan
 }
 
 fn put(transaction: &Transaction<'_>, claim: &Claim, process: i64) -> rusqlite::Result<()> {
-    let Standing { status, owner, lease_until_s, ttl_s } = Standing::begun(claim, transaction.now);
+    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::begun(claim, transaction.now);
     let about = &claim.about;
     let sql = "INSERT INTO claims (event_key, status, lambda_instance_id, lease_until, processed_at, ttl,
                    file_id, channel_id, user_id, process) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -229,11 +231,11 @@ mod tests {
         ends.claims().complete(&claim(2, 1)).await.unwrap();
         stays.claims().claim(&claim(3, 2), Take::IfFree).await.unwrap();
         let claims = stays.claims();
-        let held = Answer::HeldUntil(START.plus(Duration::from_secs(30)));
+        let held = ClaimAnswer::HeldUntil(START.plus(Duration::from_secs(30)));
         assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), held);
         ends.close().await;
-        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), Answer::Claimed);
-        assert_eq!(claims.claim(&claim(2, 2), Take::IfFree).await.unwrap(), Answer::Completed);
+        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), ClaimAnswer::Claimed);
+        assert_eq!(claims.claim(&claim(2, 2), Take::IfFree).await.unwrap(), ClaimAnswer::Completed);
         assert_eq!(claims.claim(&claim(3, 3), Take::IfFree).await.unwrap(), held);
     }
 }

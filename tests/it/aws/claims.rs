@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
-use ports::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
 use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
 use slack::ids::{FileId, Ts};
@@ -78,10 +78,10 @@ async fn behind(lost: Fault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
 async fn a_call_whose_answer_is_lost_finds_itself() {
     for lost in [Fault::LostAnswer, Fault::HalfAnAnswer] {
         let (proxy, claims) = behind(lost, "PutItem").await;
-        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(Answer::Claimed));
+        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed));
         assert_eq!(proxy.requests()["PutItem"], 2);
         let second = claims.claim(&claim(2), Take::IfFree).await;
-        assert!(matches!(second, Ok(Answer::HeldUntil(_))), "{second:?}");
+        assert!(matches!(second, Ok(ClaimAnswer::HeldUntil(_))), "{second:?}");
 
         proxy.break_next("UpdateItem", lost);
         assert_eq!(claims.renew(&claim(1)).await, Ok(()));
@@ -90,11 +90,11 @@ async fn a_call_whose_answer_is_lost_finds_itself() {
         assert_eq!(proxy.requests()["UpdateItem"], 4);
 
         proxy.break_next("PutItem", lost);
-        assert_eq!(claims.claim(&claim(3), Take::EvenCompleted).await, Ok(Answer::Claimed));
+        assert_eq!(claims.claim(&claim(3), Take::EvenCompleted).await, Ok(ClaimAnswer::Claimed));
         proxy.break_next("DeleteItem", lost);
         assert_eq!(claims.release(&claim(3)).await, Ok(()));
         assert_eq!(proxy.requests()["DeleteItem"], 2);
-        assert_eq!(claims.claim(&claim(4), Take::IfFree).await, Ok(Answer::Claimed));
+        assert_eq!(claims.claim(&claim(4), Take::IfFree).await, Ok(ClaimAnswer::Claimed));
     }
 }
 
@@ -102,7 +102,7 @@ async fn a_call_whose_answer_is_lost_finds_itself() {
 async fn a_table_that_is_throttled_or_fails_is_asked_again() {
     for fault in [Fault::Throttled, Fault::Unavailable, Fault::Cut] {
         let (proxy, claims) = behind(fault, "PutItem").await;
-        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(Answer::Claimed), "{fault:?}");
+        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed), "{fault:?}");
         assert_eq!(proxy.requests()["PutItem"], 2);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ports::claims::{Answer, Claim, EventKey, Standing, Status, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, EventKey, Take};
 use ports::clock::TimestampMs;
 
 /// Claims of one process.
@@ -21,7 +21,7 @@ pub(super) struct Memory {
 struct State {
     /// When the table was found to be unavailable.
     since: Option<TimestampMs>,
-    claims: BTreeMap<EventKey, Standing>,
+    claims: BTreeMap<EventKey, ClaimState>,
 }
 
 impl Memory {
@@ -46,41 +46,41 @@ impl Memory {
         let mut state = self.lock();
         let missed = state.since.take().is_some();
         if missed {
-            state.claims.retain(|_, standing| standing.status == Status::InProgress);
+            state.claims.retain(|_, standing| standing.status == ClaimStatus::InProgress);
         }
         missed
     }
 
     /// Claims here.
-    pub(super) fn claim(&self, claim: &Claim, take: Take, now: TimestampMs) -> Answer {
+    pub(super) fn claim(&self, claim: &Claim, take: Take, now: TimestampMs) -> ClaimAnswer {
         let mut state = self.lock();
         let answer = state
             .claims
             .get(&claim.key)
-            .map_or(Answer::Claimed, |standing| standing.answer_to(claim, take, now));
-        if answer == Answer::Claimed {
-            self.remember(&mut state, claim, Standing::begun(claim, now), now);
+            .map_or(ClaimAnswer::Claimed, |standing| standing.answer_to(claim, take, now));
+        if answer == ClaimAnswer::Claimed {
+            self.remember(&mut state, claim, ClaimState::begun(claim, now), now);
         }
         answer
     }
 
     /// Who else of this process is at it.
-    pub(super) fn held(&self, claim: &Claim, now: TimestampMs) -> Option<Answer> {
+    pub(super) fn held(&self, claim: &Claim, now: TimestampMs) -> Option<ClaimAnswer> {
         let state = self.lock();
         let answer = state.claims.get(&claim.key)?.answer_to(claim, Take::EvenCompleted, now);
-        matches!(answer, Answer::HeldUntil(_)).then_some(answer)
+        matches!(answer, ClaimAnswer::HeldUntil(_)).then_some(answer)
     }
 
     /// A claim was granted or renewed.
     pub(super) fn note(&self, claim: &Claim, now: TimestampMs) {
-        self.remember(&mut self.lock(), claim, Standing::begun(claim, now), now);
+        self.remember(&mut self.lock(), claim, ClaimState::begun(claim, now), now);
     }
 
     /// The work of a claim is done; it is remembered while the table cannot.
     pub(super) fn complete(&self, claim: &Claim, now: TimestampMs) {
         let mut state = self.lock();
         if state.since.is_some() {
-            let done = Standing { status: Status::Completed, ..Standing::begun(claim, now) };
+            let done = ClaimState { status: ClaimStatus::Completed, ..ClaimState::begun(claim, now) };
             self.remember(&mut state, claim, done, now);
         } else {
             forget(&mut state, claim);
@@ -92,17 +92,17 @@ impl Memory {
         forget(&mut self.lock(), claim);
     }
 
-    fn remember(&self, state: &mut State, claim: &Claim, standing: Standing, now: TimestampMs) {
+    fn remember(&self, state: &mut State, claim: &Claim, standing: ClaimState, now: TimestampMs) {
         if state.claims.len() >= self.remembered && !state.claims.contains_key(&claim.key) {
             let now_s = now.seconds();
-            let counts = |standing: &Standing| match standing.status {
-                Status::InProgress => standing.lease_until_s > now_s,
-                Status::Completed => standing.ttl_s > now_s,
+            let counts = |standing: &ClaimState| match standing.status {
+                ClaimStatus::InProgress => standing.lease_until_s > now_s,
+                ClaimStatus::Completed => standing.ttl_s > now_s,
             };
             state.claims.retain(|_, standing| counts(standing));
             if state.claims.len() >= self.remembered {
                 // What is in progress matters more than what was done: the work itself knows that.
-                state.claims.retain(|_, standing| standing.status == Status::InProgress);
+                state.claims.retain(|_, standing| standing.status == ClaimStatus::InProgress);
             }
             if state.claims.len() >= self.remembered {
                 return;
@@ -155,23 +155,23 @@ mod tests {
         let memory = memory();
         memory.begin_fallback(NOW);
         for event in 0..10 {
-            assert_eq!(memory.claim(&claim(event, 1), Take::IfFree, NOW), Answer::Claimed);
+            assert_eq!(memory.claim(&claim(event, 1), Take::IfFree, NOW), ClaimAnswer::Claimed);
         }
         for event in 0..5 {
             memory.complete(&claim(event, 1), NOW);
         }
         assert_eq!(memory.len(), 10);
         // Room is made of what was done.
-        assert_eq!(memory.claim(&claim(10, 1), Take::IfFree, NOW), Answer::Claimed);
+        assert_eq!(memory.claim(&claim(10, 1), Take::IfFree, NOW), ClaimAnswer::Claimed);
         assert_eq!(memory.len(), 6);
-        assert!(matches!(memory.claim(&claim(9, 2), Take::IfFree, NOW), Answer::HeldUntil(_)));
+        assert!(matches!(memory.claim(&claim(9, 2), Take::IfFree, NOW), ClaimAnswer::HeldUntil(_)));
         for event in 11..1_000 {
-            assert_eq!(memory.claim(&claim(event, 1), Take::IfFree, NOW), Answer::Claimed);
+            assert_eq!(memory.claim(&claim(event, 1), Take::IfFree, NOW), ClaimAnswer::Claimed);
         }
         assert_eq!(memory.len(), 10);
         // And of leases that have ended.
         let later = NOW.plus(Duration::from_secs(31));
-        assert_eq!(memory.claim(&claim(2_000, 1), Take::IfFree, later), Answer::Claimed);
+        assert_eq!(memory.claim(&claim(2_000, 1), Take::IfFree, later), ClaimAnswer::Claimed);
         assert_eq!(memory.len(), 1);
     }
 
@@ -194,7 +194,7 @@ mod tests {
         memory.claim(&claim(1, 1), Take::IfFree, NOW);
         memory.claim(&claim(2, 1), Take::IfFree, NOW);
         memory.complete(&claim(1, 1), NOW);
-        assert_eq!(memory.claim(&claim(1, 2), Take::IfFree, NOW), Answer::Completed);
+        assert_eq!(memory.claim(&claim(1, 2), Take::IfFree, NOW), ClaimAnswer::Completed);
         memory.end_fallback();
         assert_eq!(memory.len(), 1);
         assert!(memory.held(&claim(2, 2), NOW).is_some() && memory.held(&claim(2, 1), NOW).is_none());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use ports::claims::{About, Answer, Claim, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
 use ports::clock::SharedClock;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
 use process::config::ClaimArgs;
@@ -121,9 +121,9 @@ impl Claimant {
         let (answer, place) = self.ask(&claim, sink, take).await;
         let took = began.elapsed();
         let result = match &answer {
-            Ok(Answer::Claimed) => "new",
-            Ok(Answer::Completed) => "duplicate",
-            Ok(Answer::HeldUntil(_)) => "held",
+            Ok(ClaimAnswer::Claimed) => "new",
+            Ok(ClaimAnswer::Completed) => "duplicate",
+            Ok(ClaimAnswer::HeldUntil(_)) => "held",
             Err(_) => "unavailable",
         };
         counter!(CLAIMS, "result" => result).increment(1);
@@ -132,16 +132,16 @@ impl Claimant {
         let fallback_mode = place == Place::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
-            Answer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
-            Answer::Completed => Check::Completed,
+            ClaimAnswer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
+            ClaimAnswer::Completed => Check::Completed,
             // A holder whose clock is ahead says too much: no lease is longer than this.
-            Answer::HeldUntil(until) => {
+            ClaimAnswer::HeldUntil(until) => {
                 Check::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
             }
         })
     }
 
-    async fn ask(&self, claim: &Claim, sink: Sink, take: Take) -> (Result<Answer, ClaimsError>, Place) {
+    async fn ask(&self, claim: &Claim, sink: Sink, take: Take) -> (Result<ClaimAnswer, ClaimsError>, Place) {
         if self.carries_on(sink) {
             return (Ok(self.memory.claim(claim, take, self.clock.now())), Place::Memory);
         }
@@ -152,7 +152,7 @@ impl Claimant {
         match self.table.claim(claim, take).await {
             Ok(answer) => {
                 self.answered();
-                if answer == Answer::Claimed {
+                if answer == ClaimAnswer::Claimed {
                     self.memory.note(claim, self.clock.now());
                 }
                 (Ok(answer), Place::Table)

@@ -4,10 +4,10 @@
 //! turns every crash and every error after it into a loss, because the next attempt would find it done already. So a
 //! claim in progress ends with its lease, and only work that is done completes one.
 //!
-//! * [`key`]: what is claimed, and by whom. [`standing`]: the one rule of who may claim.
+//! * [`key`]: what is claimed, and by whom. [`state`]: the one rule of who may claim.
 
 pub mod key;
-pub mod standing;
+pub mod state;
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, FileId, UserId};
 
 pub use key::{EventKey, Owner};
-pub use standing::{Standing, Status};
+pub use state::{ClaimState, ClaimStatus};
 
 /// A completed claim is remembered so long unless set otherwise (seed 004). Later, the work itself has to know that it
 /// was done; what is on the queue for longer is rare.
@@ -60,7 +60,7 @@ pub enum Take {
 
 /// What became of an attempt to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ClaimAnswer {
     /// It is the owner's, until the lease ends.
     Claimed,
     /// It was completed before.
@@ -86,9 +86,9 @@ pub enum ClaimsError {
 /// Expiry is part of every condition: a row whose `ttl` or lease has ended counts for nothing, deleted or not.
 #[async_trait]
 pub trait Claims: Send + Sync + 'static {
-    /// Claims it if no other owner has it and, with [`Take::IfFree`], it was not completed. [`Standing::answer_to`] is the
+    /// Claims it if no other owner has it and, with [`Take::IfFree`], it was not completed. [`ClaimState::answer_to`] is the
     /// rule. Never answers [`ClaimsError::NotOwner`].
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError>;
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError>;
 
     /// Begins the lease anew. A lease that has ended can be renewed as long as no other owner took the claim.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
-use ports::claims::{Answer, Claim, Claims, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
 use ports::files::{FileKey, Files, FilesError, Reader, Writer};
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
@@ -203,7 +203,7 @@ impl TwoClaims {
 
 #[async_trait]
 impl Claims for TwoClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         self.next().claim(claim, take).await
     }
 

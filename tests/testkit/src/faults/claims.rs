@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use ports::claims::{Answer, Claim, Claims, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
 use super::plan::{self, FaultSchedule, Method, Plan, Progress};
@@ -70,7 +70,7 @@ impl FaultyClaims {
 
 #[async_trait]
 impl Claims for FaultyClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         self.call(Method::Claim, self.inner.claim(claim, take)).await
     }
 

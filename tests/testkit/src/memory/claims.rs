@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::claims::{Answer, Claim, Claims, ClaimsError, EventKey, Owner, Take};
+use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, EventKey, Owner, Take};
 use ports::clock::{SharedClock, TimestampMs};
 
 /// Claims that live as long as the process.
@@ -51,18 +51,18 @@ impl MemoryClaims {
 
 #[async_trait]
 impl Claims for MemoryClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<Answer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         let (mut rows, now) = (self.lock(), self.clock.now());
         if let Some(row) = rows.get(&claim.key).filter(|row| now < row.forgotten_at) {
             if row.completed && take == Take::IfFree {
-                return Ok(Answer::Completed);
+                return Ok(ClaimAnswer::Completed);
             }
             if !row.completed && row.owner != claim.owner && now < row.lease_until {
-                return Ok(Answer::HeldUntil(row.lease_until));
+                return Ok(ClaimAnswer::HeldUntil(row.lease_until));
             }
         }
         rows.insert(claim.key.clone(), self.begun(claim));
-        Ok(Answer::Claimed)
+        Ok(ClaimAnswer::Claimed)
     }
 
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {

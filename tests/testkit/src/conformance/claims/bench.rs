@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ports::claims::{About, Answer, Claim, ClaimsError, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimsError, EventKey, Owner, Take};
 use ports::clock::{Clock, TimestampMs};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 
@@ -33,11 +33,11 @@ pub(super) fn by(owner: u64) -> Claim {
 }
 
 impl Bench {
-    pub(super) async fn claim(&self, claim: &Claim) -> Answer {
+    pub(super) async fn claim(&self, claim: &Claim) -> ClaimAnswer {
         self.fixture.claims.claim(claim, Take::IfFree).await.unwrap()
     }
 
-    pub(super) async fn take(&self, claim: &Claim) -> Answer {
+    pub(super) async fn take(&self, claim: &Claim) -> ClaimAnswer {
         self.fixture.claims.claim(claim, Take::EvenCompleted).await.unwrap()
     }
 
@@ -59,8 +59,8 @@ impl Bench {
     }
 
     /// What is held for so long from now on.
-    pub(super) fn held_for(&self, seconds: u64) -> Answer {
-        Answer::HeldUntil(self.fixture.clock.now().plus(Duration::from_secs(seconds)))
+    pub(super) fn held_for(&self, seconds: u64) -> ClaimAnswer {
+        ClaimAnswer::HeldUntil(self.fixture.clock.now().plus(Duration::from_secs(seconds)))
     }
 
     pub(super) fn now(&self) -> TimestampMs {

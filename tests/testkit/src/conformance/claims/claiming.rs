@@ -1,6 +1,6 @@
 //! Who gets a claim.
 
-use ports::claims::{About, Answer, Claim, EventKey};
+use ports::claims::{About, Claim, ClaimAnswer, EventKey};
 
 use super::bench::{Bench, LEASE_S, by};
 
@@ -9,7 +9,7 @@ pub(super) async fn a_table_is_ready(bench: Bench) {
 }
 
 pub(super) async fn what_somebody_claimed_is_held_until_the_lease_ends(bench: Bench) {
-    assert_eq!(bench.claim(&by(1)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(1)).await, ClaimAnswer::Claimed);
     let held = bench.held_for(LEASE_S);
     assert_eq!(bench.claim(&by(2)).await, held);
     bench.pass(LEASE_S - 1);
@@ -18,35 +18,35 @@ pub(super) async fn what_somebody_claimed_is_held_until_the_lease_ends(bench: Be
 }
 
 pub(super) async fn an_owner_finds_itself(bench: Bench) {
-    assert_eq!(bench.claim(&by(1)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(1)).await, ClaimAnswer::Claimed);
     bench.pass(10);
-    assert_eq!(bench.claim(&by(1)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(1)).await, ClaimAnswer::Claimed);
     assert_eq!(bench.claim(&by(2)).await, bench.held_for(LEASE_S));
 }
 
 pub(super) async fn what_is_released_is_free_at_once(bench: Bench) {
     bench.claim(&by(1)).await;
     bench.release(&by(1)).await.unwrap();
-    assert_eq!(bench.claim(&by(2)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 
 pub(super) async fn claims_of_other_keys_do_not_matter(bench: Bench) {
     let event = |id: &str| Claim { key: EventKey::of_event(id).unwrap(), ..by(1) };
     for claim in [by(1), event("Ev1"), event("Ev12")] {
-        assert_eq!(bench.claim(&claim).await, Answer::Claimed);
+        assert_eq!(bench.claim(&claim).await, ClaimAnswer::Claimed);
     }
     bench.complete(&event("Ev1")).await.unwrap();
     bench.release(&by(1)).await.unwrap();
     let second = |id: &str| Claim { owner: by(2).owner, ..event(id) };
-    assert_eq!(bench.claim(&second("Ev1")).await, Answer::Completed);
+    assert_eq!(bench.claim(&second("Ev1")).await, ClaimAnswer::Completed);
     assert_eq!(bench.claim(&second("Ev12")).await, bench.held_for(LEASE_S));
-    assert_eq!(bench.claim(&by(2)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 
 pub(super) async fn what_a_claim_is_about_may_be_unknown(bench: Bench) {
     let about_nothing = |owner| Claim { about: About::default(), ..by(owner) };
-    assert_eq!(bench.claim(&about_nothing(1)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&about_nothing(1)).await, ClaimAnswer::Claimed);
     bench.renew(&about_nothing(1)).await.unwrap();
     bench.complete(&about_nothing(1)).await.unwrap();
-    assert_eq!(bench.claim(&by(2)).await, Answer::Completed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Completed);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use ports::claims::{Answer, Claim, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimsError, Take};
 
 use super::bench::{Bench, LEASE_S, by};
 
@@ -11,13 +11,13 @@ const CLAIMANTS: u64 = 16;
 const ROUNDS: u64 = 4;
 
 /// Claims at the same time, each in a task of its own; who claimed it, and what the others were told.
-async fn claim_at_once(bench: &Bench, first: u64, take: Take) -> (u64, Vec<Answer>) {
+async fn claim_at_once(bench: &Bench, first: u64, take: Take) -> (u64, Vec<ClaimAnswer>) {
     let tasks = (first..first + CLAIMANTS).map(|owner| {
         let claims = Arc::clone(&bench.fixture.claims);
         tokio::spawn(async move { (owner, claims.claim(&by(owner), take).await.unwrap()) })
     });
     let answers = join_all(tasks).await.into_iter().map(Result::unwrap);
-    let (won, lost): (Vec<_>, Vec<_>) = answers.partition(|(_, answer)| *answer == Answer::Claimed);
+    let (won, lost): (Vec<_>, Vec<_>) = answers.partition(|(_, answer)| *answer == ClaimAnswer::Claimed);
     let [(winner, _)] = won[..] else { panic!("{won:?} claimed it") };
     (winner, lost.into_iter().map(|(_, answer)| answer).collect())
 }

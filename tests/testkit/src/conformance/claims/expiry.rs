@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::claims::{Answer, Claim};
+use ports::claims::{Claim, ClaimAnswer};
 
 use super::bench::{Bench, LEASE_S, NOT_OWNER, TTL_S, by};
 
 pub(super) async fn a_lease_that_has_ended_is_taken(bench: Bench) {
     bench.claim(&by(1)).await;
     bench.pass(LEASE_S);
-    assert_eq!(bench.claim(&by(2)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
     assert_eq!(bench.claim(&by(1)).await, bench.held_for(LEASE_S));
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn a_lease_that_has_ended_is_renewed_while_nobody_took_it(bench
     assert_eq!(bench.claim(&by(2)).await, bench.held_for(LEASE_S));
     bench.pass(LEASE_S * 2);
     bench.complete(&by(1)).await.unwrap();
-    assert_eq!(bench.claim(&by(2)).await, Answer::Completed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Completed);
 }
 
 pub(super) async fn a_part_of_a_second_counts_as_one(bench: Bench) {
@@ -40,20 +40,20 @@ pub(super) async fn a_part_of_a_second_counts_as_one(bench: Bench) {
     let claimed_at = bench.now();
     // The claim is taken until a moment before the lease ends, and free for everyone a second after it.
     bench.fixture.clock.advance(Duration::from_millis(LEASE_S * 1000 - 1));
-    let Answer::HeldUntil(until) = bench.claim(&by(2)).await else { panic!("it is held") };
+    let ClaimAnswer::HeldUntil(until) = bench.claim(&by(2)).await else { panic!("it is held") };
     let lease = until.since(claimed_at);
     assert!((LEASE_S * 1000..=LEASE_S * 1000 + 999).contains(&(lease.as_millis() as u64)), "{lease:?}");
     bench.pass(1);
-    assert_eq!(bench.claim(&by(2)).await, Answer::Claimed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 
 pub(super) async fn what_was_completed_counts_until_its_time_is_over(bench: Bench) {
     bench.claim(&by(1)).await;
     bench.complete(&by(1)).await.unwrap();
     bench.pass(TTL_S - 1);
-    assert_eq!(bench.claim(&by(2)).await, Answer::Completed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Completed);
     bench.pass(1);
-    assert_eq!(bench.claim(&by(2)).await, Answer::Claimed, "whether or not the row was deleted");
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed, "whether or not the row was deleted");
     assert_eq!(bench.complete(&by(1)).await, NOT_OWNER);
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn the_time_of_a_row_counts_from_its_completion(bench: Bench) {
     bench.pass(LEASE_S - 1);
     bench.complete(&by(1)).await.unwrap();
     bench.pass(TTL_S - 1);
-    assert_eq!(bench.claim(&by(2)).await, Answer::Completed);
+    assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Completed);
 }
 
 pub(super) async fn what_is_renewed_outlives_its_first_time(bench: Bench) {
@@ -82,5 +82,5 @@ pub(super) async fn a_row_whose_time_is_over_is_taken_by_many_as_by_one(bench: B
     bench.pass(TTL_S);
     let claims: Vec<Claim> = (2..10).map(by).collect();
     let answers = join_all(claims.iter().map(|claim| bench.claim(claim))).await;
-    assert_eq!(answers.iter().filter(|answer| **answer == Answer::Claimed).count(), 1, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| **answer == ClaimAnswer::Claimed).count(), 1, "{answers:?}");
 }

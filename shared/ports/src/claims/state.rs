@@ -1,18 +1,18 @@
 //! How a claim stands, and who may claim next: one rule for every backend.
 
-use super::{Answer, Claim, Owner, Take};
+use super::{Claim, ClaimAnswer, Owner, Take};
 use crate::clock::TimestampMs;
 
 /// How far a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ClaimStatus {
     /// Its owner works on it, or has died over it.
     InProgress,
     /// The work is done.
     Completed,
 }
 
-impl Status {
+impl ClaimStatus {
     /// As it is stored.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -31,9 +31,9 @@ impl Status {
 
 /// What of a row decides about the next claim. Times are whole seconds since the Unix epoch, as DynamoDB takes a `ttl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ClaimState {
     /// How far it is.
-    pub status: Status,
+    pub status: ClaimStatus,
     /// Whose it is or was.
     pub owner: Owner,
     /// The second in which the lease ends.
@@ -42,12 +42,12 @@ pub struct Standing {
     pub ttl_s: i64,
 }
 
-impl Standing {
+impl ClaimState {
     /// A claim that begins now, or is renewed.
     #[must_use]
     pub fn begun(claim: &Claim, now: TimestampMs) -> Self {
         Self {
-            status: Status::InProgress,
+            status: ClaimStatus::InProgress,
             owner: claim.owner.clone(),
             lease_until_s: lease_until_s(claim, now),
             ttl_s: ttl_s(claim, now),
@@ -56,26 +56,30 @@ impl Standing {
 
     /// The result of a claim if this is its row. Without a row, it is claimed.
     #[must_use]
-    pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> Answer {
+    pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> ClaimAnswer {
         let now_s = now.seconds();
         if self.ttl_s <= now_s {
-            return Answer::Claimed;
+            return ClaimAnswer::Claimed;
         }
         match self.status {
-            Status::Completed => match take {
-                Take::IfFree => Answer::Completed,
-                Take::EvenCompleted => Answer::Claimed,
+            ClaimStatus::Completed => match take {
+                Take::IfFree => ClaimAnswer::Completed,
+                Take::EvenCompleted => ClaimAnswer::Claimed,
             },
             // One's own: the answer to an earlier attempt was lost.
-            Status::InProgress if self.owner == claim.owner || self.lease_until_s <= now_s => Answer::Claimed,
-            Status::InProgress => Answer::HeldUntil(TimestampMs(self.lease_until_s.saturating_mul(1000))),
+            ClaimStatus::InProgress if self.owner == claim.owner || self.lease_until_s <= now_s => {
+                ClaimAnswer::Claimed
+            }
+            ClaimStatus::InProgress => {
+                ClaimAnswer::HeldUntil(TimestampMs(self.lease_until_s.saturating_mul(1000)))
+            }
         }
     }
 
     /// Whether it is in progress in these hands.
     #[must_use]
     pub fn is_worked_on_by(&self, owner: &Owner) -> bool {
-        self.status == Status::InProgress && self.owner == *owner
+        self.status == ClaimStatus::InProgress && self.owner == *owner
     }
 }
 
@@ -112,30 +116,30 @@ mod tests {
 
     #[test]
     fn a_lease_is_rounded_up_and_a_row_outlives_it() {
-        let standing = Standing::begun(&claim(1), NOW);
+        let standing = ClaimState::begun(&claim(1), NOW);
         assert_eq!((standing.lease_until_s, standing.ttl_s), (1_700_000_031, 1_700_003_600));
         let short = Claim { ttl: Duration::ZERO, ..claim(1) };
-        assert_eq!(Standing::begun(&short, NOW).ttl_s, 1_700_000_031);
+        assert_eq!(ClaimState::begun(&short, NOW).ttl_s, 1_700_000_031);
     }
 
     #[test]
     fn who_may_claim_next() {
-        let held = Standing::begun(&claim(1), NOW);
-        let done = Standing { status: Status::Completed, ..held.clone() };
+        let held = ClaimState::begun(&claim(1), NOW);
+        let done = ClaimState { status: ClaimStatus::Completed, ..held.clone() };
         let until = TimestampMs(1_700_000_031_000);
         let (free, even) = (Take::IfFree, Take::EvenCompleted);
         let late = |seconds| NOW.plus(Duration::from_secs(seconds));
         for (standing, by, take, now, expected) in [
-            (&held, 2, free, NOW, Answer::HeldUntil(until)),
-            (&held, 2, even, NOW, Answer::HeldUntil(until)),
-            (&held, 1, free, NOW, Answer::Claimed),
-            (&held, 2, free, late(30), Answer::HeldUntil(until)),
-            (&held, 2, free, late(31), Answer::Claimed),
-            (&done, 2, free, NOW, Answer::Completed),
-            (&done, 1, free, NOW, Answer::Completed),
-            (&done, 2, even, NOW, Answer::Claimed),
-            (&done, 2, free, late(3599), Answer::Completed),
-            (&done, 2, free, late(3600), Answer::Claimed),
+            (&held, 2, free, NOW, ClaimAnswer::HeldUntil(until)),
+            (&held, 2, even, NOW, ClaimAnswer::HeldUntil(until)),
+            (&held, 1, free, NOW, ClaimAnswer::Claimed),
+            (&held, 2, free, late(30), ClaimAnswer::HeldUntil(until)),
+            (&held, 2, free, late(31), ClaimAnswer::Claimed),
+            (&done, 2, free, NOW, ClaimAnswer::Completed),
+            (&done, 1, free, NOW, ClaimAnswer::Completed),
+            (&done, 2, even, NOW, ClaimAnswer::Claimed),
+            (&done, 2, free, late(3599), ClaimAnswer::Completed),
+            (&done, 2, free, late(3600), ClaimAnswer::Claimed),
         ] {
             assert_eq!(
                 standing.answer_to(&claim(by), take, now),
@@ -147,9 +151,9 @@ mod tests {
 
     #[test]
     fn every_status_has_a_label_of_its_own() {
-        for status in [Status::InProgress, Status::Completed] {
-            assert_eq!(Status::from_label(status.label()), Some(status));
+        for status in [ClaimStatus::InProgress, ClaimStatus::Completed] {
+            assert_eq!(ClaimStatus::from_label(status.label()), Some(status));
         }
-        assert_eq!(Status::from_label("processed"), None);
+        assert_eq!(ClaimStatus::from_label("processed"), None);
     }
 }
