@@ -26,7 +26,7 @@ pub(super) struct Claimed {
 }
 
 /// A message as it stands in the tables.
-enum Standing {
+enum MessageState {
     Gone,
     Invisible { until: TimestampMs, foreign: bool },
     Exhausted,
@@ -120,14 +120,14 @@ fn take(
         let from = &mut taken[place];
         from.looked_at += 1;
         match standing(&mut look, transaction.now, queue, &from.group, seq, owner)? {
-            Standing::Gone => from.gone.push(seq),
-            Standing::Exhausted => from.exhausted.push(seq),
-            Standing::Invisible { until, foreign } => {
+            MessageState::Gone => from.gone.push(seq),
+            MessageState::Exhausted => from.exhausted.push(seq),
+            MessageState::Invisible { until, foreign } => {
                 // Nothing behind it may be delivered.
                 from.blocked = from.blocked.or(Some((until, foreign)));
                 continue;
             }
-            Standing::Deliverable(delivery) => {
+            MessageState::Deliverable(delivery) => {
                 lease.execute(params![seq, queue_label, visible_at.0, delivery.receive_count, owner])?;
                 memory.lease(seq, from.group.clone());
                 from.blocked = from.blocked.or(Some((visible_at, false)));
@@ -157,29 +157,29 @@ fn standing(
     group: &GroupId,
     seq: i64,
     owner: i64,
-) -> rusqlite::Result<Standing> {
+) -> rusqlite::Result<MessageState> {
     let spec = queue.name.spec();
     let mut rows = look.query([seq])?;
-    let Some(row) = rows.next()? else { return Ok(Standing::Gone) };
+    let Some(row) = rows.next()? else { return Ok(MessageState::Gone) };
     let sent_at = TimestampMs(row.get(0)?);
     let delayed_until = if queue.dead_letters { sent_at } else { sent_at.plus(spec.delay) };
     if delayed_until > now {
-        return Ok(Standing::Invisible { until: delayed_until, foreign: false });
+        return Ok(MessageState::Invisible { until: delayed_until, foreign: false });
     }
     let receive_count: u32 = match row.get::<_, Option<i64>>(1)? {
         Some(visible_at_ms) if visible_at_ms > now.0 => {
             let foreign = row.get::<_, i64>(3)? != owner;
-            return Ok(Standing::Invisible { until: TimestampMs(visible_at_ms), foreign });
+            return Ok(MessageState::Invisible { until: TimestampMs(visible_at_ms), foreign });
         }
         Some(_) => row.get(2)?,
         None => 0,
     };
     // Dead letters have nowhere further to go.
     if receive_count >= spec.max_receive_count && !queue.dead_letters {
-        return Ok(Standing::Exhausted);
+        return Ok(MessageState::Exhausted);
     }
     let receive_count = receive_count.saturating_add(1);
-    Ok(Standing::Deliverable(Delivery {
+    Ok(MessageState::Deliverable(Delivery {
         message_id: MessageId(seq.to_string()),
         group: group.clone(),
         body: row.get(4)?,
