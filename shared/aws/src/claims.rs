@@ -1,5 +1,5 @@
 //! The claims port on DynamoDB: one conditional request per call, whose condition is the rule of
-//! [`ports::claims::standing`].
+//! [`ports::claims::state`].
 //!
 //! The SDK repeats a request whose answer was lost. Each condition lets such a repetition through: it finds itself by its
 //! owner, which no other claim has.

@@ -8,10 +8,10 @@
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::metrics::ARCHIVE_DUPLICATES;
-use rules::message::{Content, Plan, Standing, plan, stored_version};
+use rules::message::{Content, KeptVersions, Plan, plan, stored_version};
 
 /// A version that was written, and how its message stands since.
-pub(super) type Written<'c> = (&'c Content, Standing);
+pub(super) type Written<'c> = (&'c Content, KeptVersions);
 
 /// Writes one version. `before` is another one that its event brought and that was written already: most events bring
 /// the new and the previous version of one message, which then is looked at once.
@@ -19,13 +19,13 @@ pub(super) async fn write(
     archive: &dyn Archive,
     content: &Content,
     before: Option<Written<'_>>,
-) -> Result<Standing, ArchiveError> {
+) -> Result<KeptVersions, ArchiveError> {
     match before.filter(|(before, _)| before.key() == content.key()) {
-        Some((before, standing)) if standing.covers(content) => {
+        Some((before, kept_versions)) if kept_versions.covers(content) => {
             let attributes = before.if_absent().set_if_absent.clone();
             let stored = Item { key: content.key().clone(), attributes };
             bring_left_out(archive, content, &stored).await?;
-            Ok(standing)
+            Ok(kept_versions)
         }
         Some(_) => {
             let stored = archive.get(content.key()).await?;
@@ -43,9 +43,9 @@ pub(super) async fn settle(
     archive: &dyn Archive,
     content: &Content,
     outcome: WriteOutcome,
-) -> Result<Standing, ArchiveError> {
+) -> Result<KeptVersions, ArchiveError> {
     match outcome {
-        WriteOutcome::Applied => Ok(Standing::default()),
+        WriteOutcome::Applied => Ok(KeptVersions::default()),
         WriteOutcome::Rejected(stored) => write_planned(archive, content, Some(stored)).await,
     }
 }
@@ -54,9 +54,9 @@ async fn write_planned(
     archive: &dyn Archive,
     content: &Content,
     mut stored: Option<Item>,
-) -> Result<Standing, ArchiveError> {
+) -> Result<KeptVersions, ArchiveError> {
     loop {
-        let Plan { keep, row, standing } = plan(content, stored.as_ref());
+        let Plan { keep, row, kept_versions } = plan(content, stored.as_ref());
         for revision in &keep {
             archive.write(revision).await?;
         }
@@ -67,10 +67,10 @@ async fn write_planned(
                 }
                 bring_left_out(archive, content, stored).await?;
             }
-            return Ok(standing);
+            return Ok(kept_versions);
         };
         match archive.write(&row).await? {
-            WriteOutcome::Applied => return Ok(standing),
+            WriteOutcome::Applied => return Ok(kept_versions),
             // Another process wrote in between; each round, some version has grown, so this ends.
             WriteOutcome::Rejected(now) => stored = Some(now),
         }
@@ -90,7 +90,7 @@ async fn bring_left_out(archive: &dyn Archive, content: &Content, stored: &Item)
 pub(super) async fn write_changes(
     archive: &dyn Archive,
     contents: &[&Content],
-) -> Vec<Result<Standing, ArchiveError>> {
+) -> Vec<Result<KeptVersions, ArchiveError>> {
     let keys: Vec<_> = contents.iter().map(|content| content.key()).collect();
     let stored = match archive.get_all(&keys).await {
         Ok(stored) => stored,
@@ -116,7 +116,7 @@ pub(super) async fn write_changes(
             // The row stays as it is, but for what no version takes back.
             (Ok(()), None) => write_planned(archive, content, stored).await,
             (Ok(()), Some(_)) => match written.next() {
-                Some(Ok(WriteOutcome::Applied)) => Ok(plan.standing),
+                Some(Ok(WriteOutcome::Applied)) => Ok(plan.kept_versions),
                 Some(Ok(WriteOutcome::Rejected(now))) => write_planned(archive, content, Some(now)).await,
                 Some(Err(error)) => Err(error),
                 None => write_planned(archive, content, stored).await,

@@ -24,7 +24,7 @@ use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
 use rules::Change;
-use rules::message::{Content, Standing};
+use rules::message::{Content, KeptVersions};
 use slack::catalogue::{ChannelChange, Rule};
 
 use crate::clearance::{self, Cleared};
@@ -305,7 +305,7 @@ async fn finish(
     archive: &dyn Archive,
     changes: &[Change],
     begun: Vec<Result<WriteOutcome, ArchiveError>>,
-    mut written: Option<Result<Standing, ArchiveError>>,
+    mut written: Option<Result<KeptVersions, ArchiveError>>,
 ) -> Result<(), ArchiveError> {
     let mut begun = begun.into_iter();
     let mut before: Option<Written<'_>> = None;

@@ -24,7 +24,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, stored_version};
-pub use revision::{Plan, Replaced, Standing, Versions, as_revision, plan, versions};
+pub use revision::{KeptVersions, Plan, Replaced, Versions, as_revision, plan, versions};
 
 /// What a message event changes.
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {

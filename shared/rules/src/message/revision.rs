@@ -38,18 +38,18 @@ pub struct Plan {
     /// Writes the message's row if its content is still what was read; if it is not, all is to be planned again.
     pub row: Option<Update>,
     /// What is known of the message once both are written.
-    pub standing: Standing,
+    pub kept_versions: KeptVersions,
 }
 
 /// What is known of a message after one of its versions was written.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Standing {
+pub struct KeptVersions {
     erased: bool,
     /// Rows of revisions, and the version each has at least. The content is listed under the row it would have.
     kept: Vec<(ItemKey, ContentVersion)>,
 }
 
-impl Standing {
+impl KeptVersions {
     /// Whether a version would change neither the content nor a revision: a copy of one that is kept.
     #[must_use]
     pub fn covers(&self, content: &Content) -> bool {
@@ -67,7 +67,7 @@ impl Standing {
 #[must_use]
 pub fn plan(content: &Content, stored: Option<&Item>) -> Plan {
     if stored.is_some_and(Item::is_erased) {
-        return Plan { standing: Standing { erased: true, kept: Vec::new() }, ..Plan::default() };
+        return Plan { kept_versions: KeptVersions { erased: true, kept: Vec::new() }, ..Plan::default() };
     }
     let Some((register, now)) =
         stored.and_then(|item| Some((item.text(CONTENT_VERSION)?, Version::stored(item)?)))
@@ -80,7 +80,7 @@ pub fn plan(content: &Content, stored: Option<&Item>) -> Plan {
     let mut plan = Plan::default();
     let mut keep = |version: &Version<'_>, seen: &[&Version<'_>]| {
         plan.keep.push(version.keep(seen));
-        plan.standing.kept.push((version.row.clone(), version.version.clone()));
+        plan.kept_versions.kept.push((version.row.clone(), version.version.clone()));
     };
     let mut greatest = &now;
     match new.version.cmp(&now.version) {
@@ -110,7 +110,7 @@ pub fn plan(content: &Content, stored: Option<&Item>) -> Plan {
             }
         }
     }
-    plan.standing.kept.push((greatest.row.clone(), greatest.version.clone()));
+    plan.kept_versions.kept.push((greatest.row.clone(), greatest.version.clone()));
     plan
 }
 
