@@ -31,14 +31,14 @@ struct Listed<'a> {
 
 /// What decides about a channel beside its name. Each flag for itself: one that is odd takes no other with it.
 #[derive(Default, Deserialize)]
-struct Standing<'a> {
+struct ListedState<'a> {
     #[serde(borrow, default)]
     is_archived: Option<&'a RawValue>,
     #[serde(borrow, default)]
     is_member: Option<&'a RawValue>,
 }
 
-impl Standing<'_> {
+impl ListedState<'_> {
     fn could_be_joined(&self) -> bool {
         is(self.is_member, "false") && !is(self.is_archived, "true")
     }
@@ -67,7 +67,7 @@ impl DirectorySync {
         let mut events = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
             report.channels.listed += 1;
-            let standing: Standing<'_> = envelope::object(raw);
+            let standing: ListedState<'_> = envelope::object(raw);
             let reach = Reach::of(raw);
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
                 // Not asked for, and never kept.
