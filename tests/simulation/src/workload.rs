@@ -53,7 +53,7 @@ pub(super) struct Planned {
 
 /// A message as it stands while the workload is made.
 #[derive(Clone)]
-struct Standing {
+struct PostedMessage {
     channel: usize,
     message: Value,
 }
@@ -65,7 +65,7 @@ struct Maker<'a> {
     live: Vec<usize>,
     micros: i64,
     made: u64,
-    messages: Vec<Standing>,
+    messages: Vec<PostedMessage>,
     converted: Vec<bool>,
     files: u64,
     /// One message that is as large as may be is still to come. Each step reads it, so that few runs have one.
@@ -162,7 +162,7 @@ impl Maker<'_> {
             (23..25, Some(at)) => accepted(self.bury(at, &clock)),
             (25..37, Some(at)) => accepted(self.react(at, &user, &clock)),
             (37..45, Some(at)) => {
-                let Standing { channel, message } = self.messages[at].clone();
+                let PostedMessage { channel, message } = self.messages[at].clone();
                 let root =
                     message["thread_ts"].as_str().or(message["ts"].as_str()).unwrap_or_default().to_owned();
                 accepted(self.post(channel, event::reply(&clock, &root, &user, &text)))
@@ -212,7 +212,7 @@ impl Maker<'_> {
 
     fn post(&mut self, channel: usize, message: Value) -> Value {
         let posted = event::posted(&self.ids[channel], &message);
-        self.messages.push(Standing { channel, message });
+        self.messages.push(PostedMessage { channel, message });
         self.audience(channel, posted)
     }
 
@@ -222,7 +222,7 @@ impl Maker<'_> {
     }
 
     fn change(&mut self, at: usize, clock: &str, after: Value) -> Value {
-        let Standing { channel, message } = self.messages[at].clone();
+        let PostedMessage { channel, message } = self.messages[at].clone();
         let changed = event::changed(&self.ids[channel], &message, &after, clock);
         self.messages[at].message = after;
         self.audience(channel, changed)
@@ -240,18 +240,18 @@ impl Maker<'_> {
     }
 
     fn delete(&mut self, at: usize, clock: &str) -> Value {
-        let Standing { channel, message } = self.messages.remove(at);
+        let PostedMessage { channel, message } = self.messages.remove(at);
         self.audience(channel, event::deleted(&self.ids[channel], &message, clock))
     }
 
     fn bury(&mut self, at: usize, clock: &str) -> Value {
-        let Standing { channel, message } = self.messages.remove(at);
+        let PostedMessage { channel, message } = self.messages.remove(at);
         let buried = event::changed(&self.ids[channel], &message, &event::tombstone(&message), clock);
         self.audience(channel, buried)
     }
 
     fn react(&self, at: usize, user: &str, clock: &str) -> Value {
-        let Standing { channel, message } = &self.messages[at];
+        let PostedMessage { channel, message } = &self.messages[at];
         let of = message["ts"].as_str().unwrap_or_default();
         let name = ["eyes", "tada"][self.below(2)];
         let react = if self.world.percent(70) { event::reaction_added } else { event::reaction_removed };

@@ -52,7 +52,7 @@ impl DeliveryError {
 
 /// A complete answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ClientResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers.
@@ -136,7 +136,11 @@ impl Slack {
     ///
     /// # Errors
     /// Where there is no answer.
-    pub async fn post(&mut self, body: &str, headers: &[(&str, &str)]) -> Result<Answer, DeliveryError> {
+    pub async fn post(
+        &mut self,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<ClientResponse, DeliveryError> {
         let timestamp_s = self.clock.now().seconds();
         let signature = self.secrets.sign(timestamp_s, body.as_bytes());
         let timestamp_s = timestamp_s.to_string();
@@ -152,7 +156,7 @@ impl Slack {
         &mut self,
         body: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Answer, DeliveryError> {
+    ) -> Result<ClientResponse, DeliveryError> {
         let answer = timeout(SLACK_TIMEOUT, self.exchange(body, headers)).await;
         let answer = answer.unwrap_or(Err(DeliveryError::Timeout));
         if answer.is_err() {
@@ -178,7 +182,11 @@ impl Slack {
         Err(Failure { error: DeliveryError::Status(answer.status), no_retry })
     }
 
-    async fn exchange(&mut self, body: &str, headers: &[(&str, &str)]) -> Result<Answer, DeliveryError> {
+    async fn exchange(
+        &mut self,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<ClientResponse, DeliveryError> {
         let mut request = Request::post(PATH)
             .header("host", "annalist.test")
             .header("user-agent", "Slackbot 1.0 (+https://api.slack.com/robots)")
@@ -194,7 +202,7 @@ impl Slack {
         let response = connection.send_request(request).await.map_err(connection_failed)?;
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(connection_failed)?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        Ok(ClientResponse { status: head.status, headers: head.headers, body })
     }
 
     async fn connected(&mut self) -> Result<&mut SendRequest<Full<Bytes>>, DeliveryError> {

@@ -26,18 +26,18 @@ pub struct Invocation {
 }
 
 /// What the function says: its answer, or its error.
-pub type Answer = Result<Value, Value>;
+pub type InvocationResult = Result<Value, Value>;
 
 /// A Runtime API; it ends when this is dropped.
 pub struct RuntimeApi {
     address: SocketAddr,
-    invocations: mpsc::UnboundedSender<(Invocation, oneshot::Sender<Answer>)>,
+    invocations: mpsc::UnboundedSender<(Invocation, oneshot::Sender<InvocationResult>)>,
     serving: JoinHandle<()>,
 }
 
 struct Shared {
-    waiting: AsyncMutex<mpsc::UnboundedReceiver<(Invocation, oneshot::Sender<Answer>)>>,
-    answers: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    waiting: AsyncMutex<mpsc::UnboundedReceiver<(Invocation, oneshot::Sender<InvocationResult>)>>,
+    answers: Mutex<HashMap<String, oneshot::Sender<InvocationResult>>>,
 }
 
 impl RuntimeApi {
@@ -63,7 +63,7 @@ impl RuntimeApi {
     }
 
     /// Queues an invocation; the receiver gets the answer.
-    pub(super) fn hand_over(&self, invocation: Invocation) -> oneshot::Receiver<Answer> {
+    pub(super) fn hand_over(&self, invocation: Invocation) -> oneshot::Receiver<InvocationResult> {
         let (sender, answer) = oneshot::channel();
         self.invocations.send((invocation, sender)).unwrap_or_else(|_| panic!("the API serves"));
         answer
@@ -107,7 +107,7 @@ fn json(body: &[u8]) -> Value {
 }
 
 impl Shared {
-    fn settle(&self, id: &str, answer: Answer) -> StatusCode {
+    fn settle(&self, id: &str, answer: InvocationResult) -> StatusCode {
         let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         // The caller may have given up.
         match sender {
