@@ -25,7 +25,7 @@ const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
 /// Serves Lambda's Runtime API until the function ends.
 ///
 /// # Errors
-/// Where the Runtime API does not answer.
+/// If the Runtime API does not answer.
 pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
     let due = Arc::new(Due::new());
     let answer = service_fn(move |request: Request| {

@@ -40,7 +40,7 @@ impl Names {
     /// Names of the given parts; a table that is not named has the seeds' name.
     ///
     /// # Errors
-    /// Where AWS would refuse a name.
+    /// If AWS would refuse a name.
     pub fn new(
         prefix: &str,
         [archive_table, existence_table, claims_table]: [Option<&str>; 3],

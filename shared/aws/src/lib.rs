@@ -61,7 +61,7 @@ impl Aws {
     /// what they mean everywhere. Nothing is asked of AWS yet.
     ///
     /// # Errors
-    /// [`ConnectError`] where a setting is missing.
+    /// [`ConnectError`] if a setting is missing.
     pub async fn connect(names: Names) -> Result<Self, ConnectError> {
         Self::of(loader().load().await, names)
     }

@@ -73,7 +73,7 @@ impl Database {
     /// Whether another process has the folder open.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn is_used_by_others(&self) -> io::Result<bool> {
         Ok(process_lock::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
     }
@@ -82,7 +82,7 @@ impl Database {
     /// cannot be folded away.
     ///
     /// # Errors
-    /// Where the database cannot be read at all.
+    /// If the database cannot be read at all.
     pub async fn integrity(&self, time_limit: Duration) -> Result<Integrity, String> {
         let file = self.data.join(DATABASE_FILE);
         let looked = tokio::task::spawn_blocking(move || look(&file, time_limit)).await;

@@ -89,7 +89,7 @@ pub fn user_updates(
 /// Checks a person as Slack's directory lists them, and says who it is.
 ///
 /// # Errors
-/// [`Malformed`] where the id is missing or malformed, or a name is longer than any.
+/// [`Malformed`] if the id is missing or malformed, or a name is longer than any.
 pub fn listed_user(raw: &RawValue) -> Result<UserId, Malformed> {
     let user: ListedUser<'_> = envelope::read(raw)?;
     let id = user.id.ok_or(Malformed::Missing { event: "listed user", field: "id" })?;
@@ -172,7 +172,7 @@ fn emoji(event: &Event<'_>, name: &str, value: Option<&str>) -> Result<Change, M
 /// The row of a custom emoji: its picture or the emoji it stands for; none where it is gone.
 ///
 /// # Errors
-/// [`Malformed`] where the name cannot be a key.
+/// [`Malformed`] if the name cannot be a key.
 pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) -> Result<Update, Malformed> {
     let name = checked_name(name, "emoji's name")?;
     let mut set = Attributes::new();

@@ -91,7 +91,7 @@ impl WebApi {
     /// The workspaces there is a token for.
     ///
     /// # Errors
-    /// [`ApiError`] where Slack has to be asked whose the only token is, and does not say.
+    /// [`ApiError`] if Slack has to be asked whose the only token is, and does not say.
     pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
         match self.tokens.source() {
             Source::One(token) => Ok(vec![self.owner(token).await?.clone()]),
@@ -113,7 +113,7 @@ impl WebApi {
     /// Calls a method for a workspace, waiting for the method's limit and for short pauses that Slack asks for.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::RateLimited`] where Slack asks for a long pause, or for one after the other.
+    /// [`ApiError`]; [`ApiError::RateLimited`] if Slack asks for a long pause, or for one after the other.
     pub async fn call(
         &self,
         team: &TeamId,

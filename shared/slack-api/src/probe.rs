@@ -57,7 +57,7 @@ pub enum Failure {
 /// <https://docs.slack.dev/reference/events/url_verification>
 ///
 /// # Errors
-/// [`Failure`] where the challenge does not come back.
+/// [`Failure`] if the challenge does not come back.
 pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Result<Duration, Failure> {
     let url = Url::parse(url).map_err(|_| Failure::NotAUrl)?;
     let challenge: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
@@ -81,7 +81,7 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
 /// Asks an ingest on this machine whether it could take an event.
 ///
 /// # Errors
-/// [`Failure`] where it could not, or is not there.
+/// [`Failure`] if it could not, or is not there.
 pub async fn ready(address: SocketAddr) -> Result<(), Failure> {
     let url = Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| Failure::NotAUrl)?;
     let http = Http::new(true);

@@ -39,7 +39,7 @@ impl Reply {
     /// Reads the answer. What `T` borrows, it borrows from here.
     ///
     /// # Errors
-    /// [`ApiError::Garbled`] where it has another shape.
+    /// [`ApiError::Garbled`] if it has another shape.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         serde_json::from_str(&self.body)
             .map_err(|_| ApiError::Garbled { method: self.method, why: "a field has an unexpected type" })

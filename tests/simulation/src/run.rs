@@ -55,7 +55,7 @@ pub struct Outcome {
 /// Runs a seed; `mutation` is a bug the fleet has on purpose.
 ///
 /// # Panics
-/// Where there is no runtime to be had.
+/// If there is no runtime to be had.
 #[must_use]
 pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -41,7 +41,7 @@ pub struct Binaries {
 /// the whole workspace, so that `cargo test --workspace` has compiled everything but the programs themselves.
 ///
 /// # Panics
-/// Where they do not build: nothing that follows could mean anything.
+/// If they do not build: nothing that follows could mean anything.
 pub fn binaries() -> &'static Binaries {
     static BINARIES: OnceLock<Binaries> = OnceLock::new();
     BINARIES.get_or_init(|| {

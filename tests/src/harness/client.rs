@@ -135,7 +135,7 @@ impl Slack {
     /// One signed request, whatever it is answered.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub async fn post(
         &mut self,
         body: &str,
@@ -151,7 +151,7 @@ impl Slack {
     /// One request with these headers and no signature of its own.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// If there is no answer.
     pub async fn post_unsigned(
         &mut self,
         body: &str,

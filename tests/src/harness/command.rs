@@ -29,7 +29,7 @@ pub struct Outcome {
 /// Runs `annalist` with these arguments and without any setting from the environment.
 ///
 /// # Panics
-/// Where it does not end.
+/// If it does not end.
 pub async fn annalist(args: &[&str]) -> Outcome {
     annalist_with(args, &[]).await
 }
@@ -37,7 +37,7 @@ pub async fn annalist(args: &[&str]) -> Outcome {
 /// Runs `annalist` with these arguments and these variables alone.
 ///
 /// # Panics
-/// Where it does not end.
+/// If it does not end.
 pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome {
     run(&binaries().annalist, args, variables).await
 }
@@ -45,7 +45,7 @@ pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome
 /// Runs a program to its end with these arguments and these variables alone.
 ///
 /// # Panics
-/// Where it does not end.
+/// If it does not end.
 pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(variables.iter().copied());
@@ -55,7 +55,7 @@ pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> O
 /// Runs `annalist` here with these arguments and no other setting from the environment.
 ///
 /// # Panics
-/// Where it does not end.
+/// If it does not end.
 pub async fn annalist_at(place: &(impl Place + ?Sized), args: &[&str]) -> Outcome {
     let mut command = Command::new(&binaries().annalist);
     command.args(args).env_clear();
@@ -80,7 +80,7 @@ async fn finish(mut command: Command) -> Outcome {
 /// Runs a command that must succeed and returns the JSON values it prints, one per line.
 ///
 /// # Panics
-/// Where it fails or prints something else.
+/// If it fails or prints something else.
 pub async fn json_lines(place: &(impl Place + ?Sized), args: &[&str]) -> Vec<Value> {
     let args = [args, &["--json"]].concat();
     let outcome = annalist_at(place, &args).await;
@@ -95,7 +95,7 @@ pub async fn json_lines(place: &(impl Place + ?Sized), args: &[&str]) -> Vec<Val
 /// `annalist status --json`.
 ///
 /// # Panics
-/// Where it fails or prints something else.
+/// If it fails or prints something else.
 pub async fn status(place: &(impl Place + ?Sized)) -> Value {
     let mut lines = json_lines(place, &["status"]).await;
     assert_eq!(lines.len(), 1, "status --json is one object");
@@ -105,7 +105,7 @@ pub async fn status(place: &(impl Place + ?Sized)) -> Value {
 /// Waits until nothing waits or is worked on, as `annalist status` tells it.
 ///
 /// # Panics
-/// Where that is not so at the deadline.
+/// If that is not so at the deadline.
 pub async fn wait_until_idle(place: &(impl Place + ?Sized), deadline: Duration) -> Value {
     let until = Instant::now() + deadline;
     loop {

@@ -71,7 +71,7 @@ impl Load {
     /// Waits until `more` more events are acked.
     ///
     /// # Panics
-    /// Where a sender gave up.
+    /// If a sender gave up.
     pub async fn acked(&mut self, more: usize) {
         let mut acked = self.acked.subscribe();
         let goal = *acked.borrow() + more;
@@ -84,7 +84,7 @@ impl Load {
     /// Ends the senders once their last events are acked.
     ///
     /// # Panics
-    /// Where a sender gave up.
+    /// If a sender gave up.
     pub async fn stop(self) -> Sent {
         self.stop.send_replace(true);
         let mut sent = Sent::default();

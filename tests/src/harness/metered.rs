@@ -46,7 +46,7 @@ impl Requests {
 /// Sends signed events through an ingest process, over `connections` connections; returns the requests of ingest.
 ///
 /// # Panics
-/// Where one is not acked.
+/// If one is not acked.
 pub async fn send(installation: &Installation, bodies: Vec<String>, connections: usize) -> Requests {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let ingest = process::ingest(&installation.through(&proxy.endpoint)).await;
@@ -69,7 +69,7 @@ pub async fn send(installation: &Installation, bodies: Vec<String>, connections:
 /// Works the full queue of events off with one message-writer; what it asked for.
 ///
 /// # Panics
-/// Where it does not.
+/// If it does not.
 pub async fn write(installation: &Installation) -> Requests {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let writer = process::message_writer(&installation.through(&proxy.endpoint)).await;
@@ -80,7 +80,7 @@ pub async fn write(installation: &Installation) -> Requests {
 /// What the process says it asked for, which must be what was asked for.
 ///
 /// # Panics
-/// Where it is not.
+/// If it is not.
 pub async fn counted(proxy: &Proxy, process: &Process) -> Requests {
     // Long polls and gauges go on while both are read, so what the metric says lies between.
     let before = proxy.requests();

@@ -45,7 +45,7 @@ impl Installation {
     /// Makes one on the stack of this test run: every queue, table and the bucket.
     ///
     /// # Panics
-    /// Where something cannot be made.
+    /// If something cannot be made.
     pub async fn new() -> Self {
         let stack = Stack::shared();
         let aws = stack.aws().await;
@@ -80,7 +80,7 @@ impl Installation {
     /// Waits until a file is going up in parts.
     ///
     /// # Panics
-    /// Where none is at the deadline.
+    /// If none is at the deadline.
     pub async fn uploading(&self, deadline: Duration) {
         let stack = Stack::shared();
         let client = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
@@ -102,7 +102,7 @@ impl Installation {
     /// An emulator's counts are exact, so once is enough.
     ///
     /// # Panics
-    /// Where that is not so at the deadline, or a message went to a dead-letter queue.
+    /// If that is not so at the deadline, or a message went to a dead-letter queue.
     pub async fn drained(&self, deadline: Duration) {
         let consumed: Vec<QueueName> =
             QUEUES.iter().filter_map(|spec| Some(WorkerSpec::of(spec.name)?.queue)).collect();

@@ -123,7 +123,7 @@ async fn working(program: &Path, place: &(impl Place + ?Sized)) -> Process {
 /// Starts a worker and waits until it says that it works.
 ///
 /// # Panics
-/// Where it does not within [`START_DEADLINE`]; the message holds its log.
+/// If it does not within [`START_DEADLINE`]; the message holds its log.
 pub async fn worker(command: &mut Command) -> Process {
     let (process, line) = Process::spawn_until(command, |line| (line["message"] == "working").then_some(()));
     process.until(line).await.0
@@ -140,7 +140,7 @@ async fn listening(program: &Path, args: &[&str], place: &(impl Place + ?Sized))
 /// `listening` and that has an `address`.
 ///
 /// # Panics
-/// Where it does not within [`START_DEADLINE`]; the message holds its log.
+/// If it does not within [`START_DEADLINE`]; the message holds its log.
 pub async fn serve(command: &mut Command) -> Server {
     let (process, address) = Process::spawn_until(command, listening_address);
     let (process, address) = process.until(address).await;
@@ -223,7 +223,7 @@ impl Process {
     /// Where it serves metrics.
     ///
     /// # Panics
-    /// Where it does not.
+    /// If it does not.
     pub async fn metrics_address(&self) -> SocketAddr {
         self.says("metrics listening", START_DEADLINE).await;
         let log = self.log();
@@ -248,7 +248,7 @@ impl Process {
     /// Waits until its log says this.
     ///
     /// # Panics
-    /// Where it does not before the deadline; the message holds its log.
+    /// If it does not before the deadline; the message holds its log.
     pub async fn says(&self, what: &str, deadline: Duration) {
         if timeout(deadline, self.log.shows(|text| text.contains(what))).await.is_err() {
             panic!("{} does not say {what:?}:\n{}", self.name, self.log());
@@ -295,7 +295,7 @@ impl Process {
     /// Asks it to end, and returns how it did.
     ///
     /// # Panics
-    /// Where it still runs at the deadline.
+    /// If it still runs at the deadline.
     pub async fn sigterm(self, deadline: Duration) -> ExitStatus {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args(["-s", "TERM", &pid]).status().await;
@@ -306,7 +306,7 @@ impl Process {
     /// Waits until it ends by itself.
     ///
     /// # Panics
-    /// Where it still runs at the deadline.
+    /// If it still runs at the deadline.
     pub async fn ended(mut self, deadline: Duration) -> ExitStatus {
         match timeout(deadline, self.child.wait()).await {
             Ok(status) => status.expect("a child can be waited for"),

@@ -84,7 +84,7 @@ impl Proxy {
     /// Starts one before this endpoint, which must be plain http on this machine.
     ///
     /// # Panics
-    /// Where it is not.
+    /// If it is not.
     pub async fn before(endpoint: &str, rounds: usize) -> Self {
         let authority = endpoint.strip_prefix("http://").expect("a stack on this machine speaks plain http");
         let authority = authority.trim_end_matches('/').replace("localhost", "127.0.0.1");

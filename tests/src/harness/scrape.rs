@@ -15,7 +15,7 @@ use super::process::Process;
 /// that [`crate::harness::proxy`] gives them.
 ///
 /// # Panics
-/// Where it serves no metrics.
+/// If it serves no metrics.
 pub async fn aws_requests(process: &Process) -> BTreeMap<String, u64> {
     let text = metrics(process.metrics_address().await).await;
     let mut counts = BTreeMap::new();
@@ -31,7 +31,7 @@ pub async fn aws_requests(process: &Process) -> BTreeMap<String, u64> {
 /// Everything that is served as metrics there.
 ///
 /// # Panics
-/// Where nothing is.
+/// If nothing is.
 pub async fn metrics(address: SocketAddr) -> String {
     let stream = TcpStream::connect(address).await.expect("metrics are served");
     let (mut sender, connection) =

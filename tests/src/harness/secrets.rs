@@ -29,7 +29,7 @@ pub fn shown_in(text: &str) -> Option<&'static str> {
 /// Nothing secret is in what a program showed.
 ///
 /// # Panics
-/// Where something is.
+/// If something is.
 pub fn assert_none(what: &str, text: &str) {
     if let Some(secret) = shown_in(text) {
         let lines: Vec<&str> = text.lines().filter(|line| shown_in(line).is_some()).collect();

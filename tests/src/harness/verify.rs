@@ -10,7 +10,7 @@ use testkit::corpus::model::Expected;
 /// Every message is there as [`assert_messages`] wants it, and the quarantine is empty.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) {
     assert_messages(place, model).await;
     assert_nothing_put_aside(&status(place).await);
@@ -20,7 +20,7 @@ pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) 
 /// per channel are there too.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub async fn assert_messages(place: &(impl Place + ?Sized), model: &Model) {
     for (channel, expected) in &model.channels {
         let rows = json_lines(place, &["messages", channel]).await;
@@ -41,7 +41,7 @@ pub async fn assert_messages(place: &(impl Place + ?Sized), model: &Model) {
 /// Nothing is quarantined and no queue has dead letters.
 ///
 /// # Panics
-/// Where something is.
+/// If something is.
 pub fn assert_nothing_put_aside(status: &Value) {
     assert_eq!(status["quarantined"], 0, "{status}");
     let queues = status["queues"].as_array().expect("status lists the queues");

@@ -164,7 +164,7 @@ impl FakeSlack {
     /// Changes a workspace.
     ///
     /// # Panics
-    /// Where no workspace has this token.
+    /// If no workspace has this token.
     pub fn change(&self, token: &str, change: impl FnOnce(&mut Workspace)) {
         change(self.state().workspaces.get_mut(token).expect("the workspace was set"));
     }
@@ -231,7 +231,7 @@ pub fn one_token(token: &str) -> Tokens {
 /// A token for each workspace.
 ///
 /// # Panics
-/// Where something is not what it should be.
+/// If something is not what it should be.
 #[must_use]
 pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
     let entry = |(team, token): &(&str, &str)| {

@@ -107,7 +107,7 @@ impl Claimant {
     /// Claims before the work is begun.
     ///
     /// # Errors
-    /// [`ClaimsError::Unavailable`] where the table does not answer and the sink does not allow to go on without it.
+    /// [`ClaimsError::Unavailable`] if the table does not answer and the sink does not allow to go on without it.
     pub async fn claim(
         &self,
         key: EventKey,

@@ -63,7 +63,7 @@ impl Reference {
     /// The reference that an attribute holds, if it does.
     ///
     /// # Errors
-    /// Where it is broken.
+    /// If it is broken.
     pub(super) fn from_stored(stored: &AttributeValue) -> Result<Option<Self>, Foreign> {
         let AttributeValue::M(map) = stored else { return Ok(None) };
         let Some(object) = map.get(S3) else { return Ok(None) };

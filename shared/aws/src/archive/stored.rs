@@ -28,7 +28,7 @@ impl Stored {
     /// Reads a row.
     ///
     /// # Errors
-    /// Where it holds something we never write.
+    /// If it holds something we never write.
     pub(super) fn read(row: &StoredRow) -> Result<Self, ArchiveError> {
         let (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) =
             (row.get(PARTITION), row.get(SORT))

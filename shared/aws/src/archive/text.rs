@@ -22,7 +22,7 @@ pub(super) fn write(value: &Value) -> String {
 /// What a text says.
 ///
 /// # Errors
-/// Where [`write`] did not write it.
+/// If [`write`] did not write it.
 pub(super) fn read(text: &str) -> serde_json::Result<Value> {
     if let Some(number) = number(text) {
         return Ok(Value::Number(number));

@@ -70,7 +70,7 @@ fn plain(number: &Number) -> Option<String> {
 /// What a stored value says.
 ///
 /// # Errors
-/// Where it is something that [`to_stored`] never makes.
+/// If it is something that [`to_stored`] never makes.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the SDK's enum grows; what we never write is one thing to us"

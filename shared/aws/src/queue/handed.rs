@@ -28,7 +28,7 @@ pub enum HandedError {
 /// The queue that a batch is from, and its messages as a receive would have given them.
 ///
 /// # Errors
-/// [`HandedError`] where one of them cannot be told from the others, or is of another queue.
+/// [`HandedError`] if one of them cannot be told from the others, or is of another queue.
 pub fn deliveries(
     names: &Names,
     records: Vec<SqsMessage>,

@@ -38,7 +38,7 @@ type Column = (String, String, bool, i64, i64);
 /// version's. The copy is one row in memory at a time.
 ///
 /// # Errors
-/// [`BackupError::Database`] where the database is damaged, or none of this program's.
+/// [`BackupError::Database`] if the database is damaged, or none of this program's.
 pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, BackupError> {
     let foreign = open_for_reading(database).map_err(|error| BackupError::database(&error))?;
     let unusable = |error: rusqlite_migration::Error| BackupError::Database(error.to_string());

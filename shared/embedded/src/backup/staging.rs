@@ -38,7 +38,7 @@ impl StagingFolder {
     /// Begins to build this data folder.
     ///
     /// # Errors
-    /// [`BackupError::NotEmpty`] where something is there already.
+    /// [`BackupError::NotEmpty`] if something is there already.
     pub fn begin(data: &Path) -> Result<Self, BackupError> {
         let target = std::path::absolute(data).map_err(BackupError::at(data))?;
         let inside = match std::fs::read_dir(&target) {

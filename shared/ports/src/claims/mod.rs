@@ -99,7 +99,7 @@ pub trait Claims: Send + Sync + 'static {
     /// Remembers that the work is done.
     ///
     /// # Errors
-    /// [`ClaimsError::NotOwner`] where the claim is not this owner's: a zombie completes nothing.
+    /// [`ClaimsError::NotOwner`] if the claim is not this owner's: a zombie completes nothing.
     async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
     /// Gives the claim up: the next may have it at once. Does nothing if the claim is gone.

@@ -44,7 +44,7 @@ impl AwsArgs {
     /// The names, checked.
     ///
     /// # Errors
-    /// [`ConfigError`] where there is no bucket, or AWS would refuse a name.
+    /// [`ConfigError`] if there is no bucket, or AWS would refuse a name.
     pub fn names(&self) -> Result<Names, ConfigError> {
         let bucket =
             self.bucket.as_deref().filter(|bucket| !bucket.is_empty()).ok_or(ConfigError::NoBucket)?;

@@ -60,7 +60,7 @@ impl BackendArgs {
     /// the bucket another name.
     ///
     /// # Errors
-    /// [`BackendError`] where a setting is missing, or the folder cannot be found.
+    /// [`BackendError`] if a setting is missing, or the folder cannot be found.
     pub fn files_uri(&self) -> Result<String, BackendError> {
         match self.backend {
             #[cfg(feature = "embedded")]

@@ -34,7 +34,7 @@ impl ExistenceArgs {
     /// Refuses to be asked for what cannot be done.
     ///
     /// # Errors
-    /// [`ConfigError::NothingToCheckWith`] where Slack is to be asked and there is no token.
+    /// [`ConfigError::NothingToCheckWith`] if Slack is to be asked and there is no token.
     pub fn needs(&self, has_tokens: bool) -> Result<(), ConfigError> {
         match self.existence_check {
             Some(mode @ (ExistenceMode::Enforce | ExistenceMode::Observe)) if !has_tokens => {

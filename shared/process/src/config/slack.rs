@@ -32,7 +32,7 @@ pub struct JoinArgs {
 /// what needs none.
 ///
 /// # Errors
-/// [`ConfigError`] where a setting cannot be used.
+/// [`ConfigError`] if a setting cannot be used.
 pub async fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
     let file = super::text(BOT_TOKENS_FILE);
     let tokens = tokens(secrets::find(BOT_TOKEN).await?.as_ref(), file.as_deref().map(Path::new))?;

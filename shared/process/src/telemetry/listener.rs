@@ -40,7 +40,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Binds the address that was asked for, or `default`, which is a courtesy: where it is taken, no metrics are served.
 ///
 /// # Errors
-/// Where the address that was asked for cannot be bound; the line names it and the flag.
+/// If the address that was asked for cannot be bound; the line names it and the flag.
 pub async fn bind(
     asked: Option<SocketAddr>,
     default: Option<SocketAddr>,

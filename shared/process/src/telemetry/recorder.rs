@@ -6,7 +6,7 @@ use ports::metrics::{Kind, METRICS};
 /// Starts collecting metrics. The handle renders them in Prometheus' text format.
 ///
 /// # Errors
-/// Where a recorder is already installed.
+/// If a recorder is already installed.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = PrometheusBuilder::new().install_recorder()?;
     for metric in METRICS {

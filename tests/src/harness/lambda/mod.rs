@@ -34,7 +34,7 @@ impl Function {
     /// Starts a program as Lambda does: without arguments, with everything in its environment.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub async fn start(program: &Path, place: &(impl Place + ?Sized)) -> Self {
         let mut command = Command::new(program);
         place.lead(&mut command);
@@ -61,7 +61,7 @@ impl Function {
     /// The error the function reports to Lambda.
     ///
     /// # Panics
-    /// Where it answers nothing in a long time.
+    /// If it answers nothing in a long time.
     pub async fn invoke(&self, payload: &Value, time_left: Duration) -> Result<Value, Value> {
         let deadline = SystemClock.now().plus(time_left);
         let answer = self.api.hand_over(Invocation { payload: payload.to_string(), deadline });
@@ -74,7 +74,7 @@ impl Function {
     /// Hands over a request of a Function URL; its status, headers and body.
     ///
     /// # Panics
-    /// Where the function answers no response.
+    /// If the function answers no response.
     pub async fn request(&self, payload: &Value) -> payloads::Response {
         let answer = self.invoke(payload, Duration::from_secs(10)).await;
         payloads::Response::read(&answer.unwrap_or_else(|error| panic!("the function failed: {error}")))

@@ -39,7 +39,7 @@ impl Poller {
     /// A mapping of a queue of an installation.
     ///
     /// # Panics
-    /// Where there is no such queue.
+    /// If there is no such queue.
     pub async fn of(installation: &Installation, queue: impl Into<QueueRef>) -> Self {
         let queue = queue.into();
         let stack = Stack::shared();
@@ -55,7 +55,7 @@ impl Poller {
     /// Receives once and hands it over, if there is anything.
     ///
     /// # Panics
-    /// Where the function reports what was not handed to it, or the queue does not answer.
+    /// If the function reports what was not handed to it, or the queue does not answer.
     pub async fn once(&self, function: &Function) -> Handled {
         let messages = self.receive().await;
         if messages.is_empty() {
@@ -97,7 +97,7 @@ impl Poller {
     /// What is there now, with everything that Lambda passes on.
     ///
     /// # Panics
-    /// Where the queue does not answer.
+    /// If the queue does not answer.
     pub async fn receive(&self) -> Vec<Message> {
         let receive = self
             .client

@@ -11,7 +11,7 @@ const INVALID_GROUP: &str = "invalid";
 /// A body is refused, or goes to queues as it came but for the verification token, in a group made of ids only, and the same way each time.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn check(body: &[u8]) {
     let Ok(envelope) = Envelope::peek(body) else { return };
     let text = str::from_utf8(body).expect("what is peeked at is UTF-8");

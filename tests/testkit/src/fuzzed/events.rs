@@ -17,7 +17,7 @@ const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
 /// An event is refused, or becomes rows under well-formed keys, the same ones each time, without the envelope's token.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn check(event: &[u8]) {
     let Ok(event) = str::from_utf8(event) else { return };
     if event.contains(TOKEN) {

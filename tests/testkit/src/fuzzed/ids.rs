@@ -7,7 +7,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 /// the order of their numbers.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (first, second) = text.split_once('\n').unwrap_or((text, ""));

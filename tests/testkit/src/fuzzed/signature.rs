@@ -9,7 +9,7 @@ const NOW_S: i64 = 1_700_000_000;
 /// for Slack's; what is signed is taken within the window, and no longer once one bit of it is another.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn check(data: &[u8]) {
     let mut lines = data.splitn(3, |byte| *byte == b'\n');
     let mut line = || lines.next().unwrap_or_default();
