@@ -141,7 +141,7 @@ fn told(
     })
 }
 
-/// The next connection. One that went away while it waited is passed over; where the system has no room for another,
+/// The next connection. One that went away while it waited is passed over; if the system has no room for another,
 /// this waits a moment instead of asking again at once.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {

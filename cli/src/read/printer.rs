@@ -18,7 +18,7 @@ use crate::zone::Zone;
 /// Prints messages of one channel.
 pub(super) struct Printer<'a> {
     out: &'a mut dyn Write,
-    /// `None` where JSON is asked for, which has ids and Slack's times.
+    /// `None` if JSON is asked for, which has ids and Slack's times.
     text: Option<(DisplayNames<'a>, Zone)>,
     backend: &'a BackendArgs,
     printed: usize,

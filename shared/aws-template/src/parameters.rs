@@ -198,17 +198,17 @@ pub(super) fn rules() -> Value {
     })
 }
 
-/// A value where a condition holds, and else nothing.
+/// A value if a condition holds, and else nothing.
 pub(super) fn if_holds(condition: &str, value: impl Into<Value>) -> Value {
     json!({ "Fn::If": [condition, value.into(), { "Ref": "AWS::NoValue" }] })
 }
 
-/// A value where a condition does not hold, and else nothing.
+/// A value if a condition does not hold, and else nothing.
 pub(super) fn unless_holds(condition: &str, value: impl Into<Value>) -> Value {
     json!({ "Fn::If": [condition, { "Ref": "AWS::NoValue" }, value.into()] })
 }
 
-/// Makes a resource or an output one that is there only where a condition holds.
+/// Makes a resource or an output one that is there only if a condition holds.
 pub(super) fn only_if(it: &mut Value, condition: Option<&str>) {
     if let Some(condition) = condition {
         it["Condition"] = condition.into();

@@ -114,7 +114,7 @@ pub enum Target {
     Objects(&'static str),
     /// The secret that holds the signing secret.
     SigningSecret,
-    /// The secret that holds the bot token, where there is one.
+    /// The secret that holds the bot token, if there is one.
     BotToken,
     /// The log of the function itself.
     OwnLog,

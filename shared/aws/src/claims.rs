@@ -219,7 +219,7 @@ fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
     always.into_iter().chain(about).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// How the claim of a row stands; `None` where no claim of ours wrote it.
+/// How the claim of a row stands; `None` if no claim of ours wrote it.
 fn standing(row: &ClaimRow) -> Option<ClaimState> {
     let text = |name: &str| row.get(name)?.as_s().ok();
     let seconds = |name: &str| row.get(name)?.as_n().ok()?.parse().ok();

@@ -31,7 +31,7 @@ impl EmbeddedClaims {
         Self { writer, process }
     }
 
-    /// Changes the claim's row where one is found; says whether that was so.
+    /// Changes the claim's row if one is found; says whether that was so.
     async fn change<F>(&self, claim: &Claim, mut change: F) -> Result<(), ClaimsError>
     where
         F: FnMut(&Transaction<'_>, &Claim) -> rusqlite::Result<bool> + Send + 'static,

@@ -111,7 +111,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a data folder, making it where it does not exist yet.
+    /// Opens a data folder, making it if it does not exist yet.
     ///
     /// # Errors
     /// [`OpenError`] says what to do next.

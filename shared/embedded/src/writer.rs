@@ -149,7 +149,7 @@ impl Writer {
         self.run_or_undo(work, drop).await
     }
 
-    /// As [`Writer::run`]; `abandoned` gets the result where the caller was gone before it was answered.
+    /// As [`Writer::run`]; `abandoned` gets the result if the caller was gone before it was answered.
     pub(super) async fn run_or_undo<T, F, A>(&self, work: F, abandoned: A) -> Result<T, WriteError>
     where
         T: Send + 'static,
@@ -209,7 +209,7 @@ impl Thread {
                 .unwrap_or_else(|_| Err(WriteError("an operation panicked".into())));
             if let Err(error) = &outcome {
                 self.rollbacks += 1;
-                // Fails where there is nothing to roll back.
+                // Fails if there is nothing to roll back.
                 drop(self.connection.execute_batch("ROLLBACK"));
                 // The caller decides what the error means.
                 tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
@@ -233,7 +233,7 @@ impl Thread {
         self.empty_log();
     }
 
-    /// Waits for the next operation; `None` where no more can come.
+    /// Waits for the next operation; `None` if no more can come.
     fn next(&mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) -> Option<Box<dyn Operation>> {
         while self.has_log {
             match receiver.recv_timeout(IDLE) {

@@ -26,7 +26,7 @@ const SCOPES: &str = "x-oauth-scopes";
 #[derive(Debug)]
 pub struct Checked {
     token: Token,
-    /// The workspace it was given for, where it was given for one.
+    /// The workspace it was given for, if it was given for one.
     pub given_for: Option<TeamId>,
     /// What kind of token it is.
     pub kind: TokenKind,
@@ -39,9 +39,9 @@ pub struct Checked {
 pub struct Look {
     /// Whom the token acts for.
     pub answer: Result<Bot, ApiError>,
-    /// What the token may do, where Slack said so.
+    /// What the token may do, if Slack said so.
     pub scopes: Option<BTreeSet<String>>,
-    /// What time it was here and there, where Slack said so.
+    /// What time it was here and there, if Slack said so.
     pub times: Option<Times>,
 }
 
@@ -57,7 +57,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// How many seconds this machine's clock is ahead of Slack's, at least; negative where it is behind. Slack's second
+    /// How many seconds this machine's clock is ahead of Slack's, at least; negative if it is behind. Slack's second
     /// had begun at some moment between asking and having the answer.
     #[must_use]
     pub fn ahead_s(&self) -> i64 {

@@ -137,7 +137,7 @@ enum Rule<'a> {
 }
 
 impl Rule<'_> {
-    /// Whose token goes along, where one does.
+    /// Whose token goes along, if one does.
     fn token(&self) -> Option<&Token> {
         match self {
             Self::File(token) => Some(token),

@@ -56,7 +56,7 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Slack's code, where it said no.
+    /// Slack's code, if it said no.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         match self {

@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(150);
 /// What a command left behind.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its exit code; `None` where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// What it wrote to standard output.
     pub stdout: String,

@@ -117,10 +117,10 @@ pub(super) struct ArchiveFacts {
     pub(super) status: Result<Status, String>,
     /// The same a while later, where the counts lag and something waited.
     pub(super) later: Option<Result<Status, String>>,
-    /// Whether another process has the folder open; `None` where that cannot be told.
+    /// Whether another process has the folder open; `None` if that cannot be told.
     pub(super) in_use: Option<bool>,
     pub(super) gaps: Result<Gaps, String>,
-    /// `None` where there is no database file.
+    /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn request_url(
     RequestUrl::Asked { url: url.to_owned(), answer }
 }
 
-/// The data folder, where that is the backend and it exists.
+/// The data folder, if that is the backend and it exists.
 pub(super) fn folder(args: &BackendArgs) -> Option<Result<Folder, String>> {
     let data = &args.data.data;
     let is_kept_here = match args.backend {

@@ -106,7 +106,7 @@ impl Expression {
         format!("{condition} AND {held}")
     }
 
-    /// Holds where the register is no string, or else compares with `version` as asked.
+    /// Holds if the register is no string, or else compares with `version` as asked.
     fn unless_text(&mut self, register: &str, compared: Option<(&str, &str)>) -> String {
         let (name, text) = (self.name(register), self.value(AttributeValue::S("S".into())));
         let absent = format!("NOT attribute_type({name},{text})");

@@ -33,7 +33,7 @@ pub(super) struct Replacement<'a> {
 }
 
 impl<'a> Replacement<'a> {
-    /// What becomes of `stored`; `None` where the guard fails.
+    /// What becomes of `stored`; `None` if the guard fails.
     pub(super) fn of(update: &'a Update, stored: &Stored) -> Option<Self> {
         // What is in the bucket is there as far as the rule is concerned; its value does not matter to it. The one
         // exception would be a register, and those stay in the table.

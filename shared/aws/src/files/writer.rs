@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::{PART_BYTES, Store, code, status};
 use ports::files::{FileKey, FilesError, Published, Writer};
 
-/// "Only where there is nothing yet."
+/// "Only if there is nothing yet."
 const NOTHING_YET: &str = "*";
 
 /// The waits before a write is repeated that met another one on its way to the same key. The other one is over soon, and

@@ -53,7 +53,7 @@ enum Refusal {
     Final(ProvisionError),
 }
 
-/// What is there of the bucket; `None` where there is nothing.
+/// What is there of the bucket; `None` if there is nothing.
 pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>, ProvisionError> {
     // The tags answer everything at once: whether it is there, whether we may, and whose it is.
     let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
@@ -143,7 +143,7 @@ fn owner(tags: &[Tag]) -> Option<&str> {
     tags.iter().find(|tag| tag.key() == TAG).map(Tag::value)
 }
 
-/// The bucket's tags; `None` where there is no bucket.
+/// The bucket's tags; `None` if there is no bucket.
 async fn tags(provisioner: &Provisioner<'_>) -> Result<Option<Vec<Tag>>, ProvisionError> {
     let asked = provisioner.s3.get_bucket_tagging().bucket(name(provisioner)).send().await;
     let error = match asked {

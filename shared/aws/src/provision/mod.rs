@@ -249,7 +249,7 @@ fn step(resource: String, change: Change) -> Step {
 }
 
 impl Change {
-    /// An update of these settings, where there are any.
+    /// An update of these settings, if there are any.
     fn of(settings: Vec<String>) -> Self {
         if settings.is_empty() { Self::Keep } else { Self::Update(settings) }
     }

@@ -186,7 +186,7 @@ async fn settle(
     Ok((step(resource(&name), Change::of(changed)), existing.url))
 }
 
-/// The new queue's URL; `None` where another run has made it meanwhile, with other settings.
+/// The new queue's URL; `None` if another run has made it meanwhile, with other settings.
 async fn create(
     provisioner: &Provisioner<'_>,
     subject: &Subject,

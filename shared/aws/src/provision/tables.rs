@@ -54,7 +54,7 @@ struct Subjected<'a> {
     subject: Subject,
 }
 
-/// What is there of a table of the topology; `None` where there is nothing.
+/// What is there of a table of the topology; `None` if there is nothing.
 pub(super) async fn look(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,

@@ -144,7 +144,7 @@ mod tests {
 
     type Log = Arc<Mutex<Calls>>;
 
-    /// Takes [`CALL`] for each batch and fails the test where a group is in two at once.
+    /// Takes [`CALL`] for each batch and fails the test if a group is in two at once.
     fn coalescer() -> (mpsc::Sender<Vec<WaitingSend>>, Log) {
         let log = Log::default();
         let calls = Arc::clone(&log);

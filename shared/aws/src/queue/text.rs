@@ -46,7 +46,7 @@ pub(super) fn escape(text: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The text of an escaped form; `None` where an escape stands for nothing that is known.
+/// The text of an escaped form; `None` if an escape stands for nothing that is known.
 pub(super) fn unescape(escaped: &str) -> Option<String> {
     let mut text = String::with_capacity(escaped.len());
     let mut characters = escaped.chars();

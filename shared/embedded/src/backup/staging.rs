@@ -188,7 +188,7 @@ fn claim(work: &Path, data: &Path) -> Result<File, BackupError> {
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Fails where another restore has begun at this moment.
+        // Fails if another restore has begun at this moment.
         builder.create(work)?;
         let lock = create_file(&work.join(LOCK))?;
         lock.lock()?;

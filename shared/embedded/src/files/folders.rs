@@ -1,6 +1,6 @@
 //! Folders that are still there after a power cut: a folder's name is on the disk once the folder it is in was synced.
 //!
-//! That takes milliseconds even where there is nothing to write, so what was done is remembered.
+//! That takes milliseconds even if there is nothing to write, so what was done is remembered.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -132,7 +132,7 @@ impl BackendError {
 }
 
 impl Backend {
-    /// Opens the chosen backend: a data folder is made where it does not exist yet, resources of AWS are not.
+    /// Opens the chosen backend: a data folder is made if it does not exist yet, resources of AWS are not.
     ///
     /// # Errors
     /// [`BackendError`] says what to do next.
@@ -239,7 +239,7 @@ impl Backend {
         }
     }
 
-    /// How many batches one worker should work on at once, where that is not what suits one machine.
+    /// How many batches one worker should work on at once, if the default for one machine does not suit the backend.
     #[must_use]
     pub fn batches_at_once(&self) -> Option<usize> {
         match &self.0 {
@@ -254,7 +254,7 @@ impl Backend {
         }
     }
 
-    /// The open data folder, where that is the backend: only it has a condition of its own to ask about.
+    /// The open data folder, if that is the backend: only it has a condition of its own to ask about.
     #[cfg(feature = "embedded")]
     #[must_use]
     pub fn folder(&self) -> Option<&Database> {

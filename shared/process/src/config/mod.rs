@@ -96,7 +96,7 @@ impl Default for FileArgs {
 }
 
 /// Slack publishes no limit for downloads. Five a second is what a person who scrolls through a channel of pictures asks
-/// for, and more than a workspace brings; where it is too much after all, Slack answers 429, which is obeyed.
+/// for, and more than a workspace brings; if it is too much after all, Slack answers 429, which is obeyed.
 pub const DEFAULT_FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 
 /// Slack's own limit for an upload.

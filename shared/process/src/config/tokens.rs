@@ -51,7 +51,7 @@ impl TokensFile {
                     tracing::warn!(%path, error, "failed to read the tokens; the previous ones stay in use")
                 }
             }
-            // Remembered even where it was of no use: it is complained about once.
+            // Remembered even if it was of no use: it is complained about once.
             last.seen = now.ok();
         }
         Arc::clone(&last.table)

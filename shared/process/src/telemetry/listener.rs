@@ -37,7 +37,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Prometheus' text format. <https://prometheus.io/docs/instrumenting/exposition_formats/>
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Binds the address that was asked for, or `default`, which is a courtesy: where it is taken, no metrics are served.
+/// Binds the address that was asked for, or `default`, which is a courtesy: if it is taken, no metrics are served.
 ///
 /// # Errors
 /// If the address that was asked for cannot be bound; the line names it and the flag.
