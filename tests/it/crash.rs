@@ -100,7 +100,7 @@ async fn event_ids_by_channel(queue: &dyn Queue) -> BTreeMap<String, Vec<String>
             return ids;
         }
         for delivery in &deliveries {
-            let event = Job::decode(&delivery.body).unwrap().event.unwrap();
+            let event = Job::decode(&delivery.body).unwrap().event().unwrap();
             let event_id = Envelope::peek(event.get().as_bytes()).unwrap().event_id.unwrap().into_owned();
             let (_team, channel) = delivery.group.as_str().split_once('#').unwrap();
             ids.entry(channel.to_owned()).or_default().push(event_id);

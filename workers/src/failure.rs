@@ -52,7 +52,7 @@ impl From<QueueError> for Failure {
 impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         match error {
-            JobError::Malformed(_) => Self::Permanent(error.to_string()),
+            JobError::Malformed(_) | JobError::NoPayload => Self::Permanent(error.to_string()),
             JobError::Newer(_) => Self::Transient(error.to_string()),
         }
     }

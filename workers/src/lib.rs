@@ -7,7 +7,6 @@ pub mod channel_indexer;
 pub mod claims;
 mod clearance;
 pub mod directory;
-mod event_job;
 pub mod existence;
 mod failure;
 pub mod file_downloader;

@@ -16,7 +16,7 @@ async fn a_signed_event_is_kept_byte_for_byte_but_for_the_token_and_answered_200
     let jobs = bench.queue.kept();
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].queue, jobs[0].group.as_str()), (QueueName::Events, "T1#C1"));
-    assert_eq!(Job::decode(&jobs[0].body).unwrap().event.unwrap().get(), kept(MESSAGE));
+    assert_eq!(Job::decode(&jobs[0].body).unwrap().event().unwrap().get(), kept(MESSAGE));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ports::queue::QueueName;
-use ports::queue::job::Job;
+use ports::queue::job::{Job, Payload};
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -32,8 +32,8 @@ fn facts(bench: &Bench) -> Vec<(String, String)> {
     );
     assert!(kept.iter().all(|job| !job.body.contains("hi")), "no body is stored");
     let fact = |body: &str| {
-        let job: serde_json::Value =
-            serde_json::from_str(Job::decode(body).unwrap().refused.unwrap().get()).unwrap();
+        let Payload::Refused(time) = Job::decode(body).unwrap().payload else { panic!("{body}") };
+        let job: serde_json::Value = serde_json::from_str(time.get()).unwrap();
         assert_eq!(job["team_id"], "T1");
         (job["from"].as_str().unwrap().to_owned(), job["to"].as_str().unwrap().to_owned())
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ports::queue::{Delivery, QueueName};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{Batch, Outcome, Worker};
 
 use super::ledger::Ledger;
 use super::world::{Invariant, Kind, World};
@@ -23,7 +23,7 @@ pub(super) struct CheckedWorker {
 
 impl CheckedWorker {
     /// Silently: ten thousand intended panics would only fill the output.
-    fn panic_if_poisoned(&self, jobs: &[Delivery]) {
+    fn panic_if_poisoned(&self, jobs: &[&Delivery]) {
         let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
         if let Some(job) = poisoned.filter(|_| self.world.has(Kind::Panicked)) {
             self.world.fault(Kind::Panicked, &self.process, || job.message_id.to_string());
@@ -50,7 +50,8 @@ impl Worker for CheckedWorker {
         self.inner.permit().await;
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+    async fn work(&self, batch: &Batch<'_>) {
+        let jobs: Vec<&Delivery> = batch.received().iter().map(|job| job.delivery()).collect();
         self.world.note(&self.process, || {
             let ids: Vec<&str> = jobs.iter().map(|job| job.message_id.0.as_str()).collect();
             format!("{} begins {}", self.name(), ids.join(" "))
@@ -58,22 +59,37 @@ impl Worker for CheckedWorker {
         if jobs.len() > self.max_batch() {
             self.world.broke(Invariant::Bounded, format!("{} jobs at once", jobs.len()));
         }
-        self.ledger.check_order(self.queue(), jobs);
-        self.panic_if_poisoned(jobs);
-        let outcomes = self.inner.handle(jobs).await;
-        for (job, outcome) in jobs.iter().zip(&outcomes) {
-            let word = match outcome {
-                Outcome::Done => "done",
-                Outcome::Quarantine(_) => "quarantine",
-                Outcome::Retry(_) => "retry",
+        self.ledger.check_order(self.queue(), &jobs);
+        self.panic_if_poisoned(&jobs);
+        // Dropped when the work ends in whatever way: what was settled by then counts.
+        let _observer = OutcomeObserver { checked: self, batch };
+        self.inner.work(batch).await;
+    }
+}
+
+/// Notes the outcomes of a batch once its work has ended, or was cut off.
+struct OutcomeObserver<'w> {
+    checked: &'w CheckedWorker,
+    batch: &'w Batch<'w>,
+}
+
+impl Drop for OutcomeObserver<'_> {
+    fn drop(&mut self) {
+        let CheckedWorker { world, ledger, process, .. } = self.checked;
+        for job in self.batch.received() {
+            let word = match job.outcome() {
+                Some(Outcome::Done) => "done",
+                Some(Outcome::Quarantine(_)) => "quarantine",
+                Some(Outcome::Retry(_)) => "retry",
+                None => "not reached",
             };
-            self.world.note(&self.process, || format!("{} {}: {word}", self.name(), job.message_id));
-            match outcome {
-                Outcome::Done => self.ledger.decided(job, true),
-                Outcome::Quarantine(_) => self.ledger.decided(job, false),
-                Outcome::Retry(_) => {}
+            let delivery = job.delivery();
+            world.note(process, || format!("{} {}: {word}", self.checked.name(), delivery.message_id));
+            match job.outcome() {
+                Some(Outcome::Done) => ledger.decided(delivery, true),
+                Some(Outcome::Quarantine(_)) => ledger.decided(delivery, false),
+                Some(Outcome::Retry(_)) | None => {}
             }
         }
-        outcomes
     }
 }

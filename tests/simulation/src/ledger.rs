@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// A worker begins with jobs: nothing before them in their groups may be open.
-    pub(super) fn check_order(&self, queue: QueueName, jobs: &[Delivery]) {
+    pub(super) fn check_order(&self, queue: QueueName, jobs: &[&Delivery]) {
         let mut before: BTreeMap<&GroupId, &MessageId> = BTreeMap::new();
         for job in jobs {
             if let Some(earlier) = before.insert(&job.group, &job.message_id)

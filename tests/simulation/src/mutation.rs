@@ -10,7 +10,7 @@ use ports::queue::{
     ReceiveRequest,
 };
 use process::config::existence::ExistenceMode;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{Batch, Outcome, Worker};
 
 use super::world::lock;
 
@@ -179,15 +179,13 @@ impl Worker for MarksBefore {
         self.inner.permit().await;
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            if lock(&self.marked).insert(job.message_id.clone()) {
-                outcomes.extend(self.inner.handle(std::slice::from_ref(job)).await);
+    async fn work(&self, batch: &Batch<'_>) {
+        for job in batch.received() {
+            if lock(&self.marked).insert(job.delivery().message_id.clone()) {
+                self.inner.work(&Batch::decode(&[job])).await;
             } else {
-                outcomes.push(Outcome::Done);
+                job.settle(Outcome::Done);
             }
         }
-        outcomes
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
 
 /// The request that a job carries.
 fn request(body: &str) -> Option<Value> {
-    serde_json::from_str(Job::decode(body).ok()?.event?.get()).ok()
+    serde_json::from_str(Job::decode(body).ok()?.event()?.get()).ok()
 }
 
 fn nothing_forged(all: &Surroundings, requests: &[Value]) {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
-use ports::queue::{Delivery, GroupId, QueueName};
+use ports::queue::{GroupId, QueueName};
 use rules::channel::{ChannelEvent, index};
 use rules::{Event, Malformed, gap};
 use slack::catalogue::{APP_RATE_LIMITED, GapKind, Rule};
@@ -22,12 +22,11 @@ use slack::ids::TeamId;
 
 use crate::clearance::{self, Cleared};
 use crate::directory::Joiner;
-use crate::event_job::Told;
 use crate::existence::{Check, Subject};
 use crate::failure::Failure;
 use crate::marks::Marks;
 use crate::runs::{Runs, Sightings};
-use crate::runtime::{Outcome, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Outcome, RefusedTime, Worker};
 
 use admission::{Admission, says_public};
 
@@ -77,12 +76,19 @@ impl ChannelIndexer {
     }
 
     /// What a job brings, given what those in front of it let in.
-    async fn admit(&self, told: &Told<'_>, admission: &mut Admission) -> Result<Brought, Failure> {
-        let Told { raw, envelope, event, .. } = told;
-        if told.is_refused_time {
-            let (team, gap) = gap::refused(raw)?;
-            return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
-        }
+    async fn admit(
+        &self,
+        payload: &DecodedPayload<'_>,
+        admission: &mut Admission,
+    ) -> Result<Brought, Failure> {
+        let EventJob { raw, envelope, event, .. } = match payload {
+            DecodedPayload::Event(event) => &**event,
+            DecodedPayload::Refused(RefusedTime { team, gap }) => {
+                let (team, gap) = (Some(team.clone()), Some(gap.clone()));
+                return Ok(Brought { team, gap, ..Brought::default() });
+            }
+            DecodedPayload::File(_) | DecodedPayload::Image(_) => return Ok(Brought::default()),
+        };
         if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -139,12 +145,18 @@ fn self_joined(event: &Event<'_>, envelope: &Envelope<'_>) -> bool {
 }
 
 /// What a job claims to exist.
-fn subject(job: &Delivery, told: &Told<'_>, team: &TeamId) -> Result<Subject, Failure> {
-    Ok(match &told.event {
-        Some(event) => Subject::of(event, &told.envelope, job.sent_at)?.in_public(says_public(event)),
-        None => Subject::team(team, job.sent_at),
-    }
-    .replayed(told.replayed))
+fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<Subject, Failure> {
+    let sent_at = job.delivery.sent_at;
+    let subject = match &job.payload {
+        DecodedPayload::Event(event_job) => match &event_job.event {
+            Some(event) => Subject::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event)),
+            None => Subject::team(team, sent_at),
+        },
+        DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => {
+            Subject::team(team, sent_at)
+        }
+    };
+    Ok(subject.replayed(job.replayed))
 }
 
 /// What one job writes.
@@ -192,78 +204,73 @@ impl Worker for ChannelIndexer {
         MAX_BATCH
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        let mut outcomes = vec![Outcome::Done; jobs.len()];
-        let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
-        let cleared = self.clear(jobs, &told).await;
+    async fn work(&self, batch: &Batch<'_>) {
+        let cleared = self.clear(batch).await;
         let mut admission = Admission::default();
         let mut waiting: HashSet<&GroupId> = HashSet::new();
-        let mut events = Vec::new();
-        let mut places = Vec::new();
+        let mut finished: Vec<&BatchJob<'_>> = Vec::new();
+        let (mut changed, mut events) = (Vec::new(), Vec::new());
         let sightings = Sightings::default();
-        for ((place, job), (told, cleared)) in jobs.iter().enumerate().zip(told.iter().zip(cleared)) {
-            if waiting.contains(&job.group) {
-                outcomes[place] = Outcome::retry("what is in front of it waits to be checked");
+        for (job, cleared) in batch.jobs().iter().zip(cleared) {
+            if matches!(job.payload, DecodedPayload::File(_) | DecodedPayload::Image(_)) {
+                job.refuse_payload();
                 continue;
             }
-            let brought = match told {
-                Ok(told) => self.admit_cleared(told, cleared, &mut admission, &sightings).await,
-                Err(failure) => Err(failure.clone()),
-            };
-            let brought = match brought {
+            if waiting.contains(&job.delivery.group) {
+                job.settle(Outcome::retry("a job in front of it waits for the existence check"));
+                continue;
+            }
+            let brought = match self.admit_cleared(&job.payload, cleared, &mut admission, &sightings).await {
                 Ok(brought) => brought,
                 Err(failure) => {
                     if matches!(failure, Failure::Postponed(..)) {
-                        waiting.insert(&job.group);
+                        waiting.insert(&job.delivery.group);
                     }
-                    outcomes[place] = failure.outcome();
+                    job.settle(failure.outcome());
                     continue;
                 }
             };
             brought.count();
-            let written = self.write_beside(&brought).await;
-            match (written, brought.event) {
-                (Err(error), _) => outcomes[place] = Failure::from(error).outcome(),
+            match (self.write_beside(&brought).await, brought.event) {
+                (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
-                    places.push(place);
+                    changed.push(job);
                     events.push(event);
                 }
-                (Ok(()), None) => {}
+                (Ok(()), None) => finished.push(job),
             }
         }
         let stored = store(&*self.archive, &events, self.shard_bytes).await;
-        for ((place, event), stored) in places.into_iter().zip(&events).zip(stored) {
+        for ((job, event), stored) in changed.into_iter().zip(&events).zip(stored) {
             match stored {
-                Ok(()) => self.ask_to_join(event),
-                Err(error) => outcomes[place] = Failure::from(error).outcome(),
+                Ok(()) => {
+                    self.ask_to_join(event);
+                    finished.push(job);
+                }
+                Err(error) => job.finish(Err(error)),
             }
         }
-        if let Err(error) = self.runs.write(&*self.archive, sightings, jobs.len()).await {
-            for outcome in outcomes.iter_mut().filter(|outcome| **outcome == Outcome::Done) {
-                *outcome = Failure::from(error.clone()).outcome();
-            }
+        let runs = self.runs.write(&*self.archive, sightings, batch.received().len()).await;
+        for job in finished {
+            job.finish(runs.clone());
         }
-        outcomes
     }
 }
 
 impl ChannelIndexer {
     /// What the existence check says of each job. What lets in private channels is judged twice, here and where it
     /// counts: a job that is put aside lets in nothing.
-    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> Vec<Cleared> {
+    async fn clear(&self, batch: &Batch<'_>) -> Vec<Cleared> {
         let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
-            return vec![Cleared::Clear; jobs.len()];
+            return vec![Cleared::Clear; batch.jobs().len()];
         };
         let mut admission = Admission::default();
-        let mut claims = Vec::with_capacity(jobs.len());
-        for (job, told) in jobs.iter().zip(told) {
-            claims.push(match told {
-                Ok(told) => match self.admit(told, &mut admission).await {
-                    Ok(Brought { team: Some(team), .. }) => subject(job, told, &team).map(Some),
-                    // What fails here fails again where it counts.
-                    Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
-                },
-                Err(_) => Ok(None),
+        let mut claims = Vec::with_capacity(batch.jobs().len());
+        for job in batch.jobs() {
+            claims.push(match self.admit(&job.payload, &mut admission).await {
+                Ok(Brought { team: Some(team), .. }) => subject(job, &team).map(Some),
+                // What fails here fails again where it counts.
+                Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
             });
         }
         clearance::clear(check, mode, claims).await
@@ -272,7 +279,7 @@ impl ChannelIndexer {
     /// What a job brings where all that it claims exists. One that is put aside lets nothing in.
     async fn admit_cleared(
         &self,
-        told: &Told<'_>,
+        payload: &DecodedPayload<'_>,
         cleared: Cleared,
         admission: &mut Admission,
         sightings: &Sightings,
@@ -280,10 +287,12 @@ impl ChannelIndexer {
         if let Cleared::Refused(failure) = cleared {
             return Err(failure);
         }
-        if let (Cleared::Clear, Some(event)) = (&cleared, &told.event) {
-            sightings.note(told.run.clone(), event);
+        if let (Cleared::Clear, DecodedPayload::Event(event_job)) = (&cleared, payload)
+            && let Some(event) = &event_job.event
+        {
+            sightings.note(event_job.run.clone(), event);
         }
-        let brought = self.admit(told, admission).await?;
+        let brought = self.admit(payload, admission).await?;
         if brought.passed_over.is_none() {
             cleared.require()?;
         }

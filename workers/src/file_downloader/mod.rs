@@ -19,15 +19,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::files::Files;
-use ports::queue::job::Job;
-use ports::queue::{Delivery, QueueName};
-use rules::file::FileJob;
-use rules::file::image::ImageJob;
+use ports::queue::QueueName;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
 use crate::failure::Failure;
-use crate::runtime::{Outcome, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, Outcome, Worker};
 
 use permits::Permits;
 pub use settings::Settings;
@@ -63,21 +60,19 @@ impl FileDownloader {
         Self { archive, files, web, claimant, settings, permits }
     }
 
-    async fn job(&self, delivery: &Delivery) -> Result<(), Stop> {
-        let job = Job::decode(&delivery.body).map_err(Failure::from)?;
+    async fn do_job(&self, job: &BatchJob<'_>) {
         let mut permit = self.permits.claim();
-        // Whatever was replayed was tried before.
-        let receives = delivery.receive_count.saturating_add(u32::from(job.origin.is_some()));
-        match (job.file, job.image) {
-            (Some(raw), _) => {
-                let job = FileJob::decode(raw).map_err(Failure::from)?;
-                self.file(&job, receives, &mut permit).await
-            }
-            (None, Some(raw)) => {
-                let job = ImageJob::decode(raw).map_err(Failure::from)?;
-                self.image(&job, receives).await
-            }
-            (None, None) => Err(Failure::Permanent("the job has neither a file nor an image".into()).into()),
+        // A replayed job was tried before.
+        let receives = job.delivery.receive_count.saturating_add(u32::from(job.replayed));
+        let done = match &job.payload {
+            DecodedPayload::File(file) => self.file(file, receives, &mut permit).await,
+            DecodedPayload::Image(image) => self.image(image, receives).await,
+            DecodedPayload::Event(_) | DecodedPayload::Refused(_) => return job.refuse_payload(),
+        };
+        match done {
+            Ok(()) => job.settle(Outcome::Done),
+            Err(Stop::Failure(failure)) => job.settle(failure.outcome()),
+            Err(Stop::After(retry)) => job.settle(Outcome::Retry(retry)),
         }
     }
 
@@ -125,15 +120,9 @@ impl Worker for FileDownloader {
         self.permits.grant().await;
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        for delivery in jobs {
-            outcomes.push(match self.job(delivery).await {
-                Ok(()) => Outcome::Done,
-                Err(Stop::Failure(failure)) => failure.outcome(),
-                Err(Stop::After(retry)) => Outcome::Retry(retry),
-            });
+    async fn work(&self, batch: &Batch<'_>) {
+        for job in batch.jobs() {
+            self.do_job(job).await;
         }
-        outcomes
     }
 }

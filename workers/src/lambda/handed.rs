@@ -11,7 +11,7 @@ use ports::queue::{
 };
 use tokio::sync::watch;
 
-use crate::runtime::{Outcome, Worker};
+use crate::runtime::{Batch, Worker};
 
 /// A queue that holds what one invocation brought, in front of the queue it came from.
 pub(super) struct Handed {
@@ -197,7 +197,7 @@ impl Worker for WhileHanded {
         self.worker.permit().await;
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        self.worker.handle(jobs).await
+    async fn work(&self, batch: &Batch<'_>) {
+        self.worker.work(batch).await;
     }
 }

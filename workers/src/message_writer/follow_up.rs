@@ -5,11 +5,13 @@
 
 use metrics::counter;
 use ports::metrics::FILES_SKIPPED;
-use ports::queue::{Outgoing, Queue, QueueError, route};
+use ports::queue::{Outgoing, Queue, route};
 use rules::channel::event::told_by;
 use rules::{Change, Event, file};
 use slack::catalogue::Rule;
 use slack::envelope::Envelope;
+
+use crate::runtime::BatchJob;
 
 /// What follows from an event that is stored and from what it changes; `body` is the request it came in.
 pub(super) fn of(
@@ -37,13 +39,14 @@ pub(super) fn of(
     follow_ups
 }
 
-/// Sends the follow-ups of many events; one result per event, in their order.
-pub(super) async fn send(queue: &dyn Queue, events: Vec<Vec<Outgoing>>) -> Vec<Result<(), QueueError>> {
-    let counts: Vec<usize> = events.iter().map(Vec::len).collect();
-    let messages: Vec<Outgoing> = events.into_iter().flatten().collect();
-    if messages.is_empty() {
-        return vec![Ok(()); counts.len()];
+/// Sends the follow-ups of many jobs, and settles each job whose follow-ups are sent.
+pub(super) async fn send<'b>(queue: &dyn Queue, jobs: Vec<(&'b BatchJob<'b>, Vec<Outgoing>)>) {
+    let counts: Vec<(&BatchJob<'_>, usize)> =
+        jobs.iter().map(|(job, follow_ups)| (*job, follow_ups.len())).collect();
+    let messages: Vec<Outgoing> = jobs.into_iter().flat_map(|(_, follow_ups)| follow_ups).collect();
+    let sent = if messages.is_empty() { Vec::new() } else { queue.send(messages).await };
+    let mut sent = sent.into_iter();
+    for (job, count) in counts {
+        job.finish(sent.by_ref().take(count).fold(Ok(()), Result::and));
     }
-    let mut sent = queue.send(messages).await.into_iter();
-    counts.into_iter().map(|count| sent.by_ref().take(count).fold(Ok(()), Result::and)).collect()
 }

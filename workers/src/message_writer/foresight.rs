@@ -5,25 +5,19 @@
 use std::collections::HashSet;
 
 use ports::archive::Archive;
-use ports::queue::Delivery;
 use rules::Event;
 use slack::catalogue::{ChannelChange, Rule};
 
 use super::audience::{Audiences, Place, Sights, says_public};
-use crate::event_job::Told;
 use crate::existence::{Subject, Unseen};
 use crate::failure::Failure;
+use crate::runtime::EventJob;
 
 /// The channels of which neither their events nor the archive says who may read them.
-pub(super) async fn unseen(
-    archive: &dyn Archive,
-    audiences: &Audiences,
-    jobs: &[Delivery],
-    told: &[Result<Told<'_>, Failure>],
-) -> Unseen {
+pub(super) async fn unseen(archive: &dyn Archive, audiences: &Audiences, jobs: &[&EventJob<'_>]) -> Unseen {
     let mut unseen = Unseen::new();
-    for (job, told) in jobs.iter().zip(told) {
-        let Ok(Told { event: Some(event), replayed, .. }) = told else { continue };
+    for EventJob { event, sent_at, replayed, .. } in jobs {
+        let Some(event) = event else { continue };
         if !matches!(event.rule(), Some(Rule::Message | Rule::Reaction(_))) {
             continue;
         }
@@ -31,8 +25,8 @@ pub(super) async fn unseen(
         let (Ok(true), Ok(channel)) = (audiences.is_unseen(archive, event).await, event.channel()) else {
             continue;
         };
-        let came = unseen.entry((event.team.clone(), channel)).or_insert((job.sent_at, *replayed));
-        *came = (came.0.max(job.sent_at), came.1 || *replayed);
+        let came = unseen.entry((event.team.clone(), channel)).or_insert((*sent_at, *replayed));
+        *came = (came.0.max(*sent_at), came.1 || *replayed);
     }
     unseen
 }
@@ -42,33 +36,30 @@ pub(super) async fn claims(
     archive: &dyn Archive,
     audiences: &Audiences,
     sights: &Sights,
-    jobs: &[Delivery],
-    told: &[Result<Told<'_>, Failure>],
+    jobs: &[&EventJob<'_>],
 ) -> Vec<Result<Option<Subject>, Failure>> {
-    let opens: HashSet<Place> = told.iter().filter_map(opened_by).collect();
+    let opens: HashSet<Place> = jobs.iter().filter_map(|job| opened_by(job)).collect();
     let mut opened = HashSet::new();
     let mut claims = Vec::with_capacity(jobs.len());
-    for (job, told) in jobs.iter().zip(told) {
-        claims.push(match told {
-            Ok(Told { envelope, event: Some(event), replayed, .. }) => {
-                match is_stored(archive, audiences, event, sights, &mut opened, &opens).await {
-                    Ok(true) => Subject::of(event, envelope, job.sent_at)
-                        .map(|subject| Some(subject.in_public(says_public(event)).replayed(*replayed)))
-                        .map_err(Failure::from),
-                    Ok(false) => Ok(None),
-                    Err(failure) => Err(failure),
-                }
-            }
-            // What cannot be read says so where it counts.
-            Ok(Told { event: None, .. }) | Err(_) => Ok(None),
+    for EventJob { envelope, event, sent_at, replayed, .. } in jobs {
+        let Some(event) = event else {
+            claims.push(Ok(None));
+            continue;
+        };
+        claims.push(match is_stored(archive, audiences, event, sights, &mut opened, &opens).await {
+            Ok(true) => Subject::of(event, envelope, *sent_at)
+                .map(|subject| Some(subject.in_public(says_public(event)).replayed(*replayed)))
+                .map_err(Failure::from),
+            Ok(false) => Ok(None),
+            Err(failure) => Err(failure),
         });
     }
     claims
 }
 
 /// The channel that an event shows to be public.
-fn opened_by(told: &Result<Told<'_>, Failure>) -> Option<Place> {
-    let event = told.as_ref().ok()?.event.as_ref()?;
+fn opened_by(job: &EventJob<'_>) -> Option<Place> {
+    let event = job.event.as_ref()?;
     let opens = matches!(event.rule(), Some(Rule::Message | Rule::Reaction(_))) && says_public(event);
     let channel = event.channel().ok().filter(|_| opens)?;
     Some((event.team.clone(), channel))

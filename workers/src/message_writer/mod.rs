@@ -28,11 +28,10 @@ use rules::message::{Content, KeptVersions};
 use slack::catalogue::{ChannelChange, Rule};
 
 use crate::clearance::{self, Cleared};
-use crate::event_job::Told;
 use crate::existence::Check;
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
-use crate::runtime::{Outcome, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 
 use audience::{Audiences, Sights, Verdict, says_public};
 use content::Written;
@@ -54,18 +53,16 @@ pub struct MessageWriter {
 }
 
 /// A job on its way through its group.
-struct Candidate<'j> {
-    /// Its place in the batch.
-    place: usize,
-    job: &'j Delivery,
-    told: Result<Told<'j>, Failure>,
+struct Candidate<'b> {
+    job: &'b BatchJob<'b>,
+    event_job: &'b EventJob<'b>,
     /// Whether all of it exists.
     cleared: Cleared,
 }
 
 /// What is to be done about an event.
 enum Step {
-    Store(Admitted),
+    Store(EventEffects),
     /// Nothing of it is stored.
     Pass,
     /// Whether it may be stored is not known yet.
@@ -83,7 +80,7 @@ enum Awaited {
 
 /// What an event brings: what it writes, and what other workers do next.
 #[derive(Default)]
-struct Admitted {
+struct EventEffects {
     changes: Vec<Change>,
     follow_ups: Vec<Outgoing>,
 }
@@ -115,57 +112,58 @@ impl MessageWriter {
     }
 
     /// What the existence check says of each job, and of channels whose events do not say who may read them.
-    async fn clear(&self, jobs: &[Delivery], told: &[Result<Told<'_>, Failure>]) -> (Vec<Cleared>, Sights) {
+    async fn clear(&self, jobs: &[&EventJob<'_>]) -> (Vec<Cleared>, Sights) {
         let (archive, audiences) = (&*self.archive, &self.audiences);
         let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
             return (vec![Cleared::Clear; jobs.len()], None);
         };
         let sights = match mode {
             ExistenceMode::Enforce => {
-                Some(check.look_at(foresight::unseen(archive, audiences, jobs, told).await).await)
+                Some(check.look_at(foresight::unseen(archive, audiences, jobs).await).await)
             }
             // Observing holds up nothing.
             ExistenceMode::Observe | ExistenceMode::Off => None,
         };
-        let claims = foresight::claims(archive, audiences, &sights, jobs, told).await;
+        let claims = foresight::claims(archive, audiences, &sights, jobs).await;
         (clearance::clear(check, mode, claims).await, sights)
     }
 
-    /// What the events of one group change. Which of them are stored depends on the ones before, so they are judged in
-    /// order; what they write does not. Where one waits to be checked, those behind it wait with it.
-    async fn admit_group(
+    /// What the events of one group change; those that fail are settled. Which of them are stored depends on the ones before,
+    /// so they are judged in order; what they write does not. If one waits to be checked, those behind it wait with it.
+    async fn admit_group<'b>(
         &self,
-        jobs: Vec<Candidate<'_>>,
+        candidates: Vec<Candidate<'b>>,
         sights: &Sights,
         sightings: &Sightings,
-    ) -> Vec<(usize, Result<Admitted, Failure>)> {
-        let mut admitted = Vec::with_capacity(jobs.len());
+    ) -> Vec<(&'b BatchJob<'b>, EventEffects)> {
+        let mut admitted = Vec::with_capacity(candidates.len());
         let mut unseen = Vec::new();
-        for candidate in jobs {
-            let step = match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait(_)) => {
-                    unseen.push(candidate);
-                    continue;
+        for candidate in candidates {
+            match self.admit(&candidate, sights, sightings).await {
+                Ok(Step::Wait(_)) => unseen.push(candidate),
+                Ok(Step::Store(effects)) => admitted.push((candidate.job, effects)),
+                Ok(Step::Pass) => admitted.push((candidate.job, EventEffects::default())),
+                Err(failure) => {
+                    let waits = matches!(failure, Failure::Postponed(..));
+                    candidate.job.settle(failure.outcome());
+                    if waits {
+                        break;
+                    }
                 }
-                Ok(Step::Store(brought)) => Ok(brought),
-                Ok(Step::Pass) => Ok(Admitted::default()),
-                Err(failure) => Err(failure),
-            };
-            let waits = matches!(&step, Err(Failure::Postponed(..)));
-            admitted.push((candidate.place, step));
-            if waits {
-                break;
             }
         }
         for candidate in unseen {
-            // What came behind it may have shown its channel to be public.
-            let step = match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait(awaited)) => self.wait_beside(candidate.job, awaited, sights),
-                Ok(Step::Store(brought)) => Ok(brought),
-                Ok(Step::Pass) => Ok(Admitted::default()),
+            // An event behind it may have shown its channel to be public.
+            let effects = match self.admit(&candidate, sights, sightings).await {
+                Ok(Step::Wait(awaited)) => self.wait_beside(candidate.job.delivery, awaited, sights),
+                Ok(Step::Store(effects)) => Ok(effects),
+                Ok(Step::Pass) => Ok(EventEffects::default()),
                 Err(failure) => Err(failure),
             };
-            admitted.push((candidate.place, step));
+            match effects {
+                Ok(effects) => admitted.push((candidate.job, effects)),
+                Err(failure) => candidate.job.settle(failure.outcome()),
+            }
         }
         admitted
     }
@@ -177,7 +175,7 @@ impl MessageWriter {
         sights: &Sights,
         sightings: &Sightings,
     ) -> Result<Step, Failure> {
-        let Told { raw, envelope, event, run, .. } = candidate.told.as_ref().map_err(Clone::clone)?;
+        let EventJob { raw, envelope, event, run, .. } = candidate.event_job;
         let cleared = || candidate.cleared.clone();
         let Some(event) = event else {
             counter!(EVENTS_UNKNOWN).increment(1);
@@ -223,14 +221,19 @@ impl MessageWriter {
         }
         self.audiences.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
-        Ok(Step::Store(Admitted { changes, follow_ups }))
+        Ok(Step::Store(EventEffects { changes, follow_ups }))
     }
 
     /// What becomes of an event that may be one of a private channel, as far as is known. It waits for a time, and is dropped
     /// in the end; while Slack can be asked who may read its channel, that has no end.
-    fn wait_beside(&self, job: &Delivery, awaited: Awaited, sights: &Sights) -> Result<Admitted, Failure> {
+    fn wait_beside(
+        &self,
+        job: &Delivery,
+        awaited: Awaited,
+        sights: &Sights,
+    ) -> Result<EventEffects, Failure> {
         if !parking::is_aside(job) {
-            return Ok(Admitted { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
+            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
         }
         let next_look = parking::next_look(job, self.clock.now());
         let (wait, dropped, why) = match awaited {
@@ -245,7 +248,7 @@ impl MessageWriter {
         };
         let Some(after) = wait else {
             counter!(EVENTS_DROPPED, "reason" => dropped).increment(1);
-            return Ok(Admitted::default());
+            return Ok(EventEffects::default());
         };
         Err(Failure::Postponed(why.into(), after))
     }
@@ -257,14 +260,17 @@ impl MessageWriter {
     }
 
     /// Writes the changes of many events: what each begins with together, the rest side by side.
-    async fn write(&self, events: &[Vec<Change>]) -> Vec<Result<(), ArchiveError>> {
+    async fn write(&self, events: &[(&BatchJob<'_>, EventEffects)]) -> Vec<Result<(), ArchiveError>> {
         let archive = &*self.archive;
-        let beginnings: Vec<&Update> =
-            events.iter().flat_map(|changes| changes.iter().take(beginning(changes)).map(update)).collect();
-        let changed: Vec<&Content> = events.iter().filter_map(|changes| first_change(changes)).collect();
+        let beginnings: Vec<&Update> = events
+            .iter()
+            .flat_map(|(_, effects)| effects.changes.iter().take(beginning(&effects.changes)).map(update))
+            .collect();
+        let changed: Vec<&Content> =
+            events.iter().filter_map(|(_, effects)| first_change(&effects.changes)).collect();
         let mut begun = archive.write_all(&beginnings).await.into_iter();
         let mut written = content::write_changes(archive, &changed).await.into_iter();
-        let finishing = events.iter().map(|changes| {
+        let finishing = events.iter().map(|(_, EventEffects { changes, .. })| {
             let begun = begun.by_ref().take(beginning(changes)).collect();
             let written = first_change(changes).and_then(|_| written.next());
             finish(archive, changes, begun, written)
@@ -277,8 +283,8 @@ impl MessageWriter {
 fn beginning(changes: &[Change]) -> usize {
     // What a second content does depends on how the first one fared.
     match changes.iter().position(|change| matches!(change, Change::Content(_))) {
-        Some(place) if first_change(&changes[place..]).is_some() => place,
-        Some(place) => place + 1,
+        Some(index) if first_change(&changes[index..]).is_some() => index,
+        Some(index) => index + 1,
         None => changes.len(),
     }
 }
@@ -342,45 +348,38 @@ impl Worker for MessageWriter {
         MAX_BATCH
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        let told: Vec<Result<Told<'_>, Failure>> = jobs.iter().map(Told::read).collect();
-        let (cleared, sights) = self.clear(jobs, &told).await;
-        let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
-        for (place, ((job, told), cleared)) in jobs.iter().zip(told).zip(cleared).enumerate() {
-            groups.entry(&job.group).or_default().push(Candidate { place, job, told, cleared });
+    async fn work(&self, batch: &Batch<'_>) {
+        let mut events = Vec::with_capacity(batch.jobs().len());
+        for job in batch.jobs() {
+            match &job.payload {
+                DecodedPayload::Event(event_job) => events.push((job, &**event_job)),
+                DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => {
+                    job.refuse_payload();
+                }
+            }
         }
-        let mut outcomes = vec![Outcome::retry("not reached"); jobs.len()];
+        let event_jobs: Vec<&EventJob<'_>> = events.iter().map(|(_, event_job)| *event_job).collect();
+        let (cleared, sights) = self.clear(&event_jobs).await;
+        let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
+        for ((job, event_job), cleared) in events.into_iter().zip(cleared) {
+            let candidate = Candidate { job, event_job, cleared };
+            groups.entry(&job.delivery.group).or_default().push(candidate);
+        }
         let sightings = Sightings::default();
         let admitted =
             join_all(groups.into_values().map(|group| self.admit_group(group, &sights, &sightings))).await;
-        let mut places = Vec::with_capacity(jobs.len());
-        let mut events = Vec::with_capacity(jobs.len());
-        let mut follow_ups = Vec::with_capacity(jobs.len());
-        for (place, admitted) in admitted.into_iter().flatten() {
-            match admitted {
-                Ok(admitted) => {
-                    places.push(place);
-                    events.push(admitted.changes);
-                    follow_ups.push(admitted.follow_ups);
-                }
-                Err(failure) => outcomes[place] = failure.outcome(),
-            }
-        }
+        let admitted: Vec<(&BatchJob<'_>, EventEffects)> = admitted.into_iter().flatten().collect();
         // Side by side, so that one machine needs no sync of its own for it.
-        let runs = self.runs.write(&*self.archive, sightings, jobs.len());
-        let (written, runs) = tokio::join!(self.write(&events), runs);
-        // Nothing follows from what is not stored yet.
-        for (follow_ups, written) in follow_ups.iter_mut().zip(&written) {
-            if written.is_err() {
-                follow_ups.clear();
+        let runs = self.runs.write(&*self.archive, sightings, batch.received().len());
+        let (written, runs) = tokio::join!(self.write(&admitted), runs);
+        // Nothing follows from an event that is not stored yet.
+        let mut stored = Vec::with_capacity(admitted.len());
+        for ((job, effects), written) in admitted.into_iter().zip(written) {
+            match written.and_then(|()| runs.clone()) {
+                Ok(()) => stored.push((job, effects.follow_ups)),
+                Err(error) => job.finish(Err(error)),
             }
         }
-        let sent = follow_up::send(&*self.queue, follow_ups).await;
-        for ((place, written), sent) in places.into_iter().zip(written).zip(sent) {
-            let done = written.and_then(|()| runs.clone()).map_err(Failure::from);
-            let done = done.and_then(|()| sent.map_err(Failure::from));
-            outcomes[place] = done.map_or_else(Failure::outcome, |()| Outcome::Done);
-        }
-        outcomes
+        follow_up::send(&*self.queue, stored).await;
     }
 }

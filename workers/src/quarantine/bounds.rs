@@ -96,7 +96,7 @@ pub(super) async fn keep(
 
 /// What is left of a job whose body is not kept: enough to know where something is missing, and when.
 pub(super) fn outline(body: &str) -> String {
-    let request = Job::decode(body).ok().and_then(|job| job.event);
+    let request = Job::decode(body).ok().and_then(|job| job.event());
     let envelope = request.map(|request| fields(request, &ENVELOPE)).unwrap_or_default();
     let event = request.and_then(|request| object(request)?.remove("event"));
     let mut envelope = Value::from(envelope);

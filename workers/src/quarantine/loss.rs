@@ -3,7 +3,7 @@
 //! A file or a picture is no event: its message is stored, and its own row says that the bytes are missing.
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Update};
-use ports::queue::job::Job;
+use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
 use rules::public_mark::MarkState;
 use rules::{Event, gap, version};
@@ -42,13 +42,15 @@ pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Los
 }
 
 fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
-    let decoded = Job::decode(&job.payload).ok()?;
-    if let Some(time) = decoded.refused {
-        // It is a gap already.
-        let (team, gap) = gap::refused(time).ok()?;
-        return Some((Loss { team, channel: None, gap }, Audience::Untyped));
-    }
-    let raw = decoded.event?;
+    let raw = match Job::decode(&job.payload).ok()?.payload {
+        Payload::Event(raw) => raw,
+        Payload::Refused(time) => {
+            // It is a gap already.
+            let (team, gap) = gap::refused(time).ok()?;
+            return Some((Loss { team, channel: None, gap }, Audience::Untyped));
+        }
+        Payload::File(_) | Payload::Image(_) => return None,
+    };
     let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
     let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
     if envelope.event.is_none() {

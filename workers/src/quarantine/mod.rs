@@ -15,7 +15,7 @@ use ports::archive::{
     query_all,
 };
 use ports::clock::{Clock, TimestampMs};
-use ports::queue::job::{Job, Origin};
+use ports::queue::job::{Job, Origin, Payload};
 use ports::queue::topology::QUEUES;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
 use serde_json::Value;
@@ -317,7 +317,7 @@ impl Quarantined {
 
     /// The request in the job, where there is one.
     fn event(&self) -> Option<&str> {
-        Some(Job::decode(&self.payload).ok()?.event?.get())
+        Some(Job::decode(&self.payload).ok()?.event()?.get())
     }
 }
 
@@ -326,17 +326,17 @@ fn with_origin(quarantined: &Quarantined) -> String {
     let Ok(job) = Job::decode(&quarantined.payload) else { return quarantined.payload.clone() };
     let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
     let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id });
-    serde_json::to_string(&Job { origin, ..job }).unwrap_or_else(|_| quarantined.payload.clone())
+    Job { origin, ..job }.encode().unwrap_or_else(|_| quarantined.payload.clone())
 }
 
 /// A job's body without the verification token that Slack puts into envelopes: it is a secret, and nothing needs it.
 fn without_token(body: &str) -> String {
     let redacted = || {
         let job = Job::decode(body).ok()?;
-        let mut envelope: BTreeMap<String, &RawValue> = serde_json::from_str(job.event?.get()).ok()?;
+        let mut envelope: BTreeMap<String, &RawValue> = serde_json::from_str(job.event()?.get()).ok()?;
         envelope.remove("token")?;
         let envelope = serde_json::value::to_raw_value(&envelope).ok()?;
-        serde_json::to_string(&Job { event: Some(&envelope), ..job }).ok()
+        Job { payload: Payload::Event(&envelope), ..job }.encode().ok()
     };
     redacted().unwrap_or_else(|| body.to_owned())
 }

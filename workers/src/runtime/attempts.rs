@@ -1,176 +1,280 @@
-//! Finds poison: jobs that crash their handler, however they do it.
+//! Finds poison: jobs that crash their handler, in whatever way.
 //!
-//! A crash cannot be counted by whoever crashes. So before a job that was received more than once runs, it runs alone
-//! and a durable mark is written; a handler that returns, whatever it returns, takes the marks back. Marks that stay
-//! are crashes. A first delivery pays nothing, and a job that only waited behind another is never charged.
+//! A process that crashes cannot count its own crash. So a job that was received more than once runs alone, and before it
+//! runs, a durable marker is written for the attempt. When the handler returns, whatever it returns, or is cancelled, the
+//! marker is removed. Markers that stay are crashes. A first delivery costs nothing, and a job that only waited behind
+//! another is never charged.
 //!
-//! A lease may end early, and then the last mark is that of a handler still at work. So enough marks are not poison yet:
-//! the job first waits until whoever had it has stopped and taken its mark back. The verdict itself is a conditional
-//! write: it finds the marks as they were, or it is none, and from then on nobody takes a mark back.
+//! A lease may end early, and then the last marker is that of a handler which is still running. So enough markers are not
+//! poison yet: the job first waits until its last handler has stopped and removed its marker. The verdict itself is a
+//! conditional write: it counts only if the markers are as they were read, and from then on no process removes them.
+//!
+//! A marker that cannot be removed because the archive is unavailable is remembered and removed later. Left alone it would
+//! count as a crash, and an archive that is away for a while would make poison of the jobs it held up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::queue::{MessageId, QueueRef};
 
-const STANDING: &str = "attempts";
+use super::{Outcome, Retry};
 
-/// What is to be done with a job.
-pub(super) enum Marked {
-    /// It may run; the mark is to be cleared when its handler returns.
-    Run(Mark),
-    /// It has as many marks as poison has, but the last of them may be of a handler still at work.
-    Wait,
-    /// It has crashed its handler this often.
-    Poison(u32),
+/// The register that holds a job's [`AttemptState`].
+const STATE: &str = "attempts";
+
+/// Most removals that are remembered: some megabytes. A marker beyond it counts as a crash.
+const MAX_PENDING_REMOVALS: usize = 10_000;
+
+/// The attempts of one worker.
+pub(super) struct Attempts {
+    pub(super) archive: Arc<dyn Archive>,
+    pub(super) queue: QueueRef,
+    pub(super) worker: &'static str,
+    pub(super) max_crashes: u32,
+    /// After it, a handler whose lease was lost has stopped.
+    pub(super) visibility_timeout: Duration,
+    pub(super) pending_removals: Mutex<BTreeSet<AttemptMarker>>,
 }
 
-/// Proof that a mark was written.
+/// The attempts of one batch that have begun and not ended. They are kept outside the handler's future: if the lease ends
+/// first, that future is dropped, which is no crash.
+pub(super) struct BatchAttempts<'a> {
+    attempts: &'a Attempts,
+    open: Mutex<BTreeMap<MessageId, AttemptMarker>>,
+}
+
+/// Proof that a marker was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct AttemptMarker {
     key: ItemKey,
     number: u32,
 }
 
-/// How a job stands that was begun alone and has not come back since.
+/// The state of a job that ran alone and whose markers are still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// So many marks; whoever wrote the last may be at work.
+enum AttemptState {
+    /// This many attempts began and did not end; the last one may be running.
     Tried(u32),
-    /// So many marks, and nobody is at work.
+    /// This many attempts crashed; none is running.
     Crashed(u32),
-    /// So many marks, and a verdict.
+    /// This many attempts crashed, and the job is poison.
     Poison(u32),
 }
 
-impl Standing {
-    /// What comes next where a job is received again.
+impl AttemptState {
+    /// The state once the job is received again.
     fn next(before: Option<Self>, max_crashes: u32) -> Self {
         match before {
             None => Self::Tried(1),
-            Some(Self::Tried(marks)) if marks >= max_crashes => Self::Crashed(marks),
-            Some(Self::Crashed(marks)) if marks >= max_crashes => Self::Poison(marks),
-            Some(Self::Tried(marks) | Self::Crashed(marks)) => Self::Tried(marks + 1),
+            Some(Self::Tried(attempts)) if attempts >= max_crashes => Self::Crashed(attempts),
+            Some(Self::Crashed(attempts)) if attempts >= max_crashes => Self::Poison(attempts),
+            Some(Self::Tried(attempts) | Self::Crashed(attempts)) => Self::Tried(attempts + 1),
             Some(verdict @ Self::Poison(_)) => verdict,
         }
     }
 
-    /// As it is stored.
+    /// The state as it is stored.
     fn label(self) -> String {
         match self {
-            Self::Tried(marks) => format!("{marks:06}"),
-            Self::Crashed(marks) => format!("{marks:06} crashed"),
-            Self::Poison(marks) => format!("{marks:06} poison"),
+            Self::Tried(attempts) => format!("{attempts:06}"),
+            Self::Crashed(attempts) => format!("{attempts:06} crashed"),
+            Self::Poison(attempts) => format!("{attempts:06} poison"),
         }
     }
 
     fn from_label(label: &str) -> Option<Self> {
         match label.split_once(' ') {
             None => Some(Self::Tried(label.parse().ok()?)),
-            Some((marks, "crashed")) => Some(Self::Crashed(marks.parse().ok()?)),
-            Some((marks, "poison")) => Some(Self::Poison(marks.parse().ok()?)),
+            Some((attempts, "crashed")) => Some(Self::Crashed(attempts.parse().ok()?)),
+            Some((attempts, "poison")) => Some(Self::Poison(attempts.parse().ok()?)),
             Some(_) => None,
         }
     }
 
     fn item(self, key: &ItemKey) -> Item {
-        let attributes = [(STANDING.to_owned(), self.label().into())].into_iter().collect();
+        let attributes = [(STATE.to_owned(), self.label().into())].into_iter().collect();
         Item { key: key.clone(), attributes }
     }
 }
 
-/// Writes a mark for a job that is about to run alone.
-pub(super) async fn mark(
-    archive: &dyn Archive,
-    queue: QueueRef,
-    message: &MessageId,
-    max_crashes: u32,
-) -> Result<Marked, ArchiveError> {
-    let key = key(queue, message);
-    let stored = archive.get(&key).await?;
-    let before = stored.as_ref().and_then(|item| Standing::from_label(item.text(STANDING)?));
-    let after = Standing::next(before, max_crashes);
-    if before != Some(after) && !step(archive, &key, before, after).await? {
-        // Somebody else runs it: this lease is lost and the heartbeat will say so.
-        return Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()));
+impl Attempts {
+    /// For the attempts of one batch.
+    pub(super) fn of_batch(&self) -> BatchAttempts<'_> {
+        BatchAttempts { attempts: self, open: Mutex::default() }
     }
-    Ok(match after {
-        Standing::Tried(number) => Marked::Run(Mark { key, number }),
-        Standing::Crashed(_) => Marked::Wait,
-        Standing::Poison(crashes) => Marked::Poison(crashes),
-    })
-}
 
-/// The handler crashed and this process did not: nobody has to wait in order to know that it is no longer at work.
-pub(super) async fn crashed(archive: &dyn Archive, mark: &Mark) -> Result<(), ArchiveError> {
-    let (before, after) = (Standing::Tried(mark.number), Standing::Crashed(mark.number));
-    step(archive, &mark.key, Some(before), after).await.map(drop)
-}
-
-/// Takes marks back: the handler returned, or was stopped. Those of somebody who came after it stay, and so does a
-/// verdict.
-pub(super) async fn clear(archive: &dyn Archive, mark: &Mark) -> Result<(), ArchiveError> {
-    for standing in [Standing::Tried(mark.number), Standing::Crashed(mark.number)] {
-        if archive.delete_unchanged(&standing.item(&mark.key)).await? {
-            break;
+    /// Forgets a job that is in quarantine now.
+    pub(super) async fn forget(&self, message: &MessageId) {
+        let forgotten = async {
+            if let Some(item) = self.archive.get(&self.key(message)).await? {
+                self.archive.delete_unchanged(&item).await?;
+            }
+            Ok::<_, ArchiveError>(())
+        };
+        if let Err(error) = forgotten.await {
+            tracing::warn!(worker = self.worker, message_id = %message, %error, "failed to remove the attempt marker of a quarantined job");
         }
     }
-    Ok(())
-}
 
-/// Forgets a job that is in quarantine now.
-pub(super) async fn forget(
-    archive: &dyn Archive,
-    queue: QueueRef,
-    message: &MessageId,
-) -> Result<(), ArchiveError> {
-    if let Some(item) = archive.get(&key(queue, message)).await? {
-        archive.delete_unchanged(&item).await?;
+    /// Removes the markers whose removal failed before, up to the first that fails again: the archive is still unavailable
+    /// then.
+    pub(super) async fn flush_pending_removals(&self) -> Result<(), ArchiveError> {
+        let pending: Vec<AttemptMarker> = self.pending_removals().iter().cloned().collect();
+        for marker in pending {
+            self.try_remove(&marker).await?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Removes a marker, now or later.
+    async fn remove(&self, marker: &AttemptMarker) {
+        if let Err(error) = self.try_remove(marker).await {
+            tracing::warn!(worker = self.worker, %error, "failed to remove an attempt marker; will retry");
+        }
+    }
+
+    async fn try_remove(&self, marker: &AttemptMarker) -> Result<(), ArchiveError> {
+        let removed = self.delete(marker).await;
+        let mut pending = self.pending_removals();
+        if removed.is_ok() {
+            pending.remove(marker);
+        } else if pending.len() < MAX_PENDING_REMOVALS {
+            pending.insert(marker.clone());
+        }
+        removed
+    }
+
+    /// Deletes the markers up to this one. Those of a later attempt stay, and so does a verdict.
+    async fn delete(&self, marker: &AttemptMarker) -> Result<(), ArchiveError> {
+        for state in [AttemptState::Tried(marker.number), AttemptState::Crashed(marker.number)] {
+            if self.archive.delete_unchanged(&state.item(&marker.key)).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of a job that was received again, and is about to run alone.
+    async fn advance(&self, key: &ItemKey) -> Result<AttemptState, ArchiveError> {
+        let stored = self.archive.get(key).await?;
+        let before = stored.as_ref().and_then(|item| AttemptState::from_label(item.text(STATE)?));
+        let after = AttemptState::next(before, self.max_crashes);
+        if before != Some(after) && !self.write(key, before, after).await? {
+            // Another process runs it: this lease is lost, and the heartbeat will say so.
+            return Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()));
+        }
+        Ok(after)
+    }
+
+    /// Changes a job's state; says whether it was still the one that was read.
+    async fn write(
+        &self,
+        key: &ItemKey,
+        before: Option<AttemptState>,
+        after: AttemptState,
+    ) -> Result<bool, ArchiveError> {
+        let guard = Guard::Unchanged {
+            register: STATE.into(),
+            expected: before.map(AttemptState::label),
+            version: after.label(),
+        };
+        let update = Update { guard, ..Update::new(key.clone()) };
+        Ok(self.archive.write(&update).await? == WriteOutcome::Applied)
+    }
+
+    fn key(&self, message: &MessageId) -> ItemKey {
+        ItemKey::new(format!("meta#attempts#{}", self.queue), message.to_string())
+    }
+
+    fn pending_removals(&self) -> MutexGuard<'_, BTreeSet<AttemptMarker>> {
+        self.pending_removals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn key(queue: QueueRef, message: &MessageId) -> ItemKey {
-    ItemKey::new(format!("meta#attempts#{queue}"), message.to_string())
-}
+impl BatchAttempts<'_> {
+    /// Begins an attempt of a job that runs alone.
+    ///
+    /// # Errors
+    /// What becomes of the job instead, if it must not run.
+    pub(super) async fn begin(&self, message: &MessageId) -> Result<(), Outcome> {
+        // Markers whose removal is pending are no crashes.
+        self.attempts.flush_pending_removals().await.map_err(Outcome::retry)?;
+        let key = self.attempts.key(message);
+        match self.attempts.advance(&key).await.map_err(Outcome::retry)? {
+            AttemptState::Tried(number) => {
+                self.open().insert(message.clone(), AttemptMarker { key, number });
+                Ok(())
+            }
+            // A handler that still has the job finds its lease ended within the visibility timeout: it stops, and removes
+            // its marker.
+            AttemptState::Crashed(_) => Err(Outcome::Retry(Retry {
+                reason: "its last handler may still be running".into(),
+                after: Some(self.attempts.visibility_timeout),
+            })),
+            AttemptState::Poison(crashes) => {
+                Err(Outcome::Quarantine(format!("it crashed its handler {crashes} times")))
+            }
+        }
+    }
 
-/// One step of a job's standing; says whether it was still where it was read.
-async fn step(
-    archive: &dyn Archive,
-    key: &ItemKey,
-    before: Option<Standing>,
-    after: Standing,
-) -> Result<bool, ArchiveError> {
-    let guard = Guard::Unchanged {
-        register: STANDING.into(),
-        expected: before.map(Standing::label),
-        version: after.label(),
-    };
-    let update = Update { guard, ..Update::new(key.clone()) };
-    Ok(archive.write(&update).await? == WriteOutcome::Applied)
+    /// The handler returned.
+    pub(super) async fn end(&self, message: &MessageId) {
+        let marker = self.open().get(message).cloned();
+        if let Some(marker) = marker {
+            self.attempts.remove(&marker).await;
+            self.open().remove(message);
+        }
+    }
+
+    /// The handler crashed and this process did not: no process has to wait to know that it no longer runs.
+    pub(super) async fn crash(&self, message: &MessageId) {
+        let marker = self.open().remove(message);
+        let Some(AttemptMarker { key, number }) = marker else { return };
+        let (before, after) = (AttemptState::Tried(number), AttemptState::Crashed(number));
+        if let Err(error) = self.attempts.write(&key, Some(before), after).await {
+            let worker = self.attempts.worker;
+            tracing::warn!(worker, %error, "failed to record that the crashed handler has exited");
+        }
+    }
+
+    /// The batch has ended: a handler that was cancelled did not crash.
+    pub(super) async fn end_all(&self) {
+        let open = std::mem::take(&mut *self.open());
+        for marker in open.into_values() {
+            self.attempts.remove(&marker).await;
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<MessageId, AttemptMarker>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Standing::{self, Crashed, Poison, Tried};
+    use super::AttemptState::{self, Crashed, Poison, Tried};
 
     #[test]
-    fn enough_marks_are_poison_once_nobody_is_at_work() {
+    fn enough_crashes_are_poison_once_no_handler_runs() {
         let crash_of_the_process =
             [None, Some(Tried(1)), Some(Tried(2)), Some(Tried(3)), Some(Crashed(3)), Some(Poison(3))];
         for pair in crash_of_the_process.windows(2) {
-            assert_eq!(Some(Standing::next(pair[0], 3)), pair[1], "{pair:?}");
+            assert_eq!(Some(AttemptState::next(pair[0], 3)), pair[1], "{pair:?}");
         }
-        // Whoever panicked and lived has said so: the job is tried again at once.
-        assert_eq!(Standing::next(Some(Crashed(2)), 3), Tried(3));
-        assert_eq!(Standing::next(Some(Poison(3)), 3), Poison(3));
+        // A process that survived the panic has said so: the job is tried again at once.
+        assert_eq!(AttemptState::next(Some(Crashed(2)), 3), Tried(3));
+        assert_eq!(AttemptState::next(Some(Poison(3)), 3), Poison(3));
     }
 
     #[test]
-    fn a_standing_is_read_as_it_was_written() {
-        for standing in [Tried(1), Crashed(3), Poison(1_000_000)] {
-            assert_eq!(Standing::from_label(&standing.label()), Some(standing));
+    fn a_state_is_read_as_it_was_written() {
+        for state in [Tried(1), Crashed(3), Poison(1_000_000)] {
+            assert_eq!(AttemptState::from_label(&state.label()), Some(state));
         }
         for other in ["", "x", "000001 ", "000001 done", "poison"] {
-            assert_eq!(Standing::from_label(other), None, "{other:?}");
+            assert_eq!(AttemptState::from_label(other), None, "{other:?}");
         }
     }
 }

@@ -1,85 +1,71 @@
-//! The last words on a batch: quarantine rows, acks, backoffs, releases.
+//! Ends a batch: quarantine rows, acks, backoffs, releases.
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use metrics::gauge;
+use ports::archive::ArchiveError;
 use ports::metrics::WORKER_BLOCKED_GROUPS;
-use ports::queue::{Delivery, QueueError, Receipt};
+use ports::queue::{Delivery, MessageId, QueueError, Receipt};
 
-use super::batch::Context;
-use super::settle::Settlement;
-use super::{Retry, attempts};
+use super::Outcome;
+use super::execution::Context;
+use super::settle::{Settlement, settle};
 use crate::quarantine;
 
-/// How often an ack that did not get through is tried before the messages are left to come back.
+/// How often an ack that the queue did not answer is tried before the messages are left to come back.
 const ACK_TRIES: u32 = 3;
 
-/// Writes quarantine rows, then tells the queue.
-pub(super) async fn conclude(context: &Context, batch: &[Delivery], mut settlement: Settlement) {
+/// Writes quarantine rows, then tells the queue what became of each job.
+pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, Outcome)>) {
     let worker = context.worker.name();
-    let put_aside: Vec<(&Delivery, &str)> =
-        settlement.quarantined.iter().map(|(place, reason)| (&batch[*place], reason.as_str())).collect();
-    let written = quarantine::put_all(&context.ports, context.queue_ref(), &put_aside).await;
-    let quarantined = std::mem::take(&mut settlement.quarantined);
-    let mut put_aside = 0;
-    for ((place, reason), written) in quarantined.into_iter().zip(written) {
-        let delivery = &batch[place];
-        // Its row is written, but something before it in its group could not be settled.
-        if settlement.backed_off.iter().any(|(head, _)| *head < place && batch[*head].group == delivery.group)
-        {
-            settlement.tail.push(place);
-            continue;
-        }
-        match written {
-            Ok(()) => {
-                if let Some(left_out) = context.put_aside_line.pass(context.ports.clock.now()) {
-                    tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "put in quarantine");
-                }
-                if let Err(error) =
-                    attempts::forget(&*context.ports.archive, context.queue_ref(), &delivery.message_id).await
-                {
-                    tracing::warn!(worker, message_id = %delivery.message_id, %error, "a mark stays uncleared");
-                }
-                settlement.done.push(place);
-                put_aside += 1;
-            }
-            Err(error) => {
-                hold_back(&mut settlement, batch, place, Retry { reason: error.to_string(), after: None })
-            }
+    let mut failed = write_quarantine(context, &settle(&jobs)).await;
+    // A job whose row could not be written stops its group, as a failure of the job itself would.
+    for (delivery, outcome) in &mut jobs {
+        if let Some(error) = failed.remove(&delivery.message_id) {
+            *outcome = Outcome::retry(error);
         }
     }
-    settlement.done.sort_unstable();
-    let acked: Vec<Receipt> = settlement.done.iter().map(|place| batch[*place].receipt.clone()).collect();
-    ack(context, acked).await;
-    context.count("done", settlement.done.len() - put_aside);
-    context.count("quarantined", put_aside);
+    let settlement = settle(&jobs);
+    for (delivery, reason) in &settlement.quarantined {
+        if let Some(left_out) = context.quarantine_log.pass(context.ports.clock.now()) {
+            tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "put in quarantine");
+        }
+        context.attempts.forget(&delivery.message_id).await;
+    }
+    ack(context, settlement.finished.iter().map(|delivery| delivery.receipt.clone()).collect()).await;
+    context.count("done", settlement.finished.len() - settlement.quarantined.len());
+    context.count("quarantined", settlement.quarantined.len());
     context.count("retry", settlement.backed_off.len());
-    note_blocked_groups(context, batch, &settlement);
+    note_blocked_groups(context, &settlement);
     // Heads first: once the tail is visible, only an invisible head keeps it from being delivered.
     let mut entries = Vec::new();
-    for (place, retry) in &settlement.backed_off {
-        let delivery = &batch[*place];
+    for (delivery, retry) in &settlement.backed_off {
         let wait = context.backoff.wait(delivery.receive_count, retry.after);
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, attempts = delivery.receive_count,
             wait_ms, reason = retry.reason, "a job failed and will be tried again");
         entries.push((delivery.receipt.clone(), wait));
     }
-    entries.extend(settlement.tail.iter().map(|place| (batch[*place].receipt.clone(), Duration::ZERO)));
-    for error in failures(context.ports.queue.change_visibility(context.queue_ref(), &entries).await) {
+    entries.extend(settlement.tail.iter().map(|delivery| (delivery.receipt.clone(), Duration::ZERO)));
+    let released = context.ports.queue.change_visibility(context.queue_ref(), &entries).await;
+    for error in released.into_iter().filter_map(Result::err) {
         tracing::warn!(worker, %error, "a job could not be given back; it comes back when its lease ends");
     }
 }
 
-/// A job that cannot be settled after all stops its group, as a failure of the job itself would.
-fn hold_back(settlement: &mut Settlement, batch: &[Delivery], place: usize, retry: Retry) {
-    let behind = |other: &usize| *other > place && batch[*other].group == batch[place].group;
-    settlement.tail.extend(settlement.done.iter().copied().filter(behind));
-    settlement.done.retain(|other| !behind(other));
-    settlement.tail.extend(settlement.backed_off.iter().map(|(other, _)| *other).filter(behind));
-    settlement.backed_off.retain(|(other, _)| !behind(other));
-    settlement.backed_off.push((place, retry));
+/// Writes the rows of a batch's quarantined jobs; returns the jobs whose row is not known to be durable.
+async fn write_quarantine(
+    context: &Context,
+    settlement: &Settlement<'_>,
+) -> HashMap<MessageId, ArchiveError> {
+    let quarantined = &settlement.quarantined;
+    let written = quarantine::put_all(&context.ports, context.queue_ref(), quarantined).await;
+    let failed = |((delivery, _), written): (&(&Delivery, &str), Result<(), ArchiveError>)| {
+        Some((delivery.message_id.clone(), written.err()?))
+    };
+    quarantined.iter().zip(written).filter_map(failed).collect()
 }
 
 async fn ack(context: &Context, mut receipts: Vec<Receipt>) {
@@ -88,18 +74,15 @@ async fn ack(context: &Context, mut receipts: Vec<Receipt>) {
             return;
         }
         let results = context.ports.queue.ack(context.queue_ref(), &receipts).await;
-        let unanswered: Vec<Receipt> = receipts
-            .iter()
-            .zip(&results)
-            .filter(|(_, result)| matches!(result, Err(QueueError::Unavailable(_))))
-            .map(|(receipt, _)| receipt.clone())
-            .collect();
         let lost = results.iter().filter(|result| matches!(result, Err(QueueError::LeaseLost))).count();
-        if lost > 0 {
-            // Harmless: they are delivered again and change nothing.
-            context.count("lease_lost", lost);
-        }
-        receipts = unanswered;
+        // Harmless: they are delivered again and change nothing.
+        context.count("lease_lost", lost);
+        let unanswered = |result: &Result<(), QueueError>| matches!(result, Err(QueueError::Unavailable(_)));
+        receipts = receipts
+            .into_iter()
+            .zip(&results)
+            .filter_map(|(receipt, result)| unanswered(result).then_some(receipt))
+            .collect();
         if !receipts.is_empty() && tries < ACK_TRIES {
             tokio::time::sleep(context.backoff.wait(tries, None)).await;
         }
@@ -113,17 +96,13 @@ async fn ack(context: &Context, mut receipts: Vec<Receipt>) {
     }
 }
 
-fn failures(results: Vec<Result<(), QueueError>>) -> impl Iterator<Item = QueueError> {
-    results.into_iter().filter_map(Result::err)
-}
-
-fn note_blocked_groups(context: &Context, batch: &[Delivery], settlement: &Settlement) {
+fn note_blocked_groups(context: &Context, settlement: &Settlement<'_>) {
     let mut blocked = context.blocked.lock().unwrap_or_else(PoisonError::into_inner);
-    for place in &settlement.done {
-        blocked.remove(&batch[*place].group);
+    for delivery in &settlement.finished {
+        blocked.remove(&delivery.group);
     }
-    for (place, _) in &settlement.backed_off {
-        blocked.insert(batch[*place].group.clone());
+    for (delivery, _) in &settlement.backed_off {
+        blocked.insert(delivery.group.clone());
     }
     #[expect(clippy::cast_precision_loss, reason = "a gauge")]
     gauge!(WORKER_BLOCKED_GROUPS, "worker" => context.worker.name()).set(blocked.len() as f64);

@@ -1,6 +1,6 @@
 //! The loop: receive when a slot is free, hand the batch to a task, drain on shutdown.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::attempts::Attempts;
 use super::backoff::Backoff;
-use super::batch::{self, Context};
-use super::owed::Owed;
+use super::execution::{self, Context};
 use super::{Ports, Settings, Worker, dead_letters, gauges};
 
-/// Messages are pressing where a receive brings this share of the most it may: the queue hands out half of what is ready
-/// and leaves the other half to the next receive.
+/// Messages are pressing if a receive returns this share of its maximum: the queue hands out half of the ready messages and
+/// leaves the other half to the next receive.
 const PRESSING_SHARE: usize = 4;
 
 /// How long jobs that ran out of time may take to be given back. With the default drain deadline that ends before the 10 s
@@ -36,8 +36,8 @@ pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shut
 
 /// Works until `shutdown` becomes true. Every batch has ended when this returns: in time, or given back.
 ///
-/// The order of the branches is fixed wherever it waits for several things, so that what happens in one instant happens in
-/// the same way whenever a simulation repeats it.
+/// The order of the branches is fixed in every `select!`, so that events of one instant happen in the same order whenever a
+/// simulation repeats them.
 pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
@@ -56,8 +56,15 @@ pub(crate) async fn consume(
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),
         blocked: Mutex::new(HashSet::new()),
-        owed: Owed::default(),
-        put_aside_line: Seldom::new(),
+        attempts: Attempts {
+            archive: Arc::clone(&ports.archive),
+            queue: worker.queue().into(),
+            worker: worker.name(),
+            max_crashes: settings.max_crashes,
+            visibility_timeout: settings.visibility_timeout,
+            pending_removals: Mutex::new(BTreeSet::new()),
+        },
+        quarantine_log: Seldom::new(),
         cut: Arc::clone(&cut),
         worker,
         ports,
@@ -67,7 +74,7 @@ pub(crate) async fn consume(
     let mut failed_receives = 0;
     let mut permitted = false;
     loop {
-        // A message received before there is a hand for it would only age its lease.
+        // Do not receive before a slot is free: the lease would expire while the message waits.
         let slot = tokio::select! {
             biased;
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
@@ -82,8 +89,8 @@ pub(crate) async fn consume(
             }
         }
         let received = tokio::select! {
-            // What has been received is worked on, also where the shutdown came in the same instant: dropped, it would
-            // stay invisible to everybody until its lease ends.
+            // Received messages are handled even if the shutdown came in the same instant: dropped, they would stay
+            // invisible to every process until their leases end.
             biased;
             received = context.ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
@@ -99,7 +106,7 @@ pub(crate) async fn consume(
                 let context = Arc::clone(&context);
                 batches.spawn(async move {
                     let began = Instant::now();
-                    batch::run(&context, deliveries).await;
+                    execution::run(&context, deliveries).await;
                     if !is_messages {
                         // The batch has ended, so no shutdown waits for this: only its slot does.
                         let (step, pressure) = (began.elapsed(), context.settings.pressure.clone());

@@ -1,11 +1,12 @@
-//! The consumer runtime: from a queue to a worker and back, so that nothing is lost, nothing is done out of order
-//! within a message group, and one bad job blocks nobody but its own group.
+//! The consumer runtime: it takes jobs from a queue to a worker, and outcomes back to the queue. No job is lost or done out
+//! of order within a message group, and a bad job blocks only its own group.
 //!
 //! * [`consumer`] receives when a slot is free and drains on shutdown.
-//! * [`batch`] runs one received batch; [`lease`] keeps it leased meanwhile.
+//! * [`execution`] runs one received batch; [`lease`] keeps it leased meanwhile.
+//! * [`batch`] is what a worker is given, and [`job`] decodes it.
 //! * [`attempts`] finds jobs that crash their handler.
 //! * [`settle`] turns outcomes into what the queue is told; [`conclude`] tells it.
-//! * [`pressure`] lets messages go first where several workers share a process.
+//! * [`pressure`] lets messages go first if several workers share a process.
 //! * [`dead_letters`] empties dead-letter queues into quarantine; [`gauges`] reports depths.
 
 mod attempts;
@@ -14,9 +15,10 @@ mod batch;
 mod conclude;
 mod consumer;
 mod dead_letters;
+mod execution;
 mod gauges;
+mod job;
 mod lease;
-mod owed;
 mod pressure;
 mod settings;
 mod settle;
@@ -29,11 +31,13 @@ use ports::archive::Archive;
 use ports::clock::SharedClock;
 use ports::queue::{Delivery, Queue, QueueName};
 
+pub use batch::{Batch, BatchJob, ReceivedJob};
 #[cfg(feature = "aws")]
 pub(crate) use consumer::consume;
 pub use consumer::run;
 #[cfg(feature = "aws")]
 pub(crate) use dead_letters::put_aside;
+pub use job::{DecodedPayload, EventJob, RefusedTime};
 pub use pressure::Pressure;
 pub use settings::Settings;
 
@@ -53,9 +57,9 @@ pub struct Ports {
 pub enum Outcome {
     /// Its effects are durable.
     Done,
-    /// Something outside the job was in the way. Its group waits; it is tried again for as long as it takes.
+    /// Something outside the job failed. Its group waits; it is tried again until it succeeds.
     Retry(Retry),
-    /// It can never succeed: it is put aside with this reason, and its group goes on.
+    /// It can never succeed: it goes to quarantine with this reason, and its group goes on.
     Quarantine(String),
 }
 
@@ -88,12 +92,21 @@ pub trait Worker: Send + Sync + 'static {
     /// How many jobs it takes at once.
     fn max_batch(&self) -> usize;
 
-    /// Resolves when the worker could do something with what is received next: a worker that may do only so much in a
-    /// time leaves the rest on the queue, where it costs no lease. Asked once before each batch; dropping the future
-    /// must be safe.
+    /// Resolves when the worker may take more jobs: a worker with a rate limit leaves the rest on the queue, where they
+    /// cost no lease. Called once before each batch; dropping the future must be safe.
     async fn permit(&self) {}
 
-    /// Does the jobs and says what became of each, in their order. Jobs of one group are in the order of the queue; a
-    /// job may have been done before. Dropping the future must be safe at any point: it happens when the lease is lost.
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome>;
+    /// Does the jobs of a batch and settles each. Jobs of one group are in the order of the queue; a job may have been done
+    /// before. A job that is not settled when this returns is tried again.
+    ///
+    /// Dropping the future must be safe at any point: it happens when the lease is lost, or at the end of a drain. Then the
+    /// jobs settled so far count, and the others are tried again.
+    async fn work(&self, batch: &Batch<'_>);
+
+    /// Does jobs that no consumer received, and returns what became of each, in their order.
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+        let received: Vec<ReceivedJob> = jobs.iter().cloned().map(ReceivedJob::new).collect();
+        self.work(&Batch::decode(&received.iter().collect::<Vec<_>>())).await;
+        received.into_iter().map(|job| job.into_outcome().1).collect()
+    }
 }

@@ -6,35 +6,38 @@ use ports::queue::{Delivery, GroupId};
 
 use super::{Outcome, Retry};
 
-/// What to do with a settled batch; numbers are places in the batch.
+/// What to do with the jobs of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Settlement {
-    /// To be acked once the quarantined ones are written.
-    pub(super) done: Vec<usize>,
-    /// To be written to quarantine, then acked.
-    pub(super) quarantined: Vec<(usize, String)>,
+pub(super) struct Settlement<'b> {
+    /// Done or quarantined, in the order of the batch: to be acked once the quarantine rows are written.
+    pub(super) finished: Vec<&'b Delivery>,
+    /// Those of them to be written to quarantine, with the reason.
+    pub(super) quarantined: Vec<(&'b Delivery, &'b str)>,
     /// The first failure of each group.
-    pub(super) backed_off: Vec<(usize, Retry)>,
-    /// What lies behind a failure: given back at once; it stays invisible behind the head.
-    pub(super) tail: Vec<usize>,
+    pub(super) backed_off: Vec<(&'b Delivery, &'b Retry)>,
+    /// The jobs behind a failure: given back at once; they stay invisible behind the head.
+    pub(super) tail: Vec<&'b Delivery>,
 }
 
-/// Splits a batch. In each group everything up to the first job to be retried is settled, and nothing after it,
-/// whatever became of it: an ack past a failure would break the group's order for good.
-pub(super) fn settle(batch: &[Delivery], outcomes: &[Outcome]) -> Settlement {
+/// Splits a batch. In each group everything up to the first job to be retried is finished, and nothing after it, whatever
+/// became of it: an ack past a failure would break the group's order for good.
+pub(super) fn settle(jobs: &[(Delivery, Outcome)]) -> Settlement<'_> {
     let mut settlement = Settlement::default();
     let mut stopped: HashSet<&GroupId> = HashSet::new();
-    for (place, (delivery, outcome)) in batch.iter().zip(outcomes).enumerate() {
+    for (delivery, outcome) in jobs {
         if stopped.contains(&delivery.group) {
-            settlement.tail.push(place);
+            settlement.tail.push(delivery);
             continue;
         }
         match outcome {
-            Outcome::Done => settlement.done.push(place),
-            Outcome::Quarantine(reason) => settlement.quarantined.push((place, reason.clone())),
+            Outcome::Done => settlement.finished.push(delivery),
+            Outcome::Quarantine(reason) => {
+                settlement.finished.push(delivery);
+                settlement.quarantined.push((delivery, reason));
+            }
             Outcome::Retry(retry) => {
                 stopped.insert(&delivery.group);
-                settlement.backed_off.push((place, retry.clone()));
+                settlement.backed_off.push((delivery, retry));
             }
         }
     }
@@ -61,24 +64,28 @@ mod tests {
 
     #[test]
     fn a_group_stops_at_its_first_failure_and_others_go_on() {
-        let groups = ["a", "b", "a", "a", "b", "c"];
-        let batch: Vec<_> = groups.iter().enumerate().map(|(place, group)| delivery(group, place)).collect();
         let retry = Retry { reason: "later".into(), after: None };
         let outcomes = [
-            Outcome::Done,
-            Outcome::Retry(retry.clone()),
-            Outcome::Quarantine("bad".into()),
-            Outcome::Done,
-            Outcome::Done,
-            Outcome::Done,
+            ("a", Outcome::Done),
+            ("b", Outcome::Retry(retry.clone())),
+            ("a", Outcome::Quarantine("bad".into())),
+            ("a", Outcome::Done),
+            ("b", Outcome::Done),
+            ("c", Outcome::Done),
         ];
+        let jobs: Vec<(Delivery, Outcome)> = outcomes
+            .into_iter()
+            .enumerate()
+            .map(|(index, (group, outcome))| (delivery(group, index), outcome))
+            .collect();
+        let job = |index: usize| &jobs[index].0;
         assert_eq!(
-            settle(&batch, &outcomes),
+            settle(&jobs),
             Settlement {
-                done: vec![0, 3, 5],
-                quarantined: vec![(2, "bad".into())],
-                backed_off: vec![(1, retry)],
-                tail: vec![4],
+                finished: vec![job(0), job(2), job(3), job(5)],
+                quarantined: vec![(job(2), "bad")],
+                backed_off: vec![(job(1), &retry)],
+                tail: vec![job(4)],
             }
         );
     }

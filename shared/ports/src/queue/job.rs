@@ -1,5 +1,5 @@
-//! What travels on a queue: `{"v":1,"event":…}`, the event as the bytes Slack signed but for the verification token, with the `run` of ingest that took
-//! it; or a `file` or an `image` to be fetched; or a time in which requests were `refused`.
+//! What a queue carries: `{"v":1,"event":…}`, the event as the bytes that Slack signed without the verification token, with
+//! the `run` of ingest that took it; or a `file` or an `image` to fetch; or a time in which requests were `refused`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use super::MAX_MESSAGE_BYTES;
 use super::run::{RunId, run_or_none};
 use crate::clock::TimestampMs;
 
-/// The version this build writes. A job of a higher version waits for a newer worker instead of being guessed at.
+/// The version this build writes. A job of a higher version waits for a newer worker, which can decode it.
 pub const VERSION: u32 = 1;
 
 /// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the run and for the origin that a
@@ -16,30 +16,47 @@ pub const VERSION: u32 = 1;
 pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
 
 /// A decoded job.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug)]
 pub struct Job<'a> {
-    /// The payload's version.
-    pub v: u32,
-    /// Set on a job that was replayed from quarantine: what it was when it first failed, so that failing again finds
-    /// the same quarantine row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Set on a job that was replayed from quarantine: its identity when it first failed, so that failing again finds the
+    /// same quarantine row.
     pub origin: Option<Origin>,
-    /// The run of ingest that took the event, where Slack delivered it at its first try: one that it delivers again may
-    /// be from a time when nobody was there to take it.
-    #[serde(default, deserialize_with = "run_or_none", skip_serializing_if = "Option::is_none")]
+    /// The run of ingest that took the event, if Slack delivered it at its first try: an event that Slack delivers again
+    /// may be from a time when no ingest was running.
     pub run: Option<RunId>,
+    /// What it asks for.
+    pub payload: Payload<'a>,
+}
+
+/// What a job asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Payload<'a> {
     /// An event envelope as Slack sent it.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<&'a RawValue>,
-    /// A file of a message.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<&'a RawValue>,
-    /// An avatar or an emoji.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<&'a RawValue>,
+    Event(&'a RawValue),
+    /// A file of a message, to fetch.
+    File(&'a RawValue),
+    /// An avatar or an emoji, to fetch.
+    Image(&'a RawValue),
     /// A time in which requests were refused although Slack had signed them.
+    Refused(&'a RawValue),
+}
+
+/// A job as the queue carries it: exactly one of the last four fields is set.
+#[derive(Deserialize, Serialize)]
+struct JobBody<'a> {
+    v: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+    #[serde(default, deserialize_with = "run_or_none", skip_serializing_if = "Option::is_none")]
+    run: Option<RunId>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<&'a RawValue>,
+    event: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    file: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    image: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a RawValue>,
 }
 
 /// Where a replayed job came from.
@@ -65,6 +82,9 @@ pub enum JobError {
     /// Not a job at all: trying again cannot help.
     #[error("the message is not a job: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It asks for nothing that this version knows: trying again cannot help.
+    #[error("the job has no event, file, image or refused time")]
+    NoPayload,
     /// Written by a newer version: a newer worker will understand it.
     #[error("the job has version {0}, this worker understands {VERSION}: upgrade it")]
     Newer(u32),
@@ -110,8 +130,37 @@ impl<'a> Job<'a> {
     /// # Errors
     /// [`JobError`], whose variants say whether trying again can help.
     pub fn decode(body: &'a str) -> Result<Self, JobError> {
-        let job: Self = serde_json::from_str(body)?;
-        if job.v > VERSION { Err(JobError::Newer(job.v)) } else { Ok(job) }
+        let JobBody { v, origin, run, event, file, image, refused } = serde_json::from_str(body)?;
+        if v > VERSION {
+            return Err(JobError::Newer(v));
+        }
+        let payload = refused.map(Payload::Refused).or(event.map(Payload::Event));
+        let payload = payload.or(file.map(Payload::File)).or(image.map(Payload::Image));
+        Ok(Self { origin, run, payload: payload.ok_or(JobError::NoPayload)? })
+    }
+
+    /// The body of this job.
+    ///
+    /// # Errors
+    /// None in practice: every part was read from JSON.
+    pub fn encode(&self) -> serde_json::Result<String> {
+        let (origin, run) = (self.origin.clone(), self.run.clone());
+        let body = JobBody { v: VERSION, origin, run, event: None, file: None, image: None, refused: None };
+        serde_json::to_string(&match self.payload {
+            Payload::Event(event) => JobBody { event: Some(event), ..body },
+            Payload::File(file) => JobBody { file: Some(file), ..body },
+            Payload::Image(image) => JobBody { image: Some(image), ..body },
+            Payload::Refused(refused) => JobBody { refused: Some(refused), ..body },
+        })
+    }
+
+    /// The request that Slack sent, if the job carries one.
+    #[must_use]
+    pub fn event(&self) -> Option<&'a RawValue> {
+        match self.payload {
+            Payload::Event(event) => Some(event),
+            Payload::File(_) | Payload::Image(_) | Payload::Refused(_) => None,
+        }
     }
 }
 
@@ -123,39 +172,63 @@ mod tests {
     fn the_event_travels_byte_for_byte() {
         let envelope = "{ \"event\" : {\"a\":1.0e2,\"é\":\"\\u00e9\"},\n \"z\":null }";
         let body = encode_event(envelope);
-        assert_eq!(Job::decode(&body).unwrap().event.unwrap().get(), envelope);
+        assert_eq!(Job::decode(&body).unwrap().event().unwrap().get(), envelope);
+    }
+
+    /// These bodies may wait on a queue while the workers are upgraded.
+    #[test]
+    fn bodies_of_earlier_builds_are_read() {
+        let run = "0123456789abcdef";
+        let event = r#"{"v":1,"run":"0123456789abcdef","event":{"team_id":"T1","event":{"type":"message"}}}"#;
+        let job = Job::decode(event).unwrap();
+        assert_eq!(job.run.as_ref().map(RunId::as_str), Some(run));
+        assert_eq!(job.event().unwrap().get(), r#"{"team_id":"T1","event":{"type":"message"}}"#);
+        assert_eq!(job.encode().unwrap(), event);
+
+        let replayed = r#"{"v":1,"origin":{"sent_at_ms":7,"message_id":"m"},"file":{"team":"T1"}}"#;
+        let job = Job::decode(replayed).unwrap();
+        assert_eq!(job.origin, Some(Origin { sent_at_ms: 7, message_id: "m".into() }));
+        assert!(matches!(job.payload, Payload::File(file) if file.get() == r#"{"team":"T1"}"#));
+        assert_eq!(job.encode().unwrap(), replayed);
+
+        let image = r#"{"v":1,"image":{"team":"T1","user":"U1"}}"#;
+        let job = Job::decode(image).unwrap();
+        assert!(
+            matches!(job.payload, Payload::Image(image) if image.get() == r#"{"team":"T1","user":"U1"}"#)
+        );
+        assert_eq!(job.encode().unwrap(), image);
+
+        let refused = r#"{"v":1,"refused":{"team_id":"T1","from":"5.000000","to":"6.000000"}}"#;
+        let job = Job::decode(refused).unwrap();
+        assert!(matches!(job.payload, Payload::Refused(time) if time.get().contains("5.000000")));
+        assert_eq!(job.encode().unwrap(), refused);
+        assert!(job.event().is_none());
     }
 
     #[test]
-    fn each_kind_of_job_is_told_from_the_others() {
-        let kinds = |body: &str| {
-            let job = Job::decode(body).unwrap();
-            [job.event, job.file, job.image, job.refused]
-                .map(|part| part.map(RawValue::get).map(str::to_owned))
-        };
-        let some = || Some("{\"a\":1}".to_owned());
-        assert_eq!(kinds("{\"v\":1,\"event\":{\"a\":1}}"), [some(), None, None, None]);
-        assert_eq!(kinds(&encode_file("{\"a\":1}")), [None, some(), None, None]);
-        assert_eq!(kinds(&encode_image("{\"a\":1}")), [None, None, some(), None]);
-        assert_eq!(kinds(&encode_refused("{\"a\":1}")), [None, None, None, some()]);
+    fn each_encoder_writes_its_kind_of_job() {
+        let json = "{\"a\":1}";
+        assert_eq!(encode_event(json), "{\"v\":1,\"event\":{\"a\":1}}");
+        assert_eq!(encode_file(json), "{\"v\":1,\"file\":{\"a\":1}}");
+        assert_eq!(encode_image(json), "{\"v\":1,\"image\":{\"a\":1}}");
+        assert_eq!(encode_refused(json), "{\"v\":1,\"refused\":{\"a\":1}}");
     }
 
     #[test]
     fn the_largest_event_fits_a_message() {
         let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
         let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
-        let run = Some(RunId::begin());
-        let (file, image, refused) = (None, None, None);
-        let job = Job { v: VERSION, origin: Some(origin), run, event: Some(&event), file, image, refused };
-        assert!(serde_json::to_string(&job).unwrap().len() <= MAX_MESSAGE_BYTES);
+        let job = Job { origin: Some(origin), run: Some(RunId::begin()), payload: Payload::Event(&event) };
+        assert!(job.encode().unwrap().len() <= MAX_MESSAGE_BYTES);
     }
 
     #[test]
-    fn an_event_carries_its_run_and_none_fails_for_an_odd_one() {
+    fn an_event_carries_its_run_and_an_invalid_run_is_ignored() {
         let run = RunId::begin();
         let body = encode_event_of_run(&run, "{\"a\":1}");
         let job = Job::decode(&body).unwrap();
-        assert_eq!((job.run, job.event.unwrap().get()), (Some(run), "{\"a\":1}"));
+        assert_eq!(job.event().unwrap().get(), "{\"a\":1}");
+        assert_eq!(job.run, Some(run));
         for odd in ["7", "null", "\"x#y\"", "{}", "[\"0123456789abcdef\"]"] {
             let body = format!("{{\"v\":1,\"run\":{odd},\"event\":{{}}}}");
             assert_eq!(Job::decode(&body).unwrap().run, None, "{odd}");
@@ -165,6 +238,7 @@ mod tests {
     #[test]
     fn a_newer_job_is_told_from_a_broken_one() {
         assert!(matches!(Job::decode("{\"v\":2,\"wonder\":{}}"), Err(JobError::Newer(2))));
+        assert!(matches!(Job::decode("{\"v\":1,\"wonder\":{}}"), Err(JobError::NoPayload)));
         assert!(matches!(Job::decode("{\"event\":{}}"), Err(JobError::Malformed(_))));
     }
 }

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{Change, Event, project};
     use ports::archive::Item;
-    use ports::queue::job::Job;
+    use ports::queue::job::{Job, Payload};
     use slack::envelope::Envelope;
 
     fn updates(event: Value) -> Vec<Update> {
@@ -231,7 +231,12 @@ mod tests {
 
     fn images(event: Value) -> Vec<ImageJob> {
         let sends = updates(event).into_iter().filter_map(|update| job(&update));
-        sends.map(|send| ImageJob::decode(Job::decode(&send.body).unwrap().image.unwrap()).unwrap()).collect()
+        sends.map(|send| decoded(&send.body)).collect()
+    }
+
+    fn decoded(body: &str) -> ImageJob {
+        let Payload::Image(raw) = Job::decode(body).unwrap().payload else { panic!("{body}") };
+        ImageJob::decode(raw).unwrap()
     }
 
     fn user(profile: Value) -> Value {

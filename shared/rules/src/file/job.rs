@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::{Change, Event};
     use ports::queue::MAX_MESSAGE_BYTES;
-    use ports::queue::job::Job;
+    use ports::queue::job::{Job, Payload};
     use slack::envelope::Envelope;
 
     fn jobs_of(event: Value) -> Jobs {
@@ -169,7 +169,8 @@ mod tests {
     }
 
     fn decoded(outgoing: &Outgoing) -> FileJob {
-        FileJob::decode(Job::decode(&outgoing.body).unwrap().file.unwrap()).unwrap()
+        let Payload::File(raw) = Job::decode(&outgoing.body).unwrap().payload else { panic!("{outgoing:?}") };
+        FileJob::decode(raw).unwrap()
     }
 
     #[test]

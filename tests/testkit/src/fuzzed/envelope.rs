@@ -19,7 +19,7 @@ pub fn check(body: &[u8]) {
     assert!(!messages.is_empty(), "an event that goes nowhere would be lost");
     for message in &messages {
         let job = Job::decode(&message.body).expect("ingest makes jobs that workers can read");
-        let event = job.event.expect("an event");
+        let event = job.event().expect("an event");
         assert_eq!(event.get(), without_token(text).trim_ascii(), "the event travels as it came");
         let group = message.group.as_str();
         let is_id = |part: &str| {

@@ -1,7 +1,7 @@
 //! The inner event: what the workers make of it.
 
 use ports::archive::{Attributes, ItemKey, Update, key};
-use ports::queue::job::Job;
+use ports::queue::job::{Job, Payload};
 use rules::channel::ChannelEvent;
 use rules::file::{self, FileJob};
 use rules::message::{self, ToldMessage};
@@ -64,8 +64,10 @@ pub fn check(event: &[u8]) {
                 }
                 for job in file::jobs(content).sends {
                     is_a_job(&job.body);
-                    let job = Job::decode(&job.body).expect("a job");
-                    drop(FileJob::decode(job.file.expect("a file's job")).expect("a downloader can read it"));
+                    let Payload::File(file) = Job::decode(&job.body).expect("a job").payload else {
+                        panic!("a message sends jobs of files only")
+                    };
+                    drop(FileJob::decode(file).expect("a downloader can read it"));
                 }
             }
         }

@@ -125,7 +125,7 @@ async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
     assert_eq!(poor.in_channel("C02").await["files_verdict"], json!({ "F01": "pending" }));
 
     let origin = Some(Origin { sent_at_ms: 1, message_id: "first".into() });
-    let body = serde_json::to_string(&Job { origin, ..Job::decode(&job.body).unwrap() }).unwrap();
+    let body = Job { origin, ..Job::decode(&job.body).unwrap() }.encode().unwrap();
     assert_eq!(poor.handle(&Delivery { body, ..job }).await, Outcome::Done);
     for channel in ["C01", "C02"] {
         assert!(poor.in_channel(channel).await["files_s3"].is_array(), "{channel}");

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
-use workers::runtime::{self, Outcome, Ports, Settings, Worker};
+use workers::runtime::{self, Batch, Outcome, Ports, Settings, Worker};
 
 /// A clock that follows tokio's, which the tests stop and move.
 pub(super) struct VirtualClock(pub(super) Instant);
@@ -78,11 +78,13 @@ impl Worker for Scripted {
         10
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        self.calls.lock().unwrap().push(jobs.iter().map(|job| name(job).to_owned()).collect());
-        let mut outcomes = Vec::new();
-        for job in jobs {
-            let name = name(job);
+    async fn work(&self, batch: &Batch<'_>) {
+        self.calls
+            .lock()
+            .unwrap()
+            .push(batch.jobs().iter().map(|job| name(job.delivery).to_owned()).collect());
+        for job in batch.jobs() {
+            let name = name(job.delivery);
             let tries = {
                 let mut tries = self.tries.lock().unwrap();
                 let tries = tries.entry(name.to_owned()).or_default();
@@ -100,13 +102,12 @@ impl Worker for Scripted {
             if outcome == Outcome::Done {
                 self.done.lock().unwrap().push(name.to_owned());
             }
-            outcomes.push(outcome);
+            job.settle(outcome);
         }
-        outcomes
     }
 }
 
-/// `"a1"` of `{"v":1,"event":"a1"}`.
+/// `"a1"` of `{"v":1,"event":{"event_id":"a1"}}`.
 fn name(job: &Delivery) -> &str {
     job.body.split('"').rev().nth(1).unwrap()
 }
@@ -143,7 +144,7 @@ impl Fixture {
             queue: QueueName::Events,
             group: GroupId::of(&[&job[..1]]),
             dedup: DedupId::of(&[job.as_bytes()]),
-            body: encode_event(&format!("\"{job}\"")),
+            body: encode_event(&format!("{{\"event_id\":\"{job}\"}}")),
         });
         for sent in self.queue.send(messages.collect()).await {
             sent.unwrap();

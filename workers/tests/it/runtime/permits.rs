@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::queue::{Delivery, QueueName};
+use ports::queue::QueueName;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
-use workers::runtime::{self, Outcome, Ports, Worker};
+use workers::runtime::{self, Batch, Ports, Worker};
 
 use super::fixture::{Fixture, Scripted, done, settings};
 
@@ -37,8 +37,8 @@ impl Worker for Permitted {
         self.permits.acquire().await.unwrap().forget();
     }
 
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
-        self.inner.handle(jobs).await
+    async fn work(&self, batch: &Batch<'_>) {
+        self.inner.work(batch).await;
     }
 }
 

@@ -1,0 +1,172 @@
+//! Runs one received batch, until the queue knows what became of each of its jobs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{self, StreamExt};
+use metrics::{counter, histogram};
+use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
+use ports::queue::{Delivery, GroupId, QueueRef};
+use process::telemetry::seldom::Seldom;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::attempts::{Attempts, BatchAttempts};
+use super::backoff::Backoff;
+use super::batch::{Batch, ReceivedJob};
+use super::conclude::conclude;
+use super::lease::Lease;
+use super::{Outcome, Ports, Retry, Settings, Worker};
+
+/// Everything a batch needs; shared by the batches of one worker.
+pub(super) struct Context {
+    pub(super) worker: Arc<dyn Worker>,
+    pub(super) ports: Ports,
+    pub(super) settings: Settings,
+    pub(super) backoff: Backoff,
+    pub(super) blocked: Mutex<HashSet<GroupId>>,
+    pub(super) attempts: Attempts,
+    /// Anyone who can sign events can fill the quarantine, so its log line is limited.
+    pub(super) quarantine_log: Seldom,
+    /// Has no permits, and is closed when the time to drain is over: jobs that are not done by then are given back. It wakes
+    /// its waiters in their order, while a `watch` would pick at random.
+    pub(super) cut: Arc<Semaphore>,
+}
+
+impl Context {
+    pub(super) fn queue_ref(&self) -> QueueRef {
+        self.worker.queue().into()
+    }
+
+    pub(super) fn count(&self, outcome: &'static str, jobs: usize) {
+        if jobs > 0 {
+            counter!(WORKER_JOBS, "worker" => self.worker.name(), "outcome" => outcome)
+                .increment(u64::try_from(jobs).unwrap_or(0));
+        }
+    }
+}
+
+/// Runs a batch to its end.
+pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {
+    let began = Instant::now();
+    let worker = context.worker.name();
+    let jobs = deliveries.len();
+    let receives = histogram!(WORKER_RECEIVES, "worker" => worker);
+    deliveries.iter().for_each(|delivery| receives.record(f64::from(delivery.receive_count)));
+    // A message without a sent time has the beginning of time.
+    let sent_at = deliveries.iter().map(|delivery| delivery.sent_at).filter(|sent_at| sent_at.0 > 0);
+    if let Some(oldest) = sent_at.min() {
+        let age = context.ports.clock.now().since(oldest);
+        histogram!(WORKER_AGE, "worker" => worker).record(age.as_secs_f64());
+    }
+    let receipts = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
+    let lease = Lease::keep(
+        Arc::clone(&context.ports.queue),
+        context.queue_ref(),
+        receipts,
+        context.settings.visibility_timeout,
+        worker,
+    );
+    let attempts = context.attempts.of_batch();
+    let received: Vec<ReceivedJob> = deliveries.into_iter().map(ReceivedJob::new).collect();
+    let in_time = tokio::select! {
+        // Cut before it began, a batch does not begin.
+        biased;
+        Err(_) = context.cut.acquire() => true,
+        // Dropping the handler keeps it from writing for a lease that another process may have by now.
+        () = lease.ended() => false,
+        () = handle(context, &received, &attempts) => true,
+    };
+    let held = lease.stop().await && in_time;
+    attempts.end_all().await;
+    if held {
+        conclude(context, received.into_iter().map(ReceivedJob::into_outcome).collect()).await;
+    } else {
+        context.count("lease_lost", jobs);
+        tracing::warn!(worker, jobs, "a batch outlived its lease; its jobs will be delivered again");
+    }
+    histogram!(WORKER_BATCH_SECONDS, "worker" => worker).record(began.elapsed().as_secs_f64());
+    // For the next process that receives those jobs. Each failure was logged when it happened first.
+    drop(context.attempts.flush_pending_removals().await);
+}
+
+/// Does all jobs. Those that were never received before run together; from the first repeated one on, a group's jobs run
+/// one by one.
+async fn handle(context: &Context, received: &[ReceivedJob], attempts: &BatchAttempts<'_>) {
+    // In the order of their names: a batch does the same things in the same order whenever it is repeated.
+    let mut repeated: BTreeMap<&GroupId, Vec<&ReceivedJob>> = BTreeMap::new();
+    let mut fresh: Vec<&ReceivedJob> = Vec::new();
+    for job in received {
+        let Delivery { group, receive_count, .. } = job.delivery();
+        if *receive_count > 1 || repeated.contains_key(group) {
+            repeated.entry(group).or_default().push(job);
+        } else {
+            fresh.push(job);
+        }
+    }
+    if !fresh.is_empty() {
+        together(context, &fresh).await;
+    }
+    // A group whose fresh jobs failed has nothing more to do now.
+    let failed: HashSet<&GroupId> =
+        fresh.iter().filter(|job| !job.is_final()).map(|job| &job.delivery().group).collect();
+    repeated.retain(|group, _| !failed.contains(group));
+    let groups: Vec<_> = repeated.into_values().map(|jobs| one_by_one(context, jobs, attempts)).collect();
+    stream::iter(groups).buffer_unordered(context.settings.suspects_at_once).collect::<()>().await;
+}
+
+/// The jobs of one group from the first repeated one on, up to the first that fails.
+async fn one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &BatchAttempts<'_>) {
+    for job in jobs {
+        if job.delivery().receive_count > 1 {
+            alone(context, job, attempts).await;
+        } else {
+            together(context, &[job]).await;
+        }
+        if !job.is_final() {
+            return;
+        }
+    }
+}
+
+async fn together(context: &Context, jobs: &[&ReceivedJob]) {
+    if call(context, jobs).await {
+        return;
+    }
+    // One of them made the handler panic. Each that was not settled before comes back at once, and alone.
+    for job in jobs {
+        job.settle(Outcome::Retry(Retry {
+            reason: "the handler panicked".into(),
+            after: Some(Duration::ZERO),
+        }));
+    }
+}
+
+/// A job that was received before: it runs alone, and a crash of its handler is counted.
+async fn alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempts<'_>) {
+    let message = &job.delivery().message_id;
+    if let Err(outcome) = attempts.begin(message).await {
+        return job.settle(outcome);
+    }
+    if call(context, &[job]).await || job.outcome().is_some() {
+        attempts.end(message).await;
+    } else {
+        job.settle(Outcome::retry("the handler panicked"));
+        attempts.crash(message).await;
+    }
+}
+
+/// Calls the worker; `false` if it panicked.
+async fn call(context: &Context, jobs: &[&ReceivedJob]) -> bool {
+    // Decoding may panic too.
+    let work = async { context.worker.work(&Batch::decode(jobs)).await };
+    let has_returned = AssertUnwindSafe(work).catch_unwind().await.is_ok();
+    if !has_returned {
+        context.count("panicked", jobs.len());
+        tracing::error!(worker = context.worker.name(), jobs = jobs.len(), "the handler panicked");
+    }
+    has_returned
+}

@@ -1,0 +1,97 @@
+//! Decodes a job: once, for everything that looks at it.
+
+use ports::archive::Update;
+use ports::clock::TimestampMs;
+use ports::queue::Delivery;
+use ports::queue::job::{Job, Payload};
+use ports::queue::route::INVALID_GROUP;
+use ports::queue::run::RunId;
+use rules::file::FileJob;
+use rules::file::image::ImageJob;
+use rules::{Event, gap};
+use serde_json::value::RawValue;
+use slack::envelope::Envelope;
+use slack::ids::TeamId;
+
+use crate::failure::Failure;
+
+/// Why a request without a workspace is quarantined.
+const NO_TEAM: &str = "the request names no workspace (team_id)";
+
+/// Why a request with an id that no key may be made of is quarantined.
+const NOT_AN_ID: &str = "an id does not have Slack's shape";
+
+/// What a job asks for, decoded.
+pub enum DecodedPayload<'j> {
+    /// A request that Slack sent.
+    Event(Box<EventJob<'j>>),
+    /// A file to fetch.
+    File(Box<FileJob>),
+    /// An avatar or an emoji to fetch.
+    Image(ImageJob),
+    /// A time in which requests were refused.
+    Refused(RefusedTime),
+}
+
+/// A request that Slack sent.
+pub struct EventJob<'j> {
+    /// Its bytes.
+    pub raw: &'j RawValue,
+    /// The fields around the event.
+    pub envelope: Envelope<'j>,
+    /// The event, if the request carries one.
+    pub event: Option<Event<'j>>,
+    /// The run of ingest that took it at Slack's first try.
+    pub run: Option<RunId>,
+    /// When it was put on the queue.
+    pub sent_at: TimestampMs,
+    /// Whether a person replayed it from quarantine.
+    pub replayed: bool,
+}
+
+/// A time in which requests were refused.
+pub struct RefusedTime {
+    /// The workspace that sent them.
+    pub team: TeamId,
+    /// The row of its gap.
+    pub gap: Update,
+}
+
+impl<'j> DecodedPayload<'j> {
+    /// What a delivery asks for, and whether it was replayed from quarantine.
+    pub(super) fn of(delivery: &'j Delivery) -> Result<(Self, bool), Failure> {
+        let Job { origin, run, payload } = Job::decode(&delivery.body)?;
+        let replayed = origin.is_some();
+        let payload = match payload {
+            Payload::Event(raw) => Self::Event(Box::new(EventJob::decode(raw, run, replayed, delivery)?)),
+            Payload::File(raw) => Self::File(Box::new(FileJob::decode(raw)?)),
+            Payload::Image(raw) => Self::Image(ImageJob::decode(raw)?),
+            Payload::Refused(raw) => {
+                let (team, gap) = gap::refused(raw)?;
+                Self::Refused(RefusedTime { team, gap })
+            }
+        };
+        Ok((payload, replayed))
+    }
+}
+
+impl<'j> EventJob<'j> {
+    fn decode(
+        raw: &'j RawValue,
+        run: Option<RunId>,
+        replayed: bool,
+        delivery: &Delivery,
+    ) -> Result<Self, Failure> {
+        let envelope =
+            Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
+        if delivery.group.as_str() == INVALID_GROUP {
+            let reason = if envelope.team_id.is_none() { NO_TEAM } else { NOT_AN_ID };
+            return Err(Failure::Permanent(reason.into()));
+        }
+        let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
+        if let Some(event) = &event {
+            event.check_clocks(delivery.sent_at.0)?;
+        }
+        Ok(Self { raw, envelope, event, run, sent_at: delivery.sent_at, replayed })
+    }
+}
