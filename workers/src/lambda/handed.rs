@@ -1,4 +1,4 @@
-//! The messages of one invocation as a queue: nobody else has them, and what is acked here is deleted by Lambda.
+//! The messages of one invocation as a queue: no other consumer has them, and Lambda deletes what is acked here.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ impl Handed {
         Self { source, queue, state: Mutex::new(state), changed: watch::Sender::new(()) }
     }
 
-    /// Everything at once, for whoever minds no order.
+    /// Everything at once, for a caller that needs no order.
     pub(super) fn take_all(&self) -> Vec<Delivery> {
         self.lock().take(usize::MAX)
     }
@@ -126,7 +126,7 @@ impl Queue for Handed {
         self.source.send(messages).await
     }
 
-    /// Waits for as long as something is in hand, and for ever once everything is settled: whoever receives is told to
+    /// Waits for as long as something is in hand, and for ever once everything is settled: the receiver is told to
     /// stop then.
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
         self.until(State::has_more).await;

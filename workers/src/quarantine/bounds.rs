@@ -1,4 +1,4 @@
-//! How much of a day's quarantine is kept whole. Whoever has the signing secret can fill it: beyond these bounds a job's row
+//! How much of a day's quarantine is kept whole. An attacker with the signing secret can fill it: beyond these bounds a job's row
 //! holds what the job is about, and no body.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const ENVELOPE: [&str; 6] =
 const EVENT: [&str; 8] =
     ["type", "subtype", "channel", "channel_type", "user", "ts", "event_ts", "deleted_ts"];
 
-/// A field that is longer is none of Slack's.
+/// A longer field is not one of Slack's.
 const MAX_FIELD_BYTES: usize = 100;
 
 /// What was kept whole on a day.

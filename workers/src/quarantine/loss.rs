@@ -17,7 +17,7 @@ use super::Quarantined;
 pub struct Loss {
     /// The workspace.
     pub team: TeamId,
-    /// `None` where the event is about no channel, or about one whose id is none.
+    /// `None` if the event is about no channel, or about one with a malformed id.
     pub channel: Option<ChannelId>,
     /// The gap's row.
     pub(super) gap: Update,

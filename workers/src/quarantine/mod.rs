@@ -1,4 +1,4 @@
-//! Jobs put aside for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
+//! Quarantined jobs, for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
 //! * [`bounds`] is how much of it is kept whole.
 //! * [`redaction`] is what may be shown of a job; [`Loss`] what is noted when one is dropped.
