@@ -50,8 +50,6 @@ pub(super) struct Rows<'a> {
     query: Option<Query>,
     project: Project<'a>,
     remaining: usize,
-    /// Rows from this key on are left out, and nothing behind it is read.
-    until: Option<String>,
 }
 
 impl<'a> Rows<'a> {
@@ -62,7 +60,7 @@ impl<'a> Rows<'a> {
         project: impl Fn(&Item) -> Option<Value> + 'a,
     ) -> Self {
         let query = Some(Query { limit: PAGE, descending: false, ..query });
-        Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX, until: None }
+        Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX }
     }
 
     /// Keeps only the messages of a time.
@@ -71,7 +69,7 @@ impl<'a> Rows<'a> {
             && let Partition::Item(partition) = &query.partition
         {
             query.after = range.after().map(|after| ItemKey::new(partition.clone(), after));
-            self.until = range.until.as_ref().map(Ts::to_string);
+            query.until = range.until.as_ref().map(Ts::to_string);
         }
         self
     }
@@ -81,9 +79,6 @@ impl<'a> Rows<'a> {
         self.remaining = limit;
         let Some(query) = &mut self.query else { return Ok(0) };
         let mut backwards = Query { descending: true, after: None, ..query.clone() };
-        if let (Some(until), Partition::Item(partition)) = (&self.until, &query.partition) {
-            backwards.after = Some(ItemKey::new(partition.clone(), until.clone()));
-        }
         let first = query.after.take();
         let mut found = 0;
         loop {
@@ -125,12 +120,7 @@ impl<'a> Rows<'a> {
             Some(next) => query.after = Some(next),
             None => self.query = None,
         }
-        let is_later = |item: &&Item| self.until.as_ref().is_some_and(|until| item.key.timestamp >= *until);
-        if page.items.last().as_ref().is_some_and(is_later) {
-            self.query = None;
-        }
-        let shown = page.items.iter().filter(|item| !is_later(item));
-        let mut rows: Vec<Value> = shown.filter_map(|item| (self.project)(item)).collect();
+        let mut rows: Vec<Value> = page.items.iter().filter_map(|item| (self.project)(item)).collect();
         rows.truncate(self.remaining);
         self.remaining -= rows.len();
         Ok(Some(rows))

@@ -189,9 +189,10 @@ impl<'a> JoinedChannel<'a> {
             Some(after) => time > after.timestamp.as_str(),
             None => true,
         };
+        let is_before_until = |time: &str| query.until.as_deref().is_none_or(|until| time < until);
         let mut items: Vec<Item> = rows
             .into_iter()
-            .filter(|(time, _)| is_after(time))
+            .filter(|(time, _)| is_after(time) && is_before_until(time))
             .filter_map(|(_, rows)| Some(merge::messages(rows)?.row))
             .collect();
         if query.descending {

@@ -220,6 +220,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
 }
 
 fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
+    let Some(query) = query.narrowed() else { return Ok(Page::default()) };
     let (column, value) = match &query.partition {
         Partition::Item(item_id) => ("item_id", item_id),
         Partition::Parent(parent) => ("parent", parent),
@@ -229,8 +230,9 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
         Some(_) => format!("AND (timestamp, item_id) {beyond} (?2, ?3)"),
         None => "AND ?2 IS NULL AND ?3 IS NULL".to_owned(),
     };
+    let until = if query.until.is_some() { "AND timestamp < ?5" } else { "AND ?5 IS NULL" };
     let sql = format!(
-        "SELECT item_id, timestamp, attributes FROM items WHERE {column} = ?1 {after}
+        "SELECT item_id, timestamp, attributes FROM items WHERE {column} = ?1 {after} {until}
          ORDER BY timestamp {order}, item_id {order} LIMIT ?4"
     );
     // One more than asked for tells whether there is a next page.
@@ -242,7 +244,7 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
     };
     let mut statement = connection.prepare_cached(&sql)?;
     let mut items = statement
-        .query_map(params![value, after_timestamp, after_item, probe], item)?
+        .query_map(params![value, after_timestamp, after_item, probe, query.until], item)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let more = items.len() > limit;
     items.truncate(limit);

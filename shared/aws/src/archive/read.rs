@@ -94,13 +94,19 @@ impl Table {
     /// A page of one partition of the table or the index.
     pub(super) async fn page(&self, query: &Query) -> Result<StoredPage, ArchiveError> {
         let nothing = StoredPage { items: Vec::new(), next: None };
+        // DynamoDB refuses a start key outside of the key condition.
+        let Some(query) = query.narrowed() else { return Ok(nothing) };
         let (name, value, index) = match &query.partition {
             Partition::Item(item_id) => (PARTITION, item_id, None),
             Partition::Parent(parent) => (PARENT, parent, ARCHIVE_TABLE.index.map(|index| index.name)),
         };
         // Nothing comes before the empty text, and everything after it.
         let after = query.after.as_ref().filter(|after| !after.timestamp.is_empty());
-        if !is_partition(value) || (query.descending && query.after.is_some() && after.is_none()) {
+        let ends_at_once = query.until.as_ref().is_some_and(String::is_empty);
+        if !is_partition(value)
+            || ends_at_once
+            || (query.descending && query.after.is_some() && after.is_none())
+        {
             return Ok(nothing);
         }
         let mut request = self
@@ -114,6 +120,12 @@ impl Table {
             .scan_index_forward(!query.descending)
             .limit(i32::try_from(query.limit.max(1)).unwrap_or(i32::MAX))
             .set_exclusive_start_key(after.map(|after| start_key(&query.partition, after)));
+        if let Some(until) = &query.until {
+            request = request
+                .key_condition_expression("#0=:0 AND #1<:1")
+                .expression_attribute_names("#1", SORT)
+                .expression_attribute_values(":1", text(until));
+        }
         // An index is always behind a little.
         if index.is_none() {
             request = request.consistent_read(true);

@@ -47,8 +47,10 @@ pub enum Partition {
 pub struct Query {
     /// Which items.
     pub partition: Partition,
-    /// Only items after this one.
+    /// Only items after this one, in the direction of the query.
     pub after: Option<ItemKey>,
+    /// Only items whose `timestamp` is less than this, in either direction: a backend reads nothing beyond it.
+    pub until: Option<String>,
     /// Newest first instead of oldest first.
     pub descending: bool,
     /// At most this many; a backend may return fewer and a `next`.
@@ -59,13 +61,29 @@ impl Query {
     /// The first page, oldest first, of all items of one `itemId`.
     #[must_use]
     pub fn partition(item_id: impl Into<String>) -> Self {
-        Self { partition: Partition::Item(item_id.into()), after: None, descending: false, limit: 1000 }
+        Self::of(Partition::Item(item_id.into()))
     }
 
     /// The first page, oldest first, of all items of one `parent`.
     #[must_use]
     pub fn parent(parent: impl Into<String>) -> Self {
-        Self { partition: Partition::Parent(parent.into()), after: None, descending: false, limit: 1000 }
+        Self::of(Partition::Parent(parent.into()))
+    }
+
+    fn of(partition: Partition) -> Self {
+        Self { partition, after: None, until: None, descending: false, limit: 1000 }
+    }
+
+    /// The same query with no bound that another one implies, for backends; `None` if no item can be between its bounds.
+    #[must_use]
+    pub fn narrowed(&self) -> Option<Self> {
+        let (Some(after), Some(until)) = (&self.after, &self.until) else { return Some(self.clone()) };
+        match (self.descending, after.timestamp < *until) {
+            (false, true) => Some(self.clone()),
+            (false, false) => None,
+            (true, true) => Some(Self { until: None, ..self.clone() }),
+            (true, false) => Some(Self { after: None, ..self.clone() }),
+        }
     }
 }
 

@@ -99,6 +99,9 @@ impl Archive for MemoryArchive {
         if query.descending {
             found.reverse();
         }
+        if let Some(until) = &query.until {
+            found.retain(|item| item.key.timestamp < *until);
+        }
         if let Some(after) = &query.after {
             found.retain(|item| match query.descending {
                 false => place(&item.key) > place(after),

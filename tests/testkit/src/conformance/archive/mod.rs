@@ -77,6 +77,8 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             items_come_newest_first_when_asked,
             pages_join_without_gap_or_overlap,
             a_page_starts_behind_an_item_that_is_gone,
+            a_query_ends_before_its_bound_in_both_directions,
+            a_bound_and_a_start_hold_together,
             a_partition_is_not_its_prefix,
             an_empty_partition_has_one_empty_page,
             a_query_shows_items_as_they_are_now,
@@ -87,6 +89,7 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             an_item_that_loses_its_parent_is_not_found,
             items_with_one_timestamp_are_each_found_once,
             a_parent_is_paged_in_both_directions,
+            a_parent_ends_before_its_bound_in_both_directions,
             a_parent_is_not_its_prefix,
         },
         settling::{

@@ -67,6 +67,25 @@ pub(super) async fn a_parent_is_paged_in_both_directions(bench: Bench) {
     bench.expect_of_parent(after, &["3", "4"].map(message)).await;
 }
 
+pub(super) async fn a_parent_ends_before_its_bound_in_both_directions(bench: Bench) {
+    let keys = ["1", "10", "2", "3", "4"].map(message);
+    for key in &keys {
+        bench.put(key.clone(), json!({"parent": PARENT})).await;
+    }
+    let until = Some("3".to_owned());
+    for limit in 1..5 {
+        let bounded = Query { until: until.clone(), limit, ..Query::parent(PARENT) };
+        bench.expect_of_parent(bounded.clone(), &["1", "10", "2"].map(message)).await;
+        let newest_first = Query { descending: true, ..bounded.clone() };
+        bench.expect_of_parent(newest_first.clone(), &["2", "10", "1"].map(message)).await;
+        let after = Some(message("10"));
+        bench.expect_of_parent(Query { after, ..bounded.clone() }, &[message("2")]).await;
+        let after = Some(message("4"));
+        bench.expect_of_parent(Query { after: after.clone(), ..bounded }, &[]).await;
+        bench.expect_of_parent(Query { after, ..newest_first }, &["2", "10", "1"].map(message)).await;
+    }
+}
+
 pub(super) async fn a_parent_is_not_its_prefix(bench: Bench) {
     bench.put(message("1"), json!({"parent": format!("{PARENT}0")})).await;
     bench.put(message("2"), json!({"parent": PARENT[..PARENT.len() - 1]})).await;

@@ -58,6 +58,50 @@ pub(super) async fn a_page_starts_behind_an_item_that_is_gone(bench: Bench) {
     assert_eq!(bench.query(behind_all).await, []);
 }
 
+/// Until something between two timestamps, at one, before all, behind all and at the very beginning.
+const UNTIL: [&str; 5] = ["5", "9", "0", "ü", ""];
+
+pub(super) async fn a_query_ends_before_its_bound_in_both_directions(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    for until in UNTIL {
+        for descending in [false, true] {
+            let mut expected: Vec<&str> = IN_ORDER.into_iter().filter(|at| *at < until).collect();
+            if descending {
+                expected.reverse();
+            }
+            for limit in 1..8 {
+                let until = Some(until.to_owned());
+                let found =
+                    bench.query(Query { until, descending, limit, ..Query::partition(PARTITION) }).await;
+                assert_eq!(timestamps(&found), expected, "limit {limit}, descending {descending}");
+            }
+        }
+    }
+}
+
+pub(super) async fn a_bound_and_a_start_hold_together(bench: Bench) {
+    fill(&bench, PARTITION).await;
+    for (until, after) in UNTIL.into_iter().flat_map(|until| UNTIL.map(|after| (until, after))) {
+        for descending in [false, true] {
+            let is_after = |at: &str| if descending { at < after } else { at > after };
+            let mut expected: Vec<&str> =
+                IN_ORDER.into_iter().filter(|at| *at < until && is_after(at)).collect();
+            if descending {
+                expected.reverse();
+            }
+            let bounds = Query {
+                after: Some(ItemKey::new(PARTITION, after)),
+                until: Some(until.to_owned()),
+                descending,
+                limit: 2,
+                ..Query::partition(PARTITION)
+            };
+            let found = bench.query(bounds).await;
+            assert_eq!(timestamps(&found), expected, "until {until:?}, after {after:?}");
+        }
+    }
+}
+
 pub(super) async fn a_partition_is_not_its_prefix(bench: Bench) {
     for other in
         ["message#T1#C10", "message#T1#C", "message#T1#c1", "message#T1#C1 ", "revision#T1#C1", "message#T1%"]
