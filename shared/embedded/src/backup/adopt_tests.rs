@@ -77,6 +77,24 @@ fn nothing_survives_that_acts_whatever_it_is_called() {
 }
 
 #[test]
+fn a_trigger_counts_as_ours_only_if_the_schema_has_it() {
+    let with = |body: &str| {
+        let connection = Connection::open_in_memory().unwrap();
+        let schema = "CREATE TABLE items (item_id); CREATE VIEW shown AS SELECT item_id FROM items";
+        let trigger = format!("CREATE TRIGGER write INSTEAD OF INSERT ON shown BEGIN {body}; END");
+        connection.execute_batch(&format!("{schema}; {trigger}")).unwrap();
+        connection
+    };
+    let expected = with("INSERT INTO items VALUES (new.item_id)");
+    assert_eq!(left_out(&with("INSERT INTO items VALUES (new.item_id)"), &expected).unwrap(), None);
+    let other = left_out(&with("DELETE FROM items"), &expected).unwrap();
+    assert_eq!(other, Some((1, "write".to_owned())));
+    let more = with("INSERT INTO items VALUES (new.item_id)");
+    more.execute_batch("CREATE TRIGGER more AFTER INSERT ON items BEGIN DELETE FROM items; END").unwrap();
+    assert_eq!(left_out(&more, &expected).unwrap(), Some((1, "more".to_owned())));
+}
+
+#[test]
 fn a_table_that_is_not_ours_and_rows_that_no_table_of_ours_takes_are_refused() {
     let table = |sql: &str| format!("DROP VIEW messages; DROP TABLE items; {sql}");
     for (also, schema, says) in [
