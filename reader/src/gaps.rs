@@ -1,10 +1,11 @@
 //! The gaps of a workspace, for readers: facts gathered from the archive and joined by
 //! [`projection`](rules::gap::projection).
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::gap::Reason;
 use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
 use rules::gap::run::{Seen, unpadded};
+use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 /// Channels that are asked when events came again after a lost token: a row or few of each.
@@ -73,7 +74,7 @@ async fn back_in(
     let after = Some(ItemKey::new(joins.clone(), from.padded()));
     let join = archive.query(&Query { after, limit: 1, ..Query::partition(joins) }).await?;
     let join = join.items.first().and_then(|join| unpadded(&join.key.timestamp));
-    let post = first_post(archive, key::messages(team, channel), from).await?;
+    let post = first_post(archive, team, channel, from).await?;
     Ok(join.into_iter().chain(post).collect())
 }
 
@@ -89,25 +90,94 @@ async fn back_at_work(
     let marks = Query { limit: MAX_CHANNELS, ..Query::partition(key::public_marks(team)) };
     for mark in archive.query(&marks).await?.items {
         let Ok(channel) = ChannelId::parse(&mark.key.timestamp) else { continue };
-        signs.extend(first_post(archive, key::messages(team, &channel), from).await?);
+        signs.extend(first_post(archive, team, &channel, from).await?);
     }
     Ok(signs)
 }
 
-/// The first message after this time that came as it was posted.
-async fn first_post(archive: &dyn Archive, partition: String, from: &Ts) -> Result<Option<Ts>, ArchiveError> {
+/// The first message after this time that came as it was posted. Messages from history prove nothing, so the search goes
+/// on behind the span that they fill.
+async fn first_post(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+    from: &Ts,
+) -> Result<Option<Ts>, ArchiveError> {
+    let partition = key::messages(team, channel);
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
-    let mut query = Query { after, limit: PAGE, ..Query::partition(partition) };
+    let mut query = Query { after, limit: PAGE, ..Query::partition(partition.clone()) };
+    let mut spans: Option<Vec<FilledSpan>> = None;
     let mut looked_at = 0;
     loop {
         let page = archive.query(&query).await?;
-        if let Some(posted) = page.items.iter().find_map(posted_at) {
-            return Ok(Some(posted));
+        let mut behind_span = None;
+        for row in &page.items {
+            if let Some(posted) = posted_at(row) {
+                return Ok(Some(posted));
+            }
+            looked_at += 1;
+            let Some(ts) = from_history(row) else { continue };
+            if spans.is_none() {
+                spans = Some(filled_spans(archive, team, channel, from).await?);
+            }
+            let spans = spans.iter().flatten();
+            behind_span = spans.filter(|span| span.contains(&ts)).map(FilledSpan::last_key).max();
+            if behind_span.is_some() {
+                break;
+            }
         }
-        looked_at += page.items.len();
-        match page.next {
-            Some(next) if looked_at < MAX_MESSAGES => query.after = Some(next),
-            Some(_) | None => return Ok(None),
-        }
+        query.after = match (behind_span, page.next) {
+            (Some(last), _) => Some(ItemKey::new(partition.clone(), last)),
+            (None, Some(next)) if looked_at < MAX_MESSAGES => Some(next),
+            (None, Some(_) | None) => return Ok(None),
+        };
     }
 }
+
+/// When a message was posted whose content is from Slack's history.
+fn from_history(row: &Item) -> Option<Ts> {
+    let is_from_history = message::stored_version(row)?.clock() == version::zero();
+    is_from_history.then(|| Ts::parse(&row.key.timestamp).ok()).flatten()
+}
+
+/// A span of one channel that was filled from history.
+struct FilledSpan {
+    from: Ts,
+    /// Not part of it.
+    to: Ts,
+}
+
+impl FilledSpan {
+    fn contains(&self, ts: &Ts) -> bool {
+        (self.from.micros()..self.to.micros()).contains(&ts.micros())
+    }
+
+    /// The greatest key that a message in it can have. Ten digits of seconds, as every timestamp since 2001 has.
+    fn last_key(&self) -> String {
+        let micros = self.to.micros() - 1;
+        format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    }
+}
+
+/// The filled spans of a channel that end after this time.
+async fn filled_spans(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+    after: &Ts,
+) -> Result<Vec<FilledSpan>, ArchiveError> {
+    let partition = key::filled(team);
+    let after = Some(ItemKey::new(partition.clone(), format!("{channel}#{}", after.padded())));
+    // The sign that comes next after `#`: the bound of this channel's keys.
+    let until = Some(format!("{channel}$"));
+    let facts = query_all(archive, Query { after, until, ..Query::partition(partition) }).await?;
+    let span = |fact: &Item| {
+        let (_, to) = fact.key.timestamp.rsplit_once('#')?;
+        Some(FilledSpan { from: unpadded(fact.text("from")?)?, to: unpadded(to)? })
+    };
+    Ok(facts.iter().filter_map(span).collect())
+}
+
+#[cfg(test)]
+#[path = "gaps_tests.rs"]
+mod tests;

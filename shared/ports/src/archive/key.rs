@@ -183,6 +183,12 @@ pub fn gaps(team: &TeamId) -> String {
     format!("gap#{team}")
 }
 
+/// The partition of the spans that were filled from history: by channel and end, `{channel}#{to padded}`.
+#[must_use]
+pub fn filled(team: &TeamId) -> String {
+    format!("filled#{team}")
+}
+
 /// The partition of what each run of ingest saw of a workspace.
 #[must_use]
 pub fn runs(team: &TeamId) -> String {

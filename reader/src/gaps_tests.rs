@@ -1,0 +1,80 @@
+use ports::archive::{ArchiveExt, Attributes, Update};
+use serde_json::json;
+use testkit::memory::archive::MemoryArchive;
+
+use super::*;
+
+const FIRST: i64 = 1_700_000_000;
+
+fn team() -> TeamId {
+    TeamId::parse("T1").unwrap()
+}
+
+fn channel() -> ChannelId {
+    ChannelId::parse("C1").unwrap()
+}
+
+fn ts(second: i64) -> Ts {
+    Ts::parse(&format!("{}.000000", FIRST + second)).unwrap()
+}
+
+async fn set(archive: &MemoryArchive, key: ItemKey, set: serde_json::Value) {
+    let set: Attributes = serde_json::from_value(set).unwrap();
+    archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
+}
+
+/// A message whose content has this clock.
+async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
+    let ts = ts(second);
+    let version = format!("{}/{}/hash", ts.padded(), clock.padded());
+    let key = ItemKey::message(&team(), &channel(), &ts);
+    set(archive, key, json!({"ts": ts.as_str(), "content_version": version})).await;
+}
+
+async fn backfilled(archive: &MemoryArchive, seconds: std::ops::Range<i64>) {
+    for second in seconds {
+        message(archive, second, &version::zero()).await;
+    }
+}
+
+async fn filled(archive: &MemoryArchive, channel: &str, from: i64, to: i64) {
+    let key = ItemKey::new(key::filled(&team()), format!("{channel}#{}", ts(to).padded()));
+    set(archive, key, json!({"from": ts(from).padded()})).await;
+}
+
+async fn found(archive: &MemoryArchive) -> Option<Ts> {
+    first_post(archive, &team(), &channel(), &ts(0)).await.unwrap()
+}
+
+#[tokio::test]
+async fn more_backfilled_messages_than_are_looked_at_hide_no_later_one() {
+    let archive = MemoryArchive::new();
+    backfilled(&archive, 1..1_500).await;
+    message(&archive, 1_500, &ts(1_500)).await;
+    assert_eq!(found(&archive).await, None, "nothing says that they are from history throughout");
+    filled(&archive, "C10", 0, 1_500).await;
+    assert_eq!(found(&archive).await, None, "another channel");
+    // Two spans that overlap, and a message right behind the second.
+    filled(&archive, "C1", 0, 900).await;
+    filled(&archive, "C1", 800, 1_500).await;
+    assert_eq!(found(&archive).await, Some(ts(1_500)));
+}
+
+#[tokio::test]
+async fn a_message_that_came_as_it_was_posted_counts_before_a_span_is_reached() {
+    let archive = MemoryArchive::new();
+    message(&archive, 1, &ts(1)).await;
+    backfilled(&archive, 2..10).await;
+    filled(&archive, "C1", 0, 10).await;
+    assert_eq!(found(&archive).await, Some(ts(1)));
+}
+
+#[tokio::test]
+async fn a_span_with_nothing_behind_it_ends_the_search() {
+    let archive = MemoryArchive::new();
+    backfilled(&archive, 1..600).await;
+    for (from, to) in [(0, 600), (0, 1), (2, 600)] {
+        filled(&archive, "C1", from, to).await;
+        assert_eq!(found(&archive).await, None);
+    }
+}
