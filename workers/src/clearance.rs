@@ -1,80 +1,63 @@
-//! What the existence check says of the jobs of a batch, before any of them is judged where it counts.
+//! What the existence check says of the jobs of a batch, before any of them is written.
 //!
-//! A worker says what each job claims as far as it can foresee what it will store. Only that is asked about: what will be
-//! dropped costs no questions.
+//! A worker decides twice on the events of a batch: first as if everything existed, to select what is asked about. What will
+//! be dropped costs no questions.
 
 use process::config::existence::ExistenceMode;
 
 use crate::existence::{Check, Subject, Verdict};
 use crate::failure::Failure;
 
-/// What the check says of one job.
-#[derive(Debug, Clone)]
-pub(crate) enum Cleared {
-    /// All of it exists, or nobody asks.
-    Clear,
-    /// It was not asked about, since nothing of it would be stored.
-    NotAsked,
-    /// It must not be stored, or not yet.
-    Refused(Failure),
+/// Whether a job may be stored; `None` if it was not asked about, because nothing of it will be stored.
+pub(crate) type Clearance = Option<Result<(), Failure>>;
+
+/// For a job of which something is stored.
+pub(crate) fn require(clearance: &Clearance) -> Result<(), Failure> {
+    let unasked = || Err(Failure::Transient("it was not checked whether all that it claims exists".into()));
+    clearance.clone().unwrap_or_else(unasked)
 }
 
-impl Cleared {
-    /// For a job of which something is stored after all.
-    pub(crate) fn require(self) -> Result<(), Failure> {
-        match self {
-            Self::Clear => Ok(()),
-            // What lets it in has only just been written, so the next try will ask.
-            Self::NotAsked => {
-                Err(Failure::Transient("it has yet to be checked whether all of it exists".into()))
-            }
-            Self::Refused(failure) => Err(failure),
-        }
-    }
-}
-
-/// How jobs are checked now; `None` where nothing is asked, and everything is clear.
+/// How jobs are checked now; `None` if nothing is asked, and every job may be stored.
 pub(crate) fn in_force(check: Option<&Check>) -> Option<(&Check, ExistenceMode)> {
     let check = check?;
     let mode = check.mode();
     (mode != ExistenceMode::Off).then_some((check, mode))
 }
 
-/// Asks about a batch, given what each job claims, `None` where it will not be stored; one word per job, in their order.
+/// Asks about a batch, given what each job claims, `None` if nothing of it will be stored; one answer per job, in their order.
 pub(crate) async fn clear(
     check: &Check,
     mode: ExistenceMode,
     claims: Vec<Result<Option<Subject>, Failure>>,
-) -> Vec<Cleared> {
-    let mut cleared = Vec::with_capacity(claims.len());
-    let (mut places, mut subjects) = (Vec::new(), Vec::new());
-    for (place, claim) in claims.into_iter().enumerate() {
-        cleared.push(match claim {
-            Ok(Some(subject)) => {
-                places.push(place);
-                subjects.push(subject);
-                Cleared::Clear
-            }
-            Ok(None) => Cleared::NotAsked,
-            Err(failure) => Cleared::Refused(failure),
-        });
-    }
-    for (place, verdict) in places.into_iter().zip(check.judge(mode, subjects).await) {
-        cleared[place] = verdict.into();
-    }
-    if mode == ExistenceMode::Observe {
-        // Whatever was found out is only counted.
-        cleared.fill(Cleared::Clear);
-    }
-    cleared
+) -> Vec<Clearance> {
+    let mut subjects = Vec::with_capacity(claims.len());
+    let asked: Vec<Result<bool, Failure>> = claims
+        .into_iter()
+        .map(|claim| {
+            claim.map(|subject| {
+                let asked = subject.is_some();
+                subjects.extend(subject);
+                asked
+            })
+        })
+        .collect();
+    let mut verdicts = check.judge(mode, subjects).await.into_iter();
+    asked
+        .into_iter()
+        .map(|asked| match (mode, asked) {
+            // What was found out is only counted.
+            (ExistenceMode::Observe, _) => Some(Ok(())),
+            (_, Ok(true)) => verdicts.next().map(cleared_by),
+            (_, Ok(false)) => None,
+            (_, Err(failure)) => Some(Err(failure)),
+        })
+        .collect()
 }
 
-impl From<Verdict> for Cleared {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Exists => Self::Clear,
-            Verdict::Unknown(reason) => Self::Refused(Failure::Permanent(reason)),
-            Verdict::Wait { after, reason } => Self::Refused(Failure::Postponed(reason, after)),
-        }
+fn cleared_by(verdict: Verdict) -> Result<(), Failure> {
+    match verdict {
+        Verdict::Exists => Ok(()),
+        Verdict::Unknown(reason) => Err(Failure::Permanent(reason)),
+        Verdict::Wait { after, reason } => Err(Failure::Postponed(reason, after)),
     }
 }

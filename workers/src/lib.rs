@@ -3,6 +3,7 @@
 //! A worker is one folder: what it consumes, a function over ports, its tests. The runtime owns everything else:
 //! leases, order, backoff, poison, quarantine, draining.
 
+mod audience;
 pub mod channel_indexer;
 pub mod claims;
 mod clearance;

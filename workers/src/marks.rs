@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
-use rules::public_mark::{self, MarkState};
+use rules::public_mark::{self, MarkState, PublicMark};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
@@ -62,32 +62,22 @@ impl Marks {
         Ok(())
     }
 
-    /// Whether a channel is marked as public.
-    pub(crate) async fn is_public(
+    /// Reads the public mark of a channel.
+    pub(crate) async fn read(
         &self,
         archive: &dyn Archive,
         team: &TeamId,
         channel: &ChannelId,
-    ) -> Result<bool, ArchiveError> {
-        Ok(self.state(archive, team, channel).await? == MarkState::Public)
-    }
-
-    /// What the mark of a channel says.
-    pub(crate) async fn state(
-        &self,
-        archive: &dyn Archive,
-        team: &TeamId,
-        channel: &ChannelId,
-    ) -> Result<MarkState, ArchiveError> {
+    ) -> Result<PublicMark, ArchiveError> {
         let key = ItemKey::public_mark(team, channel);
         if self.remembers(&key) {
-            return Ok(MarkState::Public);
+            return Ok(PublicMark::public());
         }
-        let state = MarkState::of(archive.get(&key).await?.as_ref());
-        if state == MarkState::Public {
+        let mark = PublicMark::of(archive.get(&key).await?.as_ref());
+        if mark.state() == MarkState::Public {
             self.remember(key);
         }
-        Ok(state)
+        Ok(mark)
     }
 
     fn remembers(&self, key: &ItemKey) -> bool {

@@ -1,5 +1,6 @@
 //! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
 
+pub mod audience;
 pub mod channel;
 mod clocks;
 pub mod directory;

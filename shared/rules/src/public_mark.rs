@@ -13,9 +13,10 @@ const FORGOTTEN: &str = "forgotten";
 const REOPENED: &str = "reopened";
 
 /// What a mark says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MarkState {
     /// Nothing: the channel was never seen to be public.
+    #[default]
     Unmarked,
     /// The channel is public, or was.
     Public,
@@ -32,6 +33,43 @@ impl MarkState {
             (None, _) => Self::Public,
             (Some(forgotten), Some(reopened)) if forgotten <= reopened => Self::Public,
             (Some(_), _) => Self::Forgotten,
+        }
+    }
+}
+
+/// A mark as it was read, and as public events that follow change it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PublicMark {
+    state: MarkState,
+    /// When a person took it back.
+    forgotten: Option<String>,
+}
+
+impl PublicMark {
+    /// Of a channel that is public, or was.
+    #[must_use]
+    pub fn public() -> Self {
+        Self { state: MarkState::Public, forgotten: None }
+    }
+
+    /// What the row of a mark says.
+    #[must_use]
+    pub fn of(row: Option<&Item>) -> Self {
+        let forgotten = row.and_then(|row| row.text(FORGOTTEN)).map(str::to_owned);
+        Self { state: MarkState::of(row), forgotten }
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn state(&self) -> MarkState {
+        self.state
+    }
+
+    /// Sets it as [`opened`] does for an event of this clock.
+    pub fn open(&mut self, clock: &Ts) {
+        let is_later = self.forgotten.as_ref().is_none_or(|forgotten| clock.padded() > *forgotten);
+        if self.state == MarkState::Unmarked || is_later {
+            self.state = MarkState::Public;
         }
     }
 }

@@ -1,9 +1,7 @@
 //! channel-indexer: from what happens to channels to their rows, the ChannelIndex, and gaps.
 //!
-//! * [`admission`] decides which channels are public enough.
 //! * [`store`] keeps events, folds rows and projects the index.
 
-mod admission;
 mod store;
 
 use std::collections::HashSet;
@@ -13,22 +11,22 @@ use async_trait::async_trait;
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
+use ports::queue::route::Audience;
 use ports::queue::{GroupId, QueueName};
+use rules::audience::{Decision, shows_public};
 use rules::channel::{ChannelEvent, index};
 use rules::{Event, Malformed, gap};
-use slack::catalogue::{APP_RATE_LIMITED, GapKind, Rule};
+use slack::catalogue::{APP_RATE_LIMITED, Rule};
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
-use crate::clearance::{self, Cleared};
+use crate::audience::{Audiences, BatchFacts};
+use crate::clearance::{self, Clearance, require};
 use crate::directory::Joiner;
 use crate::existence::{Check, Subject};
 use crate::failure::Failure;
-use crate::marks::Marks;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Outcome, RefusedTime, Worker};
-
-use admission::{Admission, says_public};
 
 pub use store::store;
 
@@ -43,7 +41,7 @@ pub struct ChannelIndexer {
     archive: Arc<dyn Archive>,
     joiner: Option<Joiner>,
     shard_bytes: usize,
-    marks: Marks,
+    audiences: Audiences,
     check: Option<Check>,
     runs: Runs,
 }
@@ -57,7 +55,7 @@ impl ChannelIndexer {
             archive,
             joiner,
             shard_bytes: index::SHARD_BYTES,
-            marks: Marks::default(),
+            audiences: Audiences::default(),
             check: None,
             runs: Runs::default(),
         }
@@ -75,12 +73,18 @@ impl ChannelIndexer {
         Self { shard_bytes, ..self }
     }
 
+    /// What is known of the channels that the events of a batch are about.
+    async fn facts(&self, batch: &Batch<'_>) -> BatchFacts {
+        let events = batch.jobs().iter().filter_map(|job| match &job.payload {
+            DecodedPayload::Event(event_job) => event_job.event.as_ref(),
+            DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => None,
+        });
+        let events: Vec<&Event<'_>> = events.filter(|event| event.rule() != Some(Rule::Message)).collect();
+        self.audiences.facts(&*self.archive, &events).await
+    }
+
     /// What a job brings, given what those in front of it let in.
-    async fn admit(
-        &self,
-        payload: &DecodedPayload<'_>,
-        admission: &mut Admission,
-    ) -> Result<Brought, Failure> {
+    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<Brought, Failure> {
         let EventJob { raw, envelope, event, .. } = match payload {
             DecodedPayload::Event(event) => &**event,
             DecodedPayload::Refused(RefusedTime { team, gap }) => {
@@ -99,44 +103,35 @@ impl ChannelIndexer {
         let Some(event) = event else { return Ok(Brought::passed_over(PassedOver::Unknown)) };
         let change = ChannelEvent::read(event)?;
         let gap = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
-            Some(joined) if self.may_note_join(event).await? => Some(joined),
-            Some(_) => return Ok(Brought::passed_over(PassedOver::Private)),
+            Some(joined) => Some(joined),
             None => gap::opened_by(event)?,
         };
-        if is_history_changed(event) && !self.keeps_history_of(event).await? {
-            return Ok(Brought::passed_over(PassedOver::Private));
-        }
         if change.is_none() && gap.is_none() {
-            return Ok(Brought::passed_over(PassedOver::Unknown));
+            let known = event.rule().is_some();
+            return Ok(Brought::passed_over(if known { PassedOver::Known } else { PassedOver::Unknown }));
         }
-        if let Some(change) = &change
-            && !admission.admits(&*self.archive, &self.marks, event, change).await?
-        {
+        if !is_stored(event, facts)? {
             return Ok(Brought::passed_over(PassedOver::Private));
+        }
+        for channel in change.iter().flat_map(ChannelEvent::channels) {
+            facts.add_row(&event.team, channel);
         }
         Ok(Brought { team: Some(event.team.clone()), gap, event: change, passed_over: None })
     }
-
-    /// Whether anything of the channel can be missing here: of one that never was public nothing is kept. An event that
-    /// names no channel is about all of them.
-    async fn keeps_history_of(&self, event: &Event<'_>) -> Result<bool, Failure> {
-        if event.header.channel().is_none() {
-            return Ok(true);
-        }
-        Ok(self.marks.is_public(&*self.archive, &event.team, &event.channel()?).await?)
-    }
-
-    /// Of a private channel that never was public nothing is kept, not even that the app is in it.
-    async fn may_note_join(&self, event: &Event<'_>) -> Result<bool, Failure> {
-        // Here the type of a channel is a letter.
-        let private = event.header.channel_type.as_deref() == Some("G");
-        Ok(!private || self.marks.is_public(&*self.archive, &event.team, &event.channel()?).await?)
-    }
 }
 
-/// Whether Slack changed many messages of a channel at once.
-fn is_history_changed(event: &Event<'_>) -> bool {
-    event.rule() == Some(Rule::Gap(GapKind::HistoryChanged))
+/// Whether an event is stored. A message came through the message-writer, which decided on it.
+fn is_stored(event: &Event<'_>, facts: &BatchFacts) -> Result<bool, Failure> {
+    if event.rule() == Some(Rule::Message) {
+        return Ok(Audience::of(&event.header) != Audience::Direct);
+    }
+    Ok(matches!(facts.decide(event)?, Decision::Store { .. }))
+}
+
+/// Whether an event says that its channel is public. The message-writer lets through only messages of channels that are, or
+/// were.
+fn says_public(event: &Event<'_>) -> bool {
+    event.rule() == Some(Rule::Message) || shows_public(event)
 }
 
 /// Whether it was the app that joined.
@@ -170,7 +165,10 @@ struct Brought {
 
 /// Why a job writes nothing.
 enum PassedOver {
+    /// Its type is unknown.
     Unknown,
+    /// It says nothing that is stored.
+    Known,
     Private,
 }
 
@@ -182,10 +180,10 @@ impl Brought {
     fn count(&self) {
         match self.passed_over {
             Some(PassedOver::Unknown) => counter!(EVENTS_UNKNOWN).increment(1),
+            Some(PassedOver::Known) | None => {}
             Some(PassedOver::Private) => {
                 counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
             }
-            None => {}
         }
     }
 }
@@ -205,13 +203,13 @@ impl Worker for ChannelIndexer {
     }
 
     async fn work(&self, batch: &Batch<'_>) {
-        let cleared = self.clear(batch).await;
-        let mut admission = Admission::default();
+        let mut facts = self.facts(batch).await;
+        let clearances = self.clear(batch, facts.clone()).await;
         let mut waiting: HashSet<&GroupId> = HashSet::new();
         let mut finished: Vec<&BatchJob<'_>> = Vec::new();
         let (mut changed, mut events) = (Vec::new(), Vec::new());
         let sightings = Sightings::default();
-        for (job, cleared) in batch.jobs().iter().zip(cleared) {
+        for (job, clearance) in batch.jobs().iter().zip(clearances) {
             if matches!(job.payload, DecodedPayload::File(_) | DecodedPayload::Image(_)) {
                 job.refuse_payload();
                 continue;
@@ -220,7 +218,7 @@ impl Worker for ChannelIndexer {
                 job.settle(Outcome::retry("a job in front of it waits for the existence check"));
                 continue;
             }
-            let brought = match self.admit_cleared(&job.payload, cleared, &mut admission, &sightings).await {
+            let brought = match admit_cleared(&job.payload, &clearance, &mut facts, &sightings) {
                 Ok(brought) => brought,
                 Err(failure) => {
                     if matches!(failure, Failure::Postponed(..)) {
@@ -258,45 +256,18 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// What the existence check says of each job. What lets in private channels is judged twice, here and where it
-    /// counts: a job that is put aside lets in nothing.
-    async fn clear(&self, batch: &Batch<'_>) -> Vec<Cleared> {
+    /// What the existence check says of each job that would be stored if all that the jobs claim existed.
+    async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
         let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
-            return vec![Cleared::Clear; batch.jobs().len()];
+            return vec![Some(Ok(())); batch.jobs().len()];
         };
-        let mut admission = Admission::default();
-        let mut claims = Vec::with_capacity(batch.jobs().len());
-        for job in batch.jobs() {
-            claims.push(match self.admit(&job.payload, &mut admission).await {
-                Ok(Brought { team: Some(team), .. }) => subject(job, &team).map(Some),
-                // What fails here fails again where it counts.
-                Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
-            });
-        }
+        let claim = |job: &BatchJob<'_>| match Self::admit(&job.payload, &mut facts) {
+            Ok(Brought { team: Some(team), .. }) => subject(job, &team).map(Some),
+            // What fails here fails again where it counts.
+            Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
+        };
+        let claims = batch.jobs().iter().map(claim).collect();
         clearance::clear(check, mode, claims).await
-    }
-
-    /// What a job brings where all that it claims exists. One that is put aside lets nothing in.
-    async fn admit_cleared(
-        &self,
-        payload: &DecodedPayload<'_>,
-        cleared: Cleared,
-        admission: &mut Admission,
-        sightings: &Sightings,
-    ) -> Result<Brought, Failure> {
-        if let Cleared::Refused(failure) = cleared {
-            return Err(failure);
-        }
-        if let (Cleared::Clear, DecodedPayload::Event(event_job)) = (&cleared, payload)
-            && let Some(event) = &event_job.event
-        {
-            sightings.note(event_job.run.clone(), event);
-        }
-        let brought = self.admit(payload, admission).await?;
-        if brought.passed_over.is_none() {
-            cleared.require()?;
-        }
-        Ok(brought)
     }
 
     /// Rows that no channel is folded from.
@@ -305,7 +276,7 @@ impl ChannelIndexer {
             self.archive.write(gap).await?;
         }
         if let Some(team) = &brought.team {
-            self.marks.note_team(&*self.archive, team).await?;
+            self.audiences.marks.note_team(&*self.archive, team).await?;
         }
         Ok(())
     }
@@ -317,4 +288,26 @@ impl ChannelIndexer {
             joiner.ask(event.team(), event.channel());
         }
     }
+}
+
+/// What a job brings if all that it claims exists. One that is put aside lets nothing in.
+fn admit_cleared(
+    payload: &DecodedPayload<'_>,
+    clearance: &Clearance,
+    facts: &mut BatchFacts,
+    sightings: &Sightings,
+) -> Result<Brought, Failure> {
+    if let Some(Err(failure)) = clearance {
+        return Err(failure.clone());
+    }
+    if let (Some(Ok(())), DecodedPayload::Event(event_job)) = (clearance, payload)
+        && let Some(event) = &event_job.event
+    {
+        sightings.note(event_job.run.clone(), event);
+    }
+    let brought = ChannelIndexer::admit(payload, facts)?;
+    if brought.passed_over.is_none() {
+        require(clearance)?;
+    }
+    Ok(brought)
 }

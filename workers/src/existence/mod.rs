@@ -56,7 +56,7 @@ use weigh::{Fact, Scales};
 
 pub use known::Known;
 pub(crate) use reach::Reach;
-pub(crate) use sight::{Sight, Unseen};
+pub(crate) use sight::Unseen;
 pub(crate) use subject::Subject;
 pub use waiting::{Waiting, waiting};
 

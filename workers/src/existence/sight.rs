@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ports::clock::TimestampMs;
+use rules::audience::Sight;
 use slack::ids::{ChannelId, TeamId};
 use tokio::time::Instant;
 
@@ -11,19 +12,6 @@ use super::entity::Entity;
 use super::known::{Demand, Knowledge};
 use super::weigh::{Fact, why_missing, why_unsaid};
 use super::{Check, PATIENCE, Questions};
-
-/// Who may read a channel, as Slack shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// Everybody of the workspace.
-    Public,
-    /// Some people.
-    Private,
-    /// Slack does not know it, or cannot say: the reason that a person reads.
-    Unknown(String),
-    /// Slack has not said yet.
-    Later,
-}
 
 /// The channels that are asked about, each with when its event came and whether it was replayed.
 pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;

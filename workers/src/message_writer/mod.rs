@@ -1,18 +1,16 @@
 //! message-writer: from Slack's events to messages, revisions, people and emoji.
 //!
-//! * [`audience`] decides, in the order of the channel, which events are stored at all.
-//! * [`parking`] is where those wait of which nobody can say it yet.
-//! * [`foresight`] says what of them is checked for its existence, before anything is written.
+//! * [`decision`] decides, in the order of each group, which events are stored at all.
+//! * [`parking`] is where events wait whose audience is not known yet.
 //! * [`content`] writes versions of messages, so that any order gives the same rows.
 //! * [`follow_up`] is what other workers do next.
 
-mod audience;
 mod content;
+mod decision;
 mod follow_up;
-mod foresight;
 mod parking;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -21,20 +19,23 @@ use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
-use ports::queue::{Delivery, GroupId, Outgoing, Queue, QueueName};
+use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
 use rules::Change;
+use rules::audience::DropReason;
 use rules::message::{Content, KeptVersions};
-use slack::catalogue::{ChannelChange, Rule};
+use slack::catalogue::Rule;
+use slack::ids::Ts;
 
-use crate::clearance::{self, Cleared};
+use crate::audience::{Audiences, BatchFacts, TeamChannel};
+use crate::clearance::{self, Clearance};
 use crate::existence::Check;
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 
-use audience::{Audiences, Sights, Verdict, says_public};
 use content::Written;
+use decision::Step;
 
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
@@ -52,21 +53,10 @@ pub struct MessageWriter {
     clock: SharedClock,
 }
 
-/// A job on its way through its group.
+/// An event of a batch, with the job it came in.
 struct Candidate<'b> {
     job: &'b BatchJob<'b>,
     event_job: &'b EventJob<'b>,
-    /// Whether all of it exists.
-    cleared: Cleared,
-}
-
-/// What is to be done about an event.
-enum Step {
-    Store(EventEffects),
-    /// Nothing of it is stored.
-    Pass,
-    /// Whether it may be stored is not known yet.
-    Wait(Awaited),
 }
 
 /// What shows whether an event may be stored, and is not there yet.
@@ -111,143 +101,107 @@ impl MessageWriter {
         Self { clock, ..self }
     }
 
-    /// What the existence check says of each job, and of channels whose events do not say who may read them.
-    async fn clear(&self, jobs: &[&EventJob<'_>]) -> (Vec<Cleared>, Sights) {
-        let (archive, audiences) = (&*self.archive, &self.audiences);
+    /// What the existence check says of each job. It is asked about what would be stored, so that events of private channels
+    /// cost no questions; before that Slack is asked who may read the channels of which nothing else says it.
+    async fn clear(&self, candidates: &[Candidate<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
         let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
-            return (vec![Cleared::Clear; jobs.len()], None);
+            return vec![Some(Ok(())); candidates.len()];
         };
-        let sights = match mode {
-            ExistenceMode::Enforce => {
-                Some(check.look_at(foresight::unseen(archive, audiences, jobs).await).await)
+        // Observing holds up nothing.
+        if mode == ExistenceMode::Enforce {
+            for (channel, sight) in check.look_at(decision::unseen(candidates, facts)).await {
+                facts.see(&channel, sight);
             }
-            // Observing holds up nothing.
-            ExistenceMode::Observe | ExistenceMode::Off => None,
-        };
-        let claims = foresight::claims(archive, audiences, &sights, jobs).await;
-        (clearance::clear(check, mode, claims).await, sights)
+        }
+        clearance::clear(check, mode, decision::claims(candidates, facts.clone())).await
     }
 
-    /// What the events of one group change; those that fail are settled. Which of them are stored depends on the ones before,
-    /// so they are judged in order; what they write does not. If one waits to be checked, those behind it wait with it.
-    async fn admit_group<'b>(
+    /// Whether Slack can be asked who may read a channel.
+    fn asks_slack(&self) -> bool {
+        clearance::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
+    }
+
+    /// Sets the public marks that events of a batch set; the channels of which that failed.
+    async fn mark(
         &self,
-        candidates: Vec<Candidate<'b>>,
-        sights: &Sights,
-        sightings: &Sightings,
-    ) -> Vec<(&'b BatchJob<'b>, EventEffects)> {
-        let mut admitted = Vec::with_capacity(candidates.len());
-        let mut unseen = Vec::new();
-        for candidate in candidates {
-            match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait(_)) => unseen.push(candidate),
-                Ok(Step::Store(effects)) => admitted.push((candidate.job, effects)),
-                Ok(Step::Pass) => admitted.push((candidate.job, EventEffects::default())),
-                Err(failure) => {
-                    let waits = matches!(failure, Failure::Postponed(..));
-                    candidate.job.settle(failure.outcome());
-                    if waits {
-                        break;
-                    }
-                }
-            }
+        candidates: &[Candidate<'_>],
+        steps: &[Option<Result<Step, Failure>>],
+    ) -> HashMap<TeamChannel, ArchiveError> {
+        let mut opened: BTreeMap<TeamChannel, Ts> = BTreeMap::new();
+        for (candidate, step) in candidates.iter().zip(steps) {
+            let (Some(event), Some(Ok(step))) = (&candidate.event_job.event, step) else { continue };
+            let Some(channel) = decision::marked_by(event, step) else { continue };
+            let clock = event.clock();
+            let latest = opened.entry((event.team.clone(), channel)).or_insert_with(|| clock.clone());
+            *latest = (*latest).clone().max(clock);
         }
-        for candidate in unseen {
-            // An event behind it may have shown its channel to be public.
-            let effects = match self.admit(&candidate, sights, sightings).await {
-                Ok(Step::Wait(awaited)) => self.wait_beside(candidate.job.delivery, awaited, sights),
-                Ok(Step::Store(effects)) => Ok(effects),
-                Ok(Step::Pass) => Ok(EventEffects::default()),
-                Err(failure) => Err(failure),
-            };
-            match effects {
-                Ok(effects) => admitted.push((candidate.job, effects)),
-                Err(failure) => candidate.job.settle(failure.outcome()),
-            }
-        }
-        admitted
+        let marks = &self.audiences.marks;
+        let writes = opened.into_iter().map(|((team, channel), clock)| async move {
+            let written = marks.open(&*self.archive, &team, &channel, &clock).await;
+            written.err().map(|error| ((team, channel), error))
+        });
+        join_all(writes).await.into_iter().flatten().collect()
     }
 
-    /// What a job brings.
-    async fn admit(
+    /// What an event changes, once the marks of its batch are set.
+    async fn effects(
         &self,
         candidate: &Candidate<'_>,
-        sights: &Sights,
-        sightings: &Sightings,
-    ) -> Result<Step, Failure> {
-        let EventJob { raw, envelope, event, run, .. } = candidate.event_job;
-        let cleared = || candidate.cleared.clone();
-        let Some(event) = event else {
-            counter!(EVENTS_UNKNOWN).increment(1);
-            return Ok(Step::Pass);
-        };
-        if matches!(candidate.cleared, Cleared::Clear) {
-            sightings.note(run.clone(), event);
-        }
-        match event.rule() {
-            None => {
+        step: Step,
+        unmarked: &HashMap<TeamChannel, ArchiveError>,
+    ) -> Result<EventEffects, Failure> {
+        let Candidate { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
+        let (event, channel) = match (event, step) {
+            (Some(event), Step::Store { .. }) => (event, event.channel().ok()),
+            (Some(event), Step::CarryOver(new)) => {
+                let failed = unmarked.get(&(event.team.clone(), new));
+                return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
+            }
+            (_, Step::Wait) => return self.wait_beside(job.delivery, Awaited::Audience),
+            (_, Step::Drop(reason)) => {
+                counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
+                return Ok(EventEffects::default());
+            }
+            (_, Step::Pass) => return Ok(EventEffects::default()),
+            (None, Step::Store { .. } | Step::CarryOver(_)) | (_, Step::Unknown) => {
                 counter!(EVENTS_UNKNOWN).increment(1);
-                return Ok(Step::Pass);
+                return Ok(EventEffects::default());
             }
-            Some(Rule::Channel(ChannelChange::IdChanged)) => {
-                if self.audiences.is_carried_over(&*self.archive, event).await? {
-                    cleared().require()?;
-                    self.audiences.carry_over(&*self.archive, event).await?;
-                }
-                return Ok(Step::Pass);
-            }
-            // The channel-indexer's, or of another member who joins a channel: nothing of it is stored here.
-            Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => return Ok(Step::Pass),
-            Some(Rule::Message | Rule::Reaction(_)) => {
-                // It sets the public mark: nothing of what does not exist may. Any other may be dropped as it is.
-                if says_public(event) {
-                    cleared().require()?;
-                }
-                match self.audiences.judge(&*self.archive, event, sights).await? {
-                    Verdict::Store => cleared().require()?,
-                    Verdict::Drop(reason) => {
-                        counter!(EVENTS_DROPPED, "reason" => reason).increment(1);
-                        return Ok(Step::Pass);
-                    }
-                    Verdict::Wait => return Ok(Step::Wait(Awaited::Audience)),
-                }
-            }
-            Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => cleared().require()?,
+        };
+        if let Some(channel) = channel.filter(|_| !unmarked.is_empty())
+            && let Some(error) = unmarked.get(&(event.team.clone(), channel))
+        {
+            return Err(error.clone().into());
         }
         let changes = event.changes()?;
         // A file without a row may be one of a private channel, whose id is not written, or of a message that comes later.
         if event.rule() == Some(Rule::FileDeleted) && !self.are_there(&changes).await? {
-            return Ok(Step::Wait(Awaited::FileRow));
+            return self.wait_beside(job.delivery, Awaited::FileRow);
         }
-        self.audiences.note_team(&*self.archive, &event.team).await?;
+        self.audiences.marks.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
-        Ok(Step::Store(EventEffects { changes, follow_ups }))
+        Ok(EventEffects { changes, follow_ups })
     }
 
     /// What becomes of an event that may be one of a private channel, as far as is known. It waits for a time, and is dropped
     /// in the end; while Slack can be asked who may read its channel, that has no end.
-    fn wait_beside(
-        &self,
-        job: &Delivery,
-        awaited: Awaited,
-        sights: &Sights,
-    ) -> Result<EventEffects, Failure> {
+    fn wait_beside(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, Failure> {
         if !parking::is_aside(job) {
             return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
         }
         let next_look = parking::next_look(job, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
-                next_look.or(sights.is_some().then(parking::last_look)),
-                "channel_unknown",
+                next_look.or(self.asks_slack().then(parking::last_look)),
+                DropReason::UnknownChannel,
                 "it does not say who may read its channel, and nothing else has yet",
             ),
             Awaited::FileRow => {
-                (next_look, "unknown_file", "no message of a public channel shares the file yet")
+                (next_look, DropReason::UnknownFile, "no message of a public channel shares the file yet")
             }
         };
         let Some(after) = wait else {
-            counter!(EVENTS_DROPPED, "reason" => dropped).increment(1);
+            counter!(EVENTS_DROPPED, "reason" => dropped.label()).increment(1);
             return Ok(EventEffects::default());
         };
         Err(Failure::Postponed(why.into(), after))
@@ -358,17 +312,32 @@ impl Worker for MessageWriter {
                 }
             }
         }
-        let event_jobs: Vec<&EventJob<'_>> = events.iter().map(|(_, event_job)| *event_job).collect();
-        let (cleared, sights) = self.clear(&event_jobs).await;
-        let mut groups: BTreeMap<&GroupId, Vec<Candidate<'_>>> = BTreeMap::new();
-        for ((job, event_job), cleared) in events.into_iter().zip(cleared) {
-            let candidate = Candidate { job, event_job, cleared };
-            groups.entry(&job.delivery.group).or_default().push(candidate);
-        }
+        events.sort_by(|(one, _), (other, _)| one.delivery.group.cmp(&other.delivery.group));
+        let candidates: Vec<Candidate<'_>> =
+            events.into_iter().map(|(job, event_job)| Candidate { job, event_job }).collect();
+        let mut facts = self.audiences.facts(&*self.archive, &decision::decided_on(&candidates)).await;
+        let clearances = self.clear(&candidates, &mut facts).await;
+        let steps = decision::decide_in_order(&candidates, facts, &clearances);
         let sightings = Sightings::default();
-        let admitted =
-            join_all(groups.into_values().map(|group| self.admit_group(group, &sights, &sightings))).await;
-        let admitted: Vec<(&BatchJob<'_>, EventEffects)> = admitted.into_iter().flatten().collect();
+        for ((candidate, step), clearance) in candidates.iter().zip(&steps).zip(&clearances) {
+            if let (Some(event), Some(_), Some(Ok(()))) = (&candidate.event_job.event, step, clearance) {
+                sightings.note(candidate.event_job.run.clone(), event);
+            }
+        }
+        let unmarked = self.mark(&candidates, &steps).await;
+        let mut admitted: Vec<(&BatchJob<'_>, EventEffects)> = Vec::with_capacity(candidates.len());
+        for (candidate, step) in candidates.iter().zip(steps) {
+            let effects = match step {
+                Some(Ok(step)) => self.effects(candidate, step, &unmarked).await,
+                Some(Err(failure)) => Err(failure),
+                // An event of its group waits in front of it.
+                None => continue,
+            };
+            match effects {
+                Ok(effects) => admitted.push((candidate.job, effects)),
+                Err(failure) => candidate.job.settle(failure.outcome()),
+            }
+        }
         // Side by side, so that one machine needs no sync of its own for it.
         let runs = self.runs.write(&*self.archive, sightings, batch.received().len());
         let (written, runs) = tokio::join!(self.write(&admitted), runs);

@@ -1,0 +1,167 @@
+//! What is known of the channels of a batch, so that `rules::audience` can decide on its events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::queue::route::Audience;
+use rules::Event;
+use rules::audience::{ChannelFacts, ChannelRows, Decision, NeededFacts, Sight, decide, needed_facts};
+use rules::public_mark::MarkState;
+use slack::catalogue::{ChannelChange, Rule, Visibility};
+use slack::ids::{ChannelId, TeamId, Ts};
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::marks::Marks;
+
+/// Channels that are remembered to have been private when they were last seen. Beyond it all are forgotten.
+const MAX_SEEN: usize = 10_000;
+
+/// How long that is remembered.
+const SEEN_FOR: Duration = Duration::from_secs(600);
+
+/// A channel of a workspace.
+pub(crate) type TeamChannel = (TeamId, ChannelId);
+
+/// Reads what is known of channels, and remembers what it has seen.
+#[derive(Default)]
+pub(crate) struct Audiences {
+    pub(crate) marks: Marks,
+    /// Unmarked channels of which a private event came lately.
+    seen_as_private: Mutex<HashMap<TeamChannel, Instant>>,
+}
+
+/// What is known of the channels of a batch, and what its events change of that as they are decided on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BatchFacts(HashMap<TeamChannel, Result<ChannelFacts, Failure>>);
+
+impl Audiences {
+    /// Reads what the decisions on these events need.
+    pub(crate) async fn facts(&self, archive: &dyn Archive, events: &[&Event<'_>]) -> BatchFacts {
+        let mut needed: BTreeMap<TeamChannel, (NeededFacts, bool)> = BTreeMap::new();
+        for event in events {
+            let needs = needed_facts(event);
+            // An event without a usable channel fails when it is decided on.
+            let Some(channel) = (needs > NeededFacts::Nothing).then(|| channel_of(event).ok()).flatten()
+            else {
+                continue;
+            };
+            let private = event.visibility() == Visibility::ChannelType
+                && Audience::of(&event.header) == Audience::Private;
+            let known = needed.entry((event.team.clone(), channel)).or_insert((needs, private));
+            *known = (known.0.max(needs), known.1 || private);
+        }
+        let reads = needed.into_iter().map(|(channel, (needs, private))| async move {
+            let facts = self.read(archive, &channel, needs, private).await;
+            (channel, facts.map_err(Failure::from))
+        });
+        BatchFacts(join_all(reads).await.into_iter().collect())
+    }
+
+    async fn read(
+        &self,
+        archive: &dyn Archive,
+        team_channel: &TeamChannel,
+        needs: NeededFacts,
+        private: bool,
+    ) -> Result<ChannelFacts, ArchiveError> {
+        let (team, channel) = team_channel;
+        let mark = self.marks.read(archive, team, channel).await?;
+        if private && mark.state() != MarkState::Public {
+            self.saw_as_private(team_channel.clone());
+        }
+        let rows = match (needs, mark.state()) {
+            (NeededFacts::MarkAndRows, MarkState::Unmarked) => rows(archive, team, channel).await?,
+            (NeededFacts::Nothing | NeededFacts::Mark | NeededFacts::MarkAndRows, _) => ChannelRows::Missing,
+        };
+        Ok(ChannelFacts { mark, rows, seen_as_private: self.is_seen_as_private(team_channel), sight: None })
+    }
+
+    fn saw_as_private(&self, team_channel: TeamChannel) {
+        let mut seen = self.seen_as_private.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_SEEN {
+            seen.clear();
+        }
+        seen.insert(team_channel, Instant::now());
+    }
+
+    fn is_seen_as_private(&self, team_channel: &TeamChannel) -> bool {
+        let seen = self.seen_as_private.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(team_channel).is_some_and(|at| at.elapsed() < SEEN_FOR)
+    }
+}
+
+impl BatchFacts {
+    /// Whether an event is stored.
+    pub(crate) fn decide(&self, event: &Event<'_>) -> Result<Decision, Failure> {
+        if needed_facts(event) == NeededFacts::Nothing {
+            return Ok(decide(event, &ChannelFacts::default()));
+        }
+        Ok(decide(event, self.of(&event.team, channel_of(event)?)?))
+    }
+
+    /// Whether the archive says that a channel is public, or was.
+    pub(crate) fn is_marked(&self, team: &TeamId, channel: ChannelId) -> Result<bool, Failure> {
+        Ok(self.of(team, channel)?.mark.state() == MarkState::Public)
+    }
+
+    fn of(&self, team: &TeamId, channel: ChannelId) -> Result<&ChannelFacts, Failure> {
+        match self.0.get(&(team.clone(), channel)) {
+            Some(facts) => facts.as_ref().map_err(Clone::clone),
+            None => Err(Failure::Transient("nothing was read of its channel".into())),
+        }
+    }
+
+    /// An event of this clock shows a channel to be public.
+    pub(crate) fn open(&mut self, team: &TeamId, channel: &ChannelId, clock: &Ts) {
+        if let Some(facts) = self.known(team, channel) {
+            facts.mark.open(clock);
+        }
+    }
+
+    /// A row of a channel is written.
+    pub(crate) fn add_row(&mut self, team: &TeamId, channel: &ChannelId) {
+        if let Some(facts) = self.known(team, channel).filter(|facts| facts.rows == ChannelRows::Missing) {
+            facts.rows = ChannelRows::NotPublic;
+        }
+    }
+
+    /// What Slack says of a channel.
+    pub(crate) fn see(&mut self, (team, channel): &TeamChannel, sight: Sight) {
+        if let Some(facts) = self.known(team, channel) {
+            facts.sight = Some(sight);
+        }
+    }
+
+    fn known(&mut self, team: &TeamId, channel: &ChannelId) -> Option<&mut ChannelFacts> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get_mut(&(team.clone(), channel.clone()))?.as_mut().ok()
+    }
+}
+
+/// The channel whose facts decide on an event.
+fn channel_of(event: &Event<'_>) -> Result<ChannelId, Failure> {
+    Ok(match event.rule() {
+        Some(Rule::Channel(ChannelChange::IdChanged)) => event.changed_ids()?.0,
+        Some(_) | None => event.channel()?,
+    })
+}
+
+async fn rows(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+) -> Result<ChannelRows, ArchiveError> {
+    let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
+    let newest = archive.query(&newest).await?.items;
+    Ok(match newest.first().map(|row| row.text("visibility")) {
+        None => ChannelRows::Missing,
+        Some(Some("public")) => ChannelRows::Public,
+        Some(_) => ChannelRows::NotPublic,
+    })
+}

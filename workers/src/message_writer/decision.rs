@@ -1,0 +1,155 @@
+//! Which events of a batch are stored, and what the existence check is asked about: pure functions, called first as if all
+//! that the events claim existed, then with what the check says. The check comes before everything else that an event does,
+//! the public mark included, so that nothing of an invented channel is ever written.
+
+use rules::Event;
+use rules::audience::{Decision, DropReason, shows_public};
+use slack::catalogue::{ChannelChange, Rule};
+use slack::ids::ChannelId;
+
+use super::Candidate;
+use crate::audience::BatchFacts;
+use crate::clearance::{Clearance, require};
+use crate::existence::{Subject, Unseen};
+use crate::failure::Failure;
+use crate::runtime::EventJob;
+
+/// What is to be done about an event.
+pub(super) enum Step {
+    /// Its rows are written.
+    Store {
+        /// Whether it sets the public mark of its channel.
+        marks: bool,
+    },
+    /// The public mark of its channel is carried over to this id.
+    CarryOver(ChannelId),
+    /// Nothing of it is stored, for this reason.
+    Drop(DropReason),
+    /// It is another worker's, or ignored.
+    Pass,
+    /// Its type is unknown.
+    Unknown,
+    /// Who may read its channel is not known yet.
+    Wait,
+}
+
+/// The events that facts about their channels decide on.
+pub(super) fn decided_on<'b>(candidates: &'b [Candidate<'b>]) -> Vec<&'b Event<'b>> {
+    let events = candidates.iter().filter_map(|candidate| candidate.event_job.event.as_ref());
+    events
+        .filter(|event| {
+            matches!(
+                event.rule(),
+                Some(Rule::Message | Rule::Reaction(_) | Rule::Channel(ChannelChange::IdChanged))
+            )
+        })
+        .collect()
+}
+
+/// The channels of which neither their events nor the archive says who may read them.
+pub(super) fn unseen(candidates: &[Candidate<'_>], facts: &BatchFacts) -> Unseen {
+    let mut unseen = Unseen::new();
+    for Candidate { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
+        let Some(event) = event else { continue };
+        // What fails here fails again when it is decided on.
+        let (Ok(Step::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
+        let latest = unseen.entry((event.team.clone(), channel)).or_insert((*sent_at, *replayed));
+        *latest = (latest.0.max(*sent_at), latest.1 || *replayed);
+    }
+    unseen
+}
+
+/// What each job claims to exist, in their order; `None` if nothing of it will be stored.
+pub(super) fn claims(
+    candidates: &[Candidate<'_>],
+    facts: BatchFacts,
+) -> Vec<Result<Option<Subject>, Failure>> {
+    let steps = decide_in_order(candidates, facts, &vec![Some(Ok(())); candidates.len()]);
+    candidates.iter().zip(steps).map(|(candidate, step)| claim(candidate.event_job, step)).collect()
+}
+
+fn claim(
+    EventJob { envelope, event, sent_at, replayed, .. }: &EventJob<'_>,
+    step: Option<Result<Step, Failure>>,
+) -> Result<Option<Subject>, Failure> {
+    match (event, step.transpose()?) {
+        (Some(event), Some(Step::Store { .. } | Step::CarryOver(_))) => {
+            let subject = Subject::of(event, envelope, *sent_at)?;
+            Ok(Some(subject.in_public(shows_public(event)).replayed(*replayed)))
+        }
+        (Some(_) | None, _) => Ok(None),
+    }
+}
+
+/// What is to be done about each event, given what the existence check says of it. An event whose audience nothing in front
+/// of it shows is decided on once more after all others. `None` for those behind one of their group that waits to be checked.
+pub(super) fn decide_in_order(
+    candidates: &[Candidate<'_>],
+    mut facts: BatchFacts,
+    clearances: &[Clearance],
+) -> Vec<Option<Result<Step, Failure>>> {
+    let mut steps = Vec::with_capacity(candidates.len());
+    let mut waiting = Vec::new();
+    let mut stopped = None;
+    for (index, (candidate, clearance)) in candidates.iter().zip(clearances).enumerate() {
+        let group = &candidate.job.delivery.group;
+        if stopped == Some(group) {
+            steps.push(None);
+            continue;
+        }
+        let step = decide(candidate, &mut facts, clearance);
+        match &step {
+            Ok(Step::Wait) => waiting.push(index),
+            Err(Failure::Postponed(..)) => stopped = Some(group),
+            Ok(_) | Err(_) => {}
+        }
+        steps.push(Some(step));
+    }
+    for index in waiting {
+        steps[index] = Some(decide(&candidates[index], &mut facts, &clearances[index]));
+    }
+    steps
+}
+
+fn decide(candidate: &Candidate<'_>, facts: &mut BatchFacts, clearance: &Clearance) -> Result<Step, Failure> {
+    let Some(event) = &candidate.event_job.event else { return Ok(Step::Unknown) };
+    let step = step(event, facts)?;
+    if matches!(step, Step::Store { .. } | Step::CarryOver(_)) {
+        require(clearance)?;
+    }
+    if let Some(channel) = marked_by(event, &step) {
+        facts.open(&event.team, &channel, &event.clock());
+    }
+    Ok(step)
+}
+
+/// The channel whose public mark an event sets.
+pub(super) fn marked_by(event: &Event<'_>, step: &Step) -> Option<ChannelId> {
+    match step {
+        Step::Store { marks: true } => event.channel().ok(),
+        Step::CarryOver(new) => Some(new.clone()),
+        Step::Store { marks: false } | Step::Drop(_) | Step::Pass | Step::Unknown | Step::Wait => None,
+    }
+}
+
+fn step(event: &Event<'_>, facts: &BatchFacts) -> Result<Step, Failure> {
+    Ok(match event.rule() {
+        None => Step::Unknown,
+        Some(Rule::Channel(ChannelChange::IdChanged)) => {
+            let (old, new) = event.changed_ids()?;
+            if facts.is_marked(&event.team, old)? { Step::CarryOver(new) } else { Step::Pass }
+        }
+        // The channel-indexer's; or another member's joining, of which nothing is stored.
+        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => Step::Pass,
+        Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => Step::Store { marks: false },
+        Some(Rule::Message | Rule::Reaction(_)) => {
+            event.channel()?;
+            match facts.decide(event)? {
+                Decision::Store { marks } => Step::Store { marks },
+                Decision::Drop(reason) => Step::Drop(reason),
+                Decision::Wait => Step::Wait,
+                Decision::Refuse(reason) => return Err(Failure::Permanent(reason)),
+            }
+        }
+    })
+}
