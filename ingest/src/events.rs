@@ -27,8 +27,8 @@ use crate::body::{self, Unread};
 use crate::connections::WaitingConnection;
 use crate::counters::Counters;
 use crate::limits::SMALL_BODY_BYTES;
-use crate::seldom::Seldom;
 use crate::stale::{self, StaleTimes};
+use crate::throttle::LogThrottle;
 
 const TIMESTAMP: &str = "x-slack-request-timestamp";
 const SIGNATURE: &str = "x-slack-signature";
@@ -38,16 +38,16 @@ const RETRY_REASON: &str = "x-slack-retry-reason";
 /// What all requests share.
 pub(crate) struct Endpoint {
     pub(crate) ingest: Ingest,
-    pub(crate) not_ready: Seldom,
+    pub(crate) not_ready: LogThrottle,
     in_flight: Semaphore,
     large_bodies: Semaphore,
     counters: Counters,
     stale: Arc<StaleTimes>,
     /// One for each reason: who sends without a signature must not hide that Slack's own is refused.
-    refused: [Seldom; Refused::LABELS.len()],
-    malformed: Seldom,
-    failed: Seldom,
-    shed: Seldom,
+    refused: [LogThrottle; Refused::LABELS.len()],
+    malformed: LogThrottle,
+    failed: LogThrottle,
+    shed: LogThrottle,
 }
 
 impl Endpoint {
@@ -58,11 +58,11 @@ impl Endpoint {
             stale: Arc::new(StaleTimes::told_to(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
             counters: Counters::register(),
-            not_ready: Seldom::new(),
-            refused: Refused::LABELS.map(|_| Seldom::once_a_minute()),
-            malformed: Seldom::new(),
-            failed: Seldom::new(),
-            shed: Seldom::new(),
+            not_ready: LogThrottle::new(),
+            refused: Refused::LABELS.map(|_| LogThrottle::once_a_minute()),
+            malformed: LogThrottle::new(),
+            failed: LogThrottle::new(),
+            shed: LogThrottle::new(),
         }
     }
 
@@ -152,8 +152,9 @@ impl Endpoint {
     /// Counts a refused request, logs it at a limited rate, and records what is missing if Slack had signed it.
     async fn refuse(&self, refused: Refused, headers: &HeaderMap, body: &[u8]) {
         self.counters.refused(refused);
-        let seldom = Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
-        if let Some(left_out) = seldom.and_then(|(_, seldom)| seldom.pass(self.ingest.clock.now())) {
+        let throttle =
+            Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
+        if let Some(left_out) = throttle.and_then(|(_, throttle)| throttle.pass(self.ingest.clock.now())) {
             tracing::warn!(reason = %refused, left_out, "refused a request; Slack will deliver it again");
         }
         if let Refused::Stale { .. } = refused

@@ -15,7 +15,7 @@ use process::telemetry::emf::Emf;
 use tower::{ServiceExt, service_fn};
 
 use crate::READY_PATH;
-use crate::seldom::Seldom;
+use crate::throttle::LogThrottle;
 
 /// Metrics are written rarely, because a line for every event would cost as much as the queue does, but after this number of
 /// requests at the latest: a line has room for a hundred values of a distribution. What is not written when the function
@@ -54,19 +54,19 @@ fn for_slack(mut request: Request) -> Request {
 /// When metrics are written. By the wall clock: a function is frozen between two events, and AWS does not document whether its other
 /// clocks go on meanwhile.
 struct Due {
-    seldom: Seldom,
+    throttle: LogThrottle,
     requests: AtomicU32,
 }
 
 impl Due {
     fn new() -> Self {
-        Self { seldom: Seldom::new(), requests: AtomicU32::new(0) }
+        Self { throttle: LogThrottle::new(), requests: AtomicU32::new(0) }
     }
 
     /// Whether metrics are due after one more request; if so, they are taken to be written.
     fn comes(&self, now: TimestampMs) -> bool {
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        let due = self.seldom.pass(now).is_some() || requests >= REQUESTS_BETWEEN_FLUSHES;
+        let due = self.throttle.pass(now).is_some() || requests >= REQUESTS_BETWEEN_FLUSHES;
         if due {
             self.requests.store(0, Ordering::Relaxed);
         }

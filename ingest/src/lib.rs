@@ -24,7 +24,7 @@ use axum::routing::{get, post};
 use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
-use process::telemetry::seldom;
+use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
 
 pub use limits::IngestLimits;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
-use process::telemetry::seldom::Seldom;
+use process::telemetry::throttle::LogThrottle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -64,7 +64,7 @@ pub(crate) async fn consume(
             visibility_timeout: settings.visibility_timeout,
             pending_removals: Mutex::new(BTreeSet::new()),
         },
-        quarantine_log: Seldom::new(),
+        quarantine_log: LogThrottle::new(),
         cut: Arc::clone(&cut),
         worker,
         ports,

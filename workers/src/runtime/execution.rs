@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
 use ports::queue::{Delivery, GroupId, QueueRef};
-use process::telemetry::seldom::Seldom;
+use process::telemetry::throttle::LogThrottle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ pub(super) struct Context {
     pub(super) blocked: Mutex<HashSet<GroupId>>,
     pub(super) attempts: Attempts,
     /// Anyone who can sign events can fill the quarantine, so its log line is limited.
-    pub(super) quarantine_log: Seldom,
+    pub(super) quarantine_log: LogThrottle,
     /// Has no permits, and is closed when the time to drain is over: jobs that are not done by then are given back. It wakes
     /// its waiters in their order, while a `watch` would pick at random.
     pub(super) cut: Arc<Semaphore>,

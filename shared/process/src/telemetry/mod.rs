@@ -6,7 +6,7 @@ pub mod dashboard;
 pub mod emf;
 pub mod listener;
 pub mod recorder;
-pub mod seldom;
+pub mod throttle;
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! Lines that anyone can cause are logged seldom: a log is bounded too.
+//! Lines that any client can cause are logged at a limited rate: a log is bounded too.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -7,24 +7,24 @@ use ports::clock::TimestampMs;
 /// At most one line of a kind in this time; the rest is in the metrics.
 const PERIOD_MS: i64 = 10_000;
 
-/// The same, for what goes on for as long as a clock or a secret is wrong.
+/// The same, for conditions that last as long as a clock or a secret is wrong.
 const LONG_PERIOD_MS: i64 = 60_000;
 
-/// Lets a line through now and then.
+/// Lets one line through per period.
 #[derive(Debug)]
-pub struct Seldom {
+pub struct LogThrottle {
     period_ms: i64,
     next_ms: AtomicI64,
     left_out: AtomicU64,
 }
 
-impl Default for Seldom {
+impl Default for LogThrottle {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Seldom {
+impl LogThrottle {
     /// A line in ten seconds; nothing was logged yet.
     #[must_use]
     pub fn new() -> Self {
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn one_line_passes_per_period_and_says_how_many_did_not() {
-        let seldom = Seldom::new();
-        assert_eq!(seldom.pass(TimestampMs(0)), Some(0));
-        assert_eq!(seldom.pass(TimestampMs(1)), None);
-        assert_eq!(seldom.pass(TimestampMs(PERIOD_MS - 1)), None);
-        assert_eq!(seldom.pass(TimestampMs(PERIOD_MS)), Some(2));
-        assert_eq!(seldom.pass(TimestampMs(PERIOD_MS + 1)), None);
-        let seldom = Seldom::once_a_minute();
-        assert_eq!([0, 59_999, 60_000].map(|ms| seldom.pass(TimestampMs(ms))), [Some(0), None, Some(1)]);
+        let throttle = LogThrottle::new();
+        assert_eq!(throttle.pass(TimestampMs(0)), Some(0));
+        assert_eq!(throttle.pass(TimestampMs(1)), None);
+        assert_eq!(throttle.pass(TimestampMs(PERIOD_MS - 1)), None);
+        assert_eq!(throttle.pass(TimestampMs(PERIOD_MS)), Some(2));
+        assert_eq!(throttle.pass(TimestampMs(PERIOD_MS + 1)), None);
+        let throttle = LogThrottle::once_a_minute();
+        assert_eq!([0, 59_999, 60_000].map(|ms| throttle.pass(TimestampMs(ms))), [Some(0), None, Some(1)]);
     }
 }
