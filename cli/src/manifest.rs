@@ -10,7 +10,7 @@ use ingest::EVENTS_PATH;
 use serde_json::{Value, json};
 use slack::catalogue::{EVENTS, Subscription};
 
-/// What stands in the manifest until the host is known.
+/// The value in the manifest until the host is known.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
 
 /// What people call the app when they invite it. Slack's reference allows no capital letters here.

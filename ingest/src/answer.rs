@@ -65,7 +65,7 @@ impl Outcome {
         Self::Shed,
     ];
 
-    /// Status, whether a retry helps, and one line for a person who tries it by hand. What is refused may be Slack's own:
+    /// Status, whether a retry helps, and one line for a person who tries it manually. What is refused may be Slack's own:
     /// a retry helps once the clock or the secret of this machine is right. A forger needs no telling to go on or to stop.
     fn row(self) -> (StatusCode, Retry, &'static str) {
         match self {

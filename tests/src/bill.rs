@@ -3,7 +3,7 @@
 //! The counts are upper bounds of a quiet workspace, in which each message comes alone. Tests hold them to what the parts
 //! really ask for.
 
-/// Dollars, us-east-1, on demand. Where each is from stands in the table.
+/// Dollars, us-east-1, on demand. Where each is from is in the table.
 pub mod price {
     /// A request of SQS FIFO.
     pub const SQS_REQUEST: f64 = 0.50e-6;

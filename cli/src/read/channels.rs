@@ -50,7 +50,7 @@ pub(crate) async fn channels(
         for row in rows {
             let in_teams = &teams_of[&row.id];
             let place = Place { team: team.clone(), channel: row.id.clone() };
-            // A channel that several workspaces share stands in the first of them.
+            // A channel that several workspaces share is in the first of them.
             if printed == limit || in_teams[0] != team {
                 continue;
             }

@@ -7,7 +7,7 @@ const MAX_LINES: usize = 2_000;
 /// A line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextLine {
-    /// How many levels it stands in: 0, 1 for a nested list, and so on.
+    /// How many levels it is in: 0, 1 for a nested list, and so on.
     pub(super) level: usize,
     /// What it is part of.
     pub(super) kind: LineKind,

@@ -57,7 +57,7 @@ pub(super) fn create_with(file: &Path, schema: usize) -> Result<Connection, rusq
     Ok(created)
 }
 
-/// What stands in a database's schema.
+/// The contents of a database schema.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SchemaObject {
     pub(super) kind: String,

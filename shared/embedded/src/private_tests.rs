@@ -9,7 +9,7 @@ use ports::queue::{DedupId, GroupId, Outgoing, QueueName, ReceiveRequest};
 const SECRET: &str = "said where nothing may be kept";
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How often the text stands in a file of the folder.
+/// How often the text occurs in a file of the folder.
 fn found(data: &Path, name: &str) -> usize {
     let bytes = std::fs::read(data.join(name)).unwrap_or_default();
     bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count()

@@ -22,7 +22,7 @@ pub struct MergedMessage {
 /// erased, so is the message.
 #[must_use]
 pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
-    // Equal contents are told apart by their places, so that one of them always wins.
+    // Equal contents are distinguished by their places, so that one of them always wins.
     rows.sort_by_cached_key(|row| Reverse((row.is_erased(), message::stored_version(row), row.key.clone())));
     let mut rows = rows.into_iter();
     let mut winner = rows.next()?;

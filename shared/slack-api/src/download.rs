@@ -1,4 +1,4 @@
-//! Downloads: one streaming GET, redirects followed by hand.
+//! Downloads: one streaming GET, redirects followed by this client.
 //!
 //! Every URL and every hop is held to the rule of [`super::hosts`]. A shared file is asked for with the workspace's
 //! token, and a hop to where the token may not go is refused: without it, the answer would be a login page. Pictures

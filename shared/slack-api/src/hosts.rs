@@ -140,7 +140,7 @@ fn is_below(host: &str, domain: &str) -> bool {
 /// Whether the host is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
-        // An IPv6 address stands in brackets.
+        // An IPv6 address is in brackets.
         host == "localhost"
             || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
             || host.trim_matches(['[', ']']).parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())

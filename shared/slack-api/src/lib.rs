@@ -2,7 +2,7 @@
 //!
 //! Nothing else talks HTTP to Slack. A token leaves only through [`http`], and only to hosts that [`hosts`] allows.
 //! * [`method`] and [`limits`]: what is called, and how often; [`reply`] and [`error`]: what comes of it.
-//! * [`download`]: bytes, with redirects followed by hand. [`transport`] is what carries both.
+//! * [`download`]: bytes, with redirects followed by this client. [`transport`] is what carries both.
 //! * [`tokens`]: one per workspace, and never used for another; [`check`] asks Slack what it thinks of each.
 
 pub mod check;

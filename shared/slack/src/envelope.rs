@@ -111,7 +111,7 @@ pub fn object<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> T {
 
 /// Something that should be read and cannot: a key stands twice in it, or it is nested too deeply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an object in the event cannot be read: a key stands in it twice, or it is nested too deeply")]
+#[error("an object in the event cannot be read: a key occurs in it twice, or it is nested too deeply")]
 pub struct Unreadable;
 
 /// The object in a raw value, if it can be read; what is no object has no fields. For what decides what is stored, or

@@ -1,4 +1,4 @@
-//! Slack's verification token, which stands in every envelope: a shared secret that the signature has replaced.
+//! Slack's verification token, which is in every envelope: a shared secret that the signature has replaced.
 //! <https://docs.slack.dev/authentication/verifying-requests-from-slack>
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 /// The name of the field.
 const TOKEN: &str = "token";
 
-/// What stands in the token's place.
+/// The replacement of the token.
 const NOTHING: &str = "\"\"";
 
 /// An envelope with an empty text in place of the token's value, and every other byte as it was. Only the object's own

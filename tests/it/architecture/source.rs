@@ -81,7 +81,7 @@ pub(crate) fn source_files() -> Vec<SourceFile> {
     files
 }
 
-/// Where `pattern` stands in the code as a whole: an identifier is not found within a longer one. A `*` at the end
+/// Where `pattern` is in the code as a whole: an identifier is not found within a longer one. A `*` at the end
 /// stands for the rest of an identifier.
 pub(crate) fn find<'a>(code: &'a str, pattern: &str) -> Option<(usize, &'a str)> {
     let (pattern, open_end) = match pattern.strip_suffix('*') {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::say;
 
 /// What Cargo tells the program it starts about the program's own package. The build script of `ring` asks to be run again
-/// where one of them changes: inherited, they would make each build by hand and each by a test undo the other.
+/// where one of them changes: inherited, each manual build and each build of a test would undo the other.
 const OF_THIS_PROGRAM: [&str; 7] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",

@@ -43,7 +43,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     listed.flat_map(ids).collect()
 }
 
-/// The program's name stands in parentheses and may hold anything, so the fields are counted from the last one.
+/// The program's name is in parentheses and may hold anything, so the fields are counted from the last one.
 fn cpu(stat: &str) -> Option<Duration> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let user: u32 = fields.nth(11)?.parse().ok()?;

@@ -2,7 +2,7 @@
 
 use super::process::SIGNING_SECRET;
 
-/// Slack's verification token, as it stands in the envelopes of the made-up events.
+/// Slack's verification token, as it is in the envelopes of the made-up events.
 pub const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 
 /// How Slack's tokens begin. What merely explains this, such as `xoxb-…`, shows none.

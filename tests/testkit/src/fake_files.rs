@@ -6,7 +6,7 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use crate::corpus::{TEAM, event};
 
-/// How often the id stands in a file.
+/// How often the id occurs in a file.
 const TIMES: usize = 100;
 
 /// Starts one; it answers as long as it lives.

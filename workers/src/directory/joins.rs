@@ -20,7 +20,7 @@ use super::joiner::Asked;
 /// Channels that were asked for one by one and wait. More are left to the next sync.
 const MAX_ASKED: usize = 1_024;
 
-/// Reasons that are told apart. Slack has a dozen.
+/// Reasons that are distinguished. Slack has a dozen.
 const MAX_REASONS: usize = 32;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

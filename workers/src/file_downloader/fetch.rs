@@ -69,7 +69,7 @@ fn failed(reason: impl Into<String>) -> Result<Fetched, Trouble> {
 }
 
 impl FileDownloader {
-    /// What is to be said of a file that is not held without a request for it, if anything is.
+    /// The result for a file that can be decided without a request, if any.
     pub(super) async fn without_asking(
         &self,
         job: &FileJob,

@@ -34,7 +34,7 @@ impl Expression {
     /// What writes `update`, and this stamp with it: so that there is always something to write, and an update that
     /// sets nothing still makes the item exist.
     ///
-    /// Each name stands in one place only: DynamoDB refuses paths that overlap.
+    /// Each name is in one place only: DynamoDB refuses paths that overlap.
     pub(super) fn of(update: &Update, stamp: &str) -> Self {
         let mut made = Self::default();
         let mut sets = Vec::new();

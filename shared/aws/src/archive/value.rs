@@ -151,7 +151,7 @@ mod tests {
         1 + list.or(map).unwrap_or(0)
     }
 
-    /// Exactly: `1` and `1.0` are told apart, and so are zeros by their sign.
+    /// Exactly: `1` and `1.0` are distinguished, and so are zeros by their sign.
     fn assert_comes_back(value: &Value) {
         let stored = to_stored(value);
         assert!(levels(&stored) <= 32);

@@ -154,7 +154,7 @@ fn request_entry(number: usize, entry: SendEntry) -> Result<SendMessageBatchRequ
     request.build().map_err(incomplete)
 }
 
-/// The index of an entry's result: entries are numbered as they stand in the batch.
+/// The index of an entry's result: entries are numbered as they are in the batch.
 pub(super) fn result_of<'a>(
     results: &'a mut BatchResult,
     id: &str,

@@ -25,7 +25,7 @@ pub(super) struct Claimed {
     pub(super) dead_letters: usize,
 }
 
-/// A message as it stands in the tables.
+/// A message as it is in the tables.
 enum MessageState {
     Gone,
     Invisible { until: TimestampMs, foreign: bool },

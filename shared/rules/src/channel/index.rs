@@ -83,7 +83,7 @@ pub fn shards(items: &[Item]) -> Vec<Shard> {
     shards
 }
 
-/// The whole index. Where an id stands in several shards, the last one counts.
+/// The whole index. Where an id is in several shards, the last one counts.
 #[must_use]
 pub fn merged(shards: Vec<Shard>) -> BTreeMap<String, String> {
     shards.into_iter().flat_map(|shard| shard.names).collect()

@@ -242,7 +242,7 @@ async fn a_new_table_is_waited_for_and_so_are_its_backups() {
             json!({
                 "TableName": name,
                 "TableStatus": status,
-                // As an ARN ends with the name, a request that has only the ARN is told apart as well.
+                // As an ARN ends with the name, a request that has only the ARN is distinguished as well.
                 "TableArn": name,
                 "KeySchema": [{ "AttributeName": key, "KeyType": "HASH" }],
                 "BillingModeSummary": { "BillingMode": "PAY_PER_REQUEST" },

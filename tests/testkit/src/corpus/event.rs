@@ -109,7 +109,7 @@ pub fn unfurled(message: &Value, url: &str) -> Value {
     )
 }
 
-/// What stands in history where a deleted message had replies.
+/// What history has if a deleted message had replies.
 #[must_use]
 pub fn tombstone(message: &Value) -> Value {
     json!({

@@ -11,7 +11,7 @@ use slack::catalogue::Rule;
 use slack::envelope::Envelope;
 use slack::ids::UserId;
 
-/// Slack's verification token, which stands in every envelope and must end in no row.
+/// Slack's verification token, which is in every envelope and must end in no row.
 const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
 
 /// An event is refused, or becomes rows under well-formed keys, the same ones each time, without the envelope's token.
