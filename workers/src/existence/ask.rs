@@ -112,7 +112,7 @@ fn refused(error: &ApiError) -> Answer {
             )),
             _ => Answer::Failed(error.to_string()),
         },
-        // A token of another workspace is a mistake in the settings, and nobody's invention.
+        // A token of another workspace is a mistake in the settings, and not an invention.
         ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
             Answer::Failed(error.to_string())
         }

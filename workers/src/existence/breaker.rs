@@ -55,7 +55,7 @@ pub(super) enum Turn {
 }
 
 impl Breaker {
-    /// Asks to go through. Whoever may, says afterwards what came of it.
+    /// Asks to go through. A caller that may reports the result afterwards.
     pub(super) fn gate(&mut self, now: TimestampMs) -> Gate {
         let Some(open) = &mut self.open else { return Gate::Open };
         if now < open.until {
@@ -70,7 +70,7 @@ impl Breaker {
         }
     }
 
-    /// A question about something failed; failures in a row about so many different things open it.
+    /// A question about something failed; failures in a row about several different things open it.
     pub(super) fn failed(
         &mut self,
         now: TimestampMs,

@@ -1,4 +1,4 @@
-//! Questions on their way: whoever asks what is being asked already waits for the same answer.
+//! Questions on their way: a caller with the same question waits for the same answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,12 +18,12 @@ pub(super) struct Flight<A> {
 }
 
 impl<A: Clone> Flight<A> {
-    /// When it was asked: whoever comes later need not wait as long.
+    /// When it was asked: a later caller need not wait as long.
     pub(super) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Its answer; `None` where whoever asked has crashed.
+    /// Its answer; `None` if the asking task has crashed.
     pub(super) async fn landed(self) -> Option<A> {
         self.answer.await
     }
@@ -46,7 +46,7 @@ where
         lock(&self.0).get(key).cloned()
     }
 
-    /// The flight of this key: the one on its way, or else a new one. It goes on in a task of its own, whoever waits.
+    /// The flight of this key: the one on its way, or else a new one. It goes on in a task of its own, even if no caller waits.
     pub(super) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> Flight<A>
     where
         F: Future<Output = A> + Send + 'static,
@@ -60,12 +60,12 @@ where
         let flight = Flight { began: Instant::now(), answer };
         flights.insert(key.clone(), flight.clone());
         let asking = ask();
-        // Removed also where the task panics: the next one asks again.
+        // Removed even if the task panics: the next one asks again.
         let takeoff = Takeoff { flights: Arc::clone(&self.0), key };
         tokio::spawn(async move {
             let answer = asking.await;
             drop(takeoff);
-            // Nobody may be waiting any more.
+            // All waiting callers may be gone.
             drop(landed.send(answer));
         });
         flight

@@ -11,7 +11,7 @@ use slack_api::Method;
 use super::ask::{NO_GROUPS, NO_TOKEN};
 use super::entity::Entity;
 
-/// So many absences within [`WINDOW`] are a flood. Slack answers a hundred questions a minute; this leaves most of them to
+/// This number of absences within [`WINDOW`] is a flood. Slack answers a hundred questions a minute; this leaves most of them to
 /// what exists.
 const FLOOD_FROM: u32 = 20;
 
@@ -98,7 +98,7 @@ mod tests {
         assert!(floods.is_flooded(&user("T1")) && !floods.is_flooded(&user("T2")));
         clock.advance(WINDOW);
         assert!(!floods.is_flooded(&user("T1")));
-        // As many, but over a long time, are none.
+        // As many, but over a long time, are not a flood.
         for _ in 0..FLOOD_FROM {
             floods.note_missing(&user("T1"), "user_not_found");
             clock.advance(WINDOW / 10);

@@ -16,7 +16,7 @@ use super::listings::{self, List};
 use super::weigh::Fact;
 use super::{Check, PATIENCE, Questions, SOON};
 
-/// How long somebody waits for a list of many before they are asked about alone.
+/// How long an event waits for a list of many before its people are asked about alone.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Questions about one kind of thing that are on their way at once: so few that a flood is noticed before all of it has been
@@ -70,7 +70,7 @@ impl Check {
             flying.push((entity, flight));
         }
         let landing = flying.into_iter().map(|(entity, flight)| async move {
-            // Whoever waited for it before has waited long enough for all.
+            // An earlier waiter has waited long enough for all.
             let until = deadline.min(flight.began() + PATIENCE);
             let landed = timeout_at(until, flight.landed()).await.ok().flatten();
             let fact = landed.unwrap_or_else(|| Fact::Later {
@@ -84,7 +84,7 @@ impl Check {
         facts
     }
 
-    /// What is known of something that nobody is asking about, or why it cannot be asked about now.
+    /// What is known of something without a question on its way, or why it cannot be asked about now.
     fn without_asking(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         // A question that has landed since has said what it found before it was gone.
         match self.0.known.answer(entity, demand) {

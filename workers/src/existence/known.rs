@@ -179,7 +179,7 @@ impl Known {
     }
 }
 
-/// Knowledge from a time that has not come yet is of a clock that was put back: how old it is, nobody knows.
+/// Knowledge from a time that has not come yet is of a clock that was put back: its age is unknown.
 fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
     *at <= now && now < at.plus(TTL)
 }

@@ -20,7 +20,7 @@ use super::known::Demand;
 use super::troubles::Troubles;
 use super::weigh::Fact;
 
-/// Things that Slack fails on in a row, which open a workspace's breaker: one lost connection is none yet.
+/// Things that Slack fails on in a row, which open a workspace's breaker: one lost connection is not enough.
 const FAILURES: usize = 3;
 
 /// Breakers there may be. Without them, whatever fails is asked again every second.
@@ -159,7 +159,7 @@ impl Lanes {
             }
         };
         if let Err(error) = told {
-            tracing::warn!(%team, %error, "`annalist status` does not show whether the existence check waits");
+            tracing::warn!(%team, %error, "failed to store the existence-check state; `annalist status` may be out of date");
         }
     }
 

@@ -15,10 +15,10 @@ use super::known::Known;
 use super::reach::Reach;
 use crate::directory::{Listing, SyncError};
 
-/// So many unknown ones of a workspace make its list worth reading.
+/// This number of unknown people of a workspace makes its list worth reading.
 pub(super) const LIST_FROM: usize = 20;
 
-/// Pages read: ten thousand people, which are more than write within five minutes. Whoever is not among them is asked
+/// Pages read: ten thousand people, which are more than write within five minutes. A person who is not among them is asked
 /// about alone.
 const MAX_PAGES: usize = 10;
 

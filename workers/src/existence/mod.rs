@@ -1,5 +1,5 @@
 //! The existence check, the second key: before anything of an event is written, Slack is asked with the bot token whether
-//! its workspace, people and channel exist. A leaked signing secret alone invents nobody.
+//! its workspace, people and channel exist. A leaked signing secret alone can invent no person.
 //!
 //! * [`subject`] is what an event claims, [`weigh`] what becomes of it; both hold the exceptions and their reasons.
 //!   [`reach`] is whom a channel reaches, [`sight`] what is asked where an event does not say.
@@ -10,7 +10,7 @@
 //!   that questions about each would hold everything up.
 //!
 //! A call runs in a task of its own. A batch waits for it no longer than [`PATIENCE`]; after that only the events that need
-//! its answer go back to the queue, and those behind them in their group. Nothing is put aside because Slack is out of reach.
+//! its answer go back to the queue, and those behind them in their group. Nothing is quarantined because Slack is out of reach.
 
 mod ask;
 mod breaker;
@@ -61,7 +61,7 @@ pub(crate) use subject::Subject;
 pub use waiting::{Waiting, waiting};
 
 /// How long a batch waits for Slack, which answers within a fraction of a second when it is well. The rest of the batch
-/// waits with it, so that it must be short beside the lease of 30 s, and unnoticed by whoever reads the archive.
+/// waits with it, so that it must be short beside the lease of 30 s, and unnoticed by readers of the archive.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// How soon an event comes back whose answer is on its way.
@@ -78,9 +78,9 @@ type Questions = BTreeMap<Entity, Demand>;
 pub(crate) enum Verdict {
     /// All it claims exists, or cannot be asked about.
     Exists,
-    /// Something does not exist, and why it is put aside.
+    /// Something does not exist, and why the event is quarantined.
     Unknown(String),
-    /// Nobody knows yet.
+    /// It is not known yet.
     Wait { after: Duration, reason: String },
 }
 
@@ -98,7 +98,7 @@ pub struct Parts {
     pub archive: Arc<dyn Archive>,
     /// The time.
     pub clock: SharedClock,
-    /// What it does; where nobody says, it enforces as soon as there is a token.
+    /// What it does; by default, it enforces as soon as there is a token.
     pub mode: Option<ExistenceMode>,
 }
 
@@ -119,7 +119,7 @@ struct Inner {
 }
 
 impl Check {
-    /// A check that knows nothing yet. It asks nobody before the first event.
+    /// A check that knows nothing yet. It asks nothing before the first event.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { api, table, archive, clock, mode } = parts;
@@ -140,7 +140,7 @@ impl Check {
         }))
     }
 
-    /// What it knows: whoever reads Slack's directory adds to it.
+    /// What it knows: the directory sync adds to it.
     #[must_use]
     pub fn known(&self) -> Arc<Known> {
         Arc::clone(&self.0.known)

@@ -2,7 +2,7 @@
 //!
 //! Only what an event names is checked. Of a message that is the author of each version it brings and who reacted to it,
 //! as the rule reads them that writes them; of a reaction who reacted, of a channel who made it or did something to it, of
-//! a person themselves. Whoever is mentioned, invited or thanked becomes part of no key and of no row of their own, and is
+//! a person themselves. A person who is mentioned, invited or thanked becomes part of no key and of no row of their own, and is
 //! not asked about. A message without any author is judged by its workspace and channel.
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use super::known::Demand;
 /// Slack's own voice, in every workspace and in no directory.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// Somebody an event tells of.
+/// A person or bot in an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) who: Entity,
@@ -167,7 +167,7 @@ impl Subject {
         std::iter::once(&self.team).chain(&self.channels).chain(self.people.iter().map(|person| &person.who))
     }
 
-    /// Whether it tells of people who may be of another workspace, in a channel.
+    /// Whether it names people who may be of another workspace, in a channel.
     pub(super) fn has_foreigners(&self) -> bool {
         !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
     }
@@ -201,7 +201,7 @@ struct Created<'a> {
     creator: Option<Cow<'a, str>>,
 }
 
-/// What events say of somebody's workspace.
+/// What events say of a person's workspace.
 type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 2];
 
 struct Reader<'t> {
@@ -235,7 +235,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Somebody of the workspace itself, whose row is written: Slackbot too, which Slack knows if it is asked.
+    /// A person of the workspace itself, whose row is written: Slackbot too, which Slack knows if it is asked.
     fn own(&mut self, user: Option<Cow<'_, str>>) -> Result<(), Malformed> {
         if let Some(user) = user.filter(|user| !user.is_empty()) {
             self.add(Entity::User(self.team.clone(), UserId::parse(&user)?), false);

@@ -33,7 +33,7 @@ impl Check {
     }
 
     /// Keeps the triples that Slack has just confirmed, but for private channels: a row then also vouches that its channel
-    /// is none.
+    /// is not private.
     pub(super) async fn tell_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
         let verified = |(key, entities): (CacheKey, [&Entity; 3])| {

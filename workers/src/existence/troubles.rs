@@ -1,5 +1,5 @@
-//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and is put
-//! aside at last.
+//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and is
+//! quarantined at last.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::entity::Entity;
 use super::known::Demand;
 use super::weigh::Fact;
 
-/// How long Slack may fail on one thing while it answers about others, before what names that thing is put aside.
+/// How long Slack may fail on one thing while it answers about others, before what names that thing is quarantined.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
 
 /// The wait after the first failure; it doubles with each.

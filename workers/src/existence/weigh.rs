@@ -17,9 +17,9 @@
 //! says that a channel goes on under another id does the same for that id; and where the old one still answers, the channel
 //! has not left it.
 //!
-//! A scope that the app lacks is nobody's invention: events wait until it is added, except in channels that the archive
+//! A scope that the app lacks does not show an invention: events wait until it is added, except in channels that the archive
 //! knows. A private channel that only `groups:read` would show counts as one that Slack does not know. What Slack keeps
-//! failing on, or has no time for in a flood, is put aside and is no invention either.
+//! failing on, or has no time for in a flood, is quarantined and does not count as an invention either.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Scales<'_> {
             Some(Fact::Unsaid(why)) => return Ok(Ok(unsaid(&subject.team, &why))),
             Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
         }
-        // Whether people of other workspaces may write in all of them; nobody knows while one is not known.
+        // Whether people of other workspaces may write in all of them; unknown while one of them is.
         let mut shared = (!subject.channels.is_empty()).then_some(true);
         for channel in &subject.channels {
             match self.fact(channel, &demand) {
@@ -198,7 +198,7 @@ impl Scales<'_> {
         Ok(self.archive.get(&ItemKey::team(team.team())).await?.is_some())
     }
 
-    /// By its mark, or by a row: both are written only of channels that were confirmed, or before anybody checked. A mark
+    /// By its mark, or by a row: both are written only of channels that were confirmed, or before there was a check. A mark
     /// that a person took back speaks for the rows too.
     async fn knows_channel(&self, channel: &Entity) -> Result<bool, ArchiveError> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
@@ -248,7 +248,7 @@ fn missing(entity: &Entity, code: &str) -> Verdict {
 pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
     if code == NO_TOKEN {
         format!(
-            "nobody can say whether {entity} exists: there is no token for it. If it is yours, add its token to \
+            "it is unknown whether {entity} exists: there is no token for it. If it is yours, add its token to \
              SLACK_BOT_TOKENS_FILE and replay this job; else drop it"
         )
     } else {
