@@ -61,7 +61,7 @@ impl ChannelIndexer {
         }
     }
 
-    /// The same, and nothing is written before this check has said that what it tells of exists.
+    /// The same, and nothing is written before this check has said that the ids in it exist.
     #[must_use]
     pub fn checked_by(self, check: Check) -> Self {
         Self { check: Some(check), ..self }
@@ -290,7 +290,7 @@ impl ChannelIndexer {
     }
 }
 
-/// What a job brings if all that it claims exists. One that is put aside lets nothing in.
+/// What a job brings if all that it claims exists. A quarantined job lets nothing in.
 fn admit_cleared(
     payload: &DecodedPayload<'_>,
     clearance: &Clearance,

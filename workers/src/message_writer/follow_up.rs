@@ -1,6 +1,6 @@
 //! Jobs for other workers that an event brings with it.
 //!
-//! They derive from the event alone and are sent after its rows are written and before it is acked, also where the
+//! They derive from the event alone and are sent after its rows are written and before it is acked, even if the
 //! write changed nothing: a crash in between is healed by redelivery. Done twice, a follow-up is harmless.
 
 use metrics::counter;

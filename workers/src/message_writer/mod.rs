@@ -89,7 +89,7 @@ impl MessageWriter {
         }
     }
 
-    /// The same, and nothing is written before this check has said that what it tells of exists.
+    /// The same, and nothing is written before this check has said that the ids in it exist.
     #[must_use]
     pub fn checked_by(self, check: Check) -> Self {
         Self { check: Some(check), ..self }
