@@ -28,7 +28,7 @@ pub struct ChannelFacts {
 /// What the rows of a channel say of who may read it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ChannelRows {
-    /// There is no such channel.
+    /// There are no rows of it.
     #[default]
     Missing,
     /// The newest one says that it is public.
