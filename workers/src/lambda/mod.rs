@@ -1,4 +1,4 @@
-//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received, worked off by the same
+//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received, handled by the same
 //! consumer as everywhere else.
 //!
 //! * [`handed`] makes a queue of an invocation's messages, and remembers what became of each.
@@ -105,7 +105,7 @@ impl Function {
     async fn obey(&self, word: &str, until: Instant) -> Result<(), Error> {
         if word == DEAD_LETTERS {
             // What there is no time for stays a dead letter until the next hour.
-            drop(timeout_at(until, self.put_dead_letters_aside()).await);
+            drop(timeout_at(until, self.quarantine_dead_letters()).await);
             return Ok(());
         }
         let (SYNC, Some((sync, asked))) = (word, &self.directory) else {
@@ -121,9 +121,9 @@ impl Function {
         }
     }
 
-    /// Until there are none. Those that cannot be written stay with this function for their visibility timeout, so that none
+    /// Until no dead letters are left. Those that cannot be written stay with this function for their visibility timeout, so that none
     /// comes twice.
-    async fn put_dead_letters_aside(&self) {
+    async fn quarantine_dead_letters(&self) {
         let queue = QueueRef::dead_letters(self.worker.queue());
         let request = ReceiveRequest {
             queue,
