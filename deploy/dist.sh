@@ -10,7 +10,8 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 target=${1:-$host}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 name=annalist-$version-$target
-binaries=(annalist ingest message-writer channel-indexer file-downloader)
+workers=$(basename -s .rs workers/src/bin/*.rs)
+binaries=(annalist ingest $workers)
 
 # Times in the tar, and whatever asks for one while it builds.
 if [[ -z ${SOURCE_DATE_EPOCH:-} ]]; then

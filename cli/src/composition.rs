@@ -8,29 +8,13 @@ use ingest::Ingest;
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
 use process::config::backend::Backend;
-use process::config::existence::ExistenceArgs;
-use process::config::instance;
 use slack::signature::SigningSecrets;
-use slack_api::WebApi;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use workers::claims::Claimant;
-use workers::directory::{DirectorySync, Joiner};
-use workers::runtime::{self, Ports, Settings};
-use workers::{Equipment, file_downloader, standalone};
-
-/// What is asked of Slack.
-pub(crate) struct SlackSide {
-    /// The Web API, with whatever tokens there are.
-    pub(crate) api: Arc<WebApi>,
-    /// Whether public channels are joined.
-    pub(crate) join: bool,
-    /// Whether it is asked about what events claim.
-    pub(crate) existence: ExistenceArgs,
-    /// How files are fetched.
-    pub(crate) downloads: file_downloader::Settings,
-}
+use workers::environment::{Environment, WorkSettings};
+use workers::registry;
+use workers::runtime::{self, Settings};
 
 /// Everything that runs.
 pub(crate) struct Composition {
@@ -49,7 +33,7 @@ impl Composition {
         listener: TcpListener,
         secrets: SigningSecrets,
         clock: &SharedClock,
-        slack: SlackSide,
+        work: WorkSettings,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
@@ -63,31 +47,15 @@ impl Composition {
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
-        let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
-        let (joiner, asked) = if slack.join { Some(Joiner::new()) } else { None }.unzip();
-        let check = standalone::check(backend, Arc::clone(&slack.api), slack.existence);
-        let mut workers = JoinSet::new();
-        let equipment = Equipment {
-            ports: ports.clone(),
-            files: backend.files(),
-            web: Arc::clone(&slack.api),
-            existence: check.clone(),
-            joiner,
-            claimant: Claimant::new(
-                backend.claims(),
-                Arc::clone(clock),
-                instance(),
-                slack.downloads.claims.clone(),
-            ),
-            downloads: slack.downloads,
-        };
+        let environment = Environment::on(backend, clock, work);
         // Shared settings are also how the workers know of each other's pressure.
         let settings = Settings::on(backend);
-        for worker in workers::registry(equipment) {
-            workers.spawn(runtime::run(worker, ports.clone(), settings.clone(), no_more_jobs.clone()));
+        let mut workers = JoinSet::new();
+        for (_, build) in registry::workers() {
+            let ports = environment.ports.clone();
+            workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }
-        let directory =
-            DirectorySync::new(slack.api, backend.archive(), backend.queue()).telling(check.known());
+        let (directory, asked) = environment.into_directory();
         workers.spawn(directory.run(asked, no_more_jobs));
         Ok(Self { address, accepting, ingest, working, workers })
     }

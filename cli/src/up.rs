@@ -7,16 +7,15 @@ use std::sync::Arc;
 use anyhow::bail;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs};
-use process::config::existence::ExistenceArgs;
-use process::config::slack::{JoinArgs, SlackArgs};
-use process::config::{self, DEFAULT_METRICS_LISTEN, FileArgs, ListenArgs, MetricsArgs};
+use process::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+use workers::environment::{WorkArgs, WorkSettings};
 
-use crate::composition::{Composition, SlackSide, turned};
+use crate::composition::{Composition, turned};
 
 /// Logged once at each start: the operator of an archive is responsible for it.
 const CONSENT: &str =
@@ -32,35 +31,24 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
-    slack: SlackArgs,
-    #[command(flatten)]
-    files: FileArgs,
-    #[command(flatten)]
-    join: JoinArgs,
-    #[command(flatten)]
-    existence: ExistenceArgs,
+    work: WorkArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         let secrets = config::signing_secrets().await?;
-        let slack = SlackSide {
-            api: config::slack::web_api(&args.slack).await?,
-            join: !args.join.no_join,
-            existence: args.existence,
-            downloads: (&args.files).into(),
-        };
-        args.existence.needs(slack.api.has_tokens())?;
+        let work = WorkSettings::read(&args.work).await?;
+        work.check_existence()?;
         telemetry::init_log(&config::log_filter());
-        serve(args, secrets, slack, out).await
+        serve(args, secrets, work, out).await
     })
 }
 
 async fn serve(
     args: &UpArgs,
     secrets: SigningSecrets,
-    slack: SlackSide,
+    work: WorkSettings,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal()?;
@@ -77,8 +65,8 @@ async fn serve(
     backend.archive().ready().await?;
     backend.files().ready().await?;
     backend.claims().ready().await?;
-    let channels = channels_step(&slack);
-    let mut composition = Composition::start(&backend, listener, secrets, &clock, slack)?;
+    let channels = channels_step(&work);
+    let mut composition = Composition::start(&backend, listener, secrets, &clock, work)?;
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {
@@ -114,8 +102,8 @@ fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyh
 }
 
 /// How the app comes into channels.
-fn channels_step(slack: &SlackSide) -> &'static str {
-    match (slack.api.has_tokens(), slack.join) {
+fn channels_step(work: &WorkSettings) -> &'static str {
+    match (work.web.has_tokens(), work.join) {
         (true, true) => "It joins every public channel and knows their names (--no-join to refuse).",
         (true, false) => "Invite the app to the channels to be kept: /invite @annalist",
         (false, _) => {

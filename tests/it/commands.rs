@@ -314,7 +314,7 @@ async fn start_everything(data: &Path) -> Vec<(Option<i32>, String)> {
     for (program, args) in [
         (&binaries().annalist, &["up", "--listen", "127.0.0.1:0"][..]),
         (&binaries().ingest, &["--listen", "127.0.0.1:0"]),
-        (&binaries().message_writer, &[]),
+        (&binaries().worker("message-writer"), &[]),
     ] {
         let outcome = run(program, args, &variables).await;
         ended.push((outcome.code, outcome.stderr));

@@ -1,18 +1,22 @@
 //! What `deploy/` says of the programs, compared with the programs.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use ::process::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
-use tests::harness::binaries::binaries;
+use tests::harness::binaries::{binaries, programs};
 use tests::harness::command::annalist;
 use tests::harness::process;
 use workers::runtime::Settings;
 
 /// Requests are given this long before the workers are told to end; `ingest::serve` says so.
 const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
+
+/// A binary for each worker, as a shell lists them.
+const WORKER_BINARIES: &str = "$(basename -s .rs workers/src/bin/*.rs)";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -177,16 +181,20 @@ async fn the_image_is_pinned_is_nobodys_root_and_holds_what_there_is() {
     assert_eq!(of("VOLUME"), ["/data"]);
     assert_eq!((of("ENTRYPOINT"), of("CMD")), (vec![r#"["annalist"]"#], vec![r#"["up"]"#]));
 
-    let all = binaries();
+    // Both copy annalist, ingest and a binary for each file in the folder of the workers' binaries.
+    let listed =
+        Command::new("sh").args(["-c", &format!("echo {WORKER_BINARIES}")]).current_dir(root()).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let listed: BTreeSet<&str> =
+        ["annalist", "ingest"].into_iter().chain(listed.split_whitespace()).collect();
+    assert_eq!(listed, programs().collect());
     for script in ["deploy/Dockerfile", "deploy/dist.sh"] {
         let text = text(script);
-        for binary in
-            [&all.annalist, &all.ingest, &all.message_writer, &all.channel_indexer, &all.file_downloader]
-        {
-            let name = binary.file_stem().unwrap().to_str().unwrap();
-            let words = text.split(|c: char| !(c.is_alphanumeric() || c == '-'));
-            assert!(words.clone().any(|word| word == name), "{script} lacks {name}");
-        }
+        assert!(text.contains(&format!("workers={WORKER_BINARIES}")), "{script}");
+        assert!(text.contains("annalist ingest $workers"), "{script}");
+    }
+    for page in ["docs/deploy-aws.md", "localstack/README.md"] {
+        assert!(text(page).contains(&format!("for part in ingest {WORKER_BINARIES}; do")), "{page}");
     }
     let ignored = text("deploy/Dockerfile.dockerignore");
     for member in ["cli", "ingest", "shared", "tests", "workers", "Cargo.toml", "Cargo.lock", ".cargo"] {

@@ -101,7 +101,7 @@ async fn without_a_token_nobody_can_be_asked_to_check() {
     for mode in ["enforce", "observe"] {
         let args = ["up", "--data", data, "--listen", "127.0.0.1:0", "--existence-check", mode];
         let up = annalist_with(&args, &[secret]).await;
-        let parts = [&binaries().message_writer, &binaries().channel_indexer];
+        let parts = [&binaries().worker("message-writer"), &binaries().worker("channel-indexer")];
         let mut outcomes = vec![up];
         for part in parts {
             outcomes.push(run(part, &["--data", data, "--existence-check", mode], &[]).await);

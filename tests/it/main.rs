@@ -22,3 +22,4 @@ mod secrets;
 mod sync;
 mod versions;
 mod words;
+mod workers_table;

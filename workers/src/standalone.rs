@@ -3,20 +3,22 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ports::claims::Claims;
+use anyhow::Context;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use ports::clock::{SharedClock, SystemClock};
+use ports::workers::{Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs, BackendError};
-use process::config::existence::ExistenceArgs;
 use process::config::{ConfigError, MetricsArgs};
 use process::telemetry::{self, listener};
-use slack_api::WebApi;
 
-use crate::directory::{Asked, DirectorySync};
-use crate::existence::{self, Check};
-use crate::runtime::{self, Ports, Settings, Worker};
+use crate::environment::{Environment, WorkArgs, WorkSettings};
+use crate::registry::{self, Build};
+use crate::runtime::{self, Settings};
 
-/// The flags of a worker's binary.
-#[derive(Debug, clap::Args)]
+/// The flags of a worker's binary. Each binary takes the flags of all, so that one set of them starts a fleet, and shows
+/// its own.
+#[derive(Debug, Parser)]
+#[command(version)]
 pub struct WorkerArgs {
     /// Where the queue and the archive are
     #[command(flatten)]
@@ -24,35 +26,53 @@ pub struct WorkerArgs {
     /// Where metrics are served, if anywhere
     #[command(flatten)]
     pub metrics: MetricsArgs,
+    /// How it works
+    #[command(flatten)]
+    pub work: WorkArgs,
 }
 
-/// What a binary runs.
-pub struct Role {
-    /// The worker.
-    pub worker: Arc<dyn Worker>,
-    /// What runs beside it.
-    pub directory: Option<Directory>,
-    /// Where it claims, if it does.
-    pub claims: Option<Arc<dyn Claims>>,
+/// The flags that only some workers have a use for, and the use.
+const FLAGS: [(&str, Uses); 5] = [
+    ("slack_api_url", Uses::SlackApi),
+    ("existence_check", Uses::Existence),
+    ("files_per_minute", Uses::Files),
+    ("max_file_bytes", Uses::Files),
+    ("claim_ttl_s", Uses::Claims),
+];
+
+/// The whole of a worker's binary: runs the worker of this name until a signal. If Lambda started the process, it serves
+/// Lambda instead.
+#[must_use]
+pub fn main(name: &str) -> ExitCode {
+    exit_code(start(name))
 }
 
-/// The directory of workspaces, brought in beside a worker.
-pub struct Directory {
-    /// The sync.
-    pub sync: DirectorySync,
-    /// What the worker asks to be joined; none where joining is refused.
-    pub asked: Option<Asked>,
+fn start(name: &str) -> anyhow::Result<()> {
+    let (spec, build) = registry::workers()
+        .find(|(spec, _)| spec.name == name)
+        .with_context(|| format!("{name} is no worker"))?;
+    let args = WorkerArgs::from_arg_matches(&command(spec).get_matches())?;
+    telemetry::init_log(&process::config::log_filter());
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
 }
 
-/// Runs a role, made of the ports it takes, until a signal; drains it, and closes the backend. Where Lambda started the
-/// process, it serves Lambda instead.
-///
-/// # Errors
-/// What kept it from starting, in one line that says what to do.
-pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
+/// The command as this worker shows it.
+fn command(spec: &WorkerSpec) -> clap::Command {
+    let mut command = WorkerArgs::command().name(spec.name).about(spec.what);
+    for (flag, what) in FLAGS {
+        command = command.mut_arg(flag, |flag| flag.hide(!spec.may_use(what)));
+    }
+    command.mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
+}
+
+async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
+    let settings = WorkSettings::read(&args.work).await?;
+    if spec.may_use(Uses::Existence) {
+        settings.check_existence()?;
+    }
     #[cfg(feature = "aws")]
     if process::config::lambda::on_lambda() {
-        return crate::lambda::serve(&args, role).await;
+        return crate::lambda::serve(args, spec, build, settings).await;
     }
     let shutdown = process::shutdown::on_signal()?;
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
@@ -65,43 +85,31 @@ pub async fn run(args: WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyho
     }
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
-    let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
-    // A wrong setting should show now, and not with every job.
-    ports.queue.ready().await?;
-    ports.archive.ready().await?;
-    backend.files().ready().await?;
-    let Role { worker, directory, claims } = role(&backend);
-    if let Some(claims) = claims {
-        claims.ready().await?;
+    let environment = Environment::on(&backend, &clock, settings);
+    // A wrong setting is said now, and not by every job.
+    environment.ports.queue.ready().await?;
+    environment.ports.archive.ready().await?;
+    environment.files.ready().await?;
+    if spec.may_use(Uses::Claims) {
+        environment.claims.ready().await?;
     }
+    let (worker, ports) = (build(&environment), environment.ports.clone());
+    let directory = spec.hourly.map(|_| environment.into_directory());
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
-    let settings = Settings::on(&backend);
     let beside = async {
-        if let Some(Directory { sync, asked }) = directory {
+        if let Some((sync, asked)) = directory {
             sync.run(asked, shutdown.clone()).await;
         }
     };
+    let settings = Settings::on(&backend);
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
     backend.close().await;
     Ok(())
 }
 
-/// The existence check of a worker on this backend.
-#[must_use]
-pub fn check(backend: &Backend, api: Arc<WebApi>, args: ExistenceArgs) -> Check {
-    Check::new(existence::Parts {
-        api,
-        table: backend.existence(),
-        archive: backend.archive(),
-        clock: SystemClock::shared(),
-        mode: args.existence_check,
-    })
-}
-
-/// What a binary ends with: 0, or one line on standard error and 1, or 2 where a setting has to be corrected.
-#[must_use]
+/// What a binary ends with: 0, or one line on standard error and 1, or 2 if a setting has to be corrected.
 #[expect(clippy::print_stderr, reason = "the last word of a binary")]
-pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -109,6 +117,24 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
             let misconfigured =
                 error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
             if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::workers::WORKERS;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_shows_the_flags_it_has_a_use_for_and_takes_all() {
+        for spec in &WORKERS {
+            command(spec).debug_assert();
+            let help = command(spec).render_help().to_string();
+            assert_eq!(help.contains("--existence-check"), spec.may_use(Uses::Existence), "{help}");
+            assert_eq!(help.contains("--files-per-minute"), spec.may_use(Uses::Files), "{help}");
+            assert!(command(spec).try_get_matches_from([spec.name, "--files-per-minute", "1"]).is_ok());
         }
     }
 }

@@ -37,9 +37,10 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use workers::directory::DirectorySync;
+use workers::environment::WorkSettings;
 use workers::file_downloader;
 
-use crate::composition::{Composition, SlackSide, turned};
+use crate::composition::{Composition, turned};
 use crate::operate::status;
 
 use play::{Acks, Slack};
@@ -101,8 +102,8 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         ..file_downloader::Settings::default()
     };
     let existence = ExistenceArgs::default();
-    let slack = SlackSide { api: Arc::clone(&api), join: true, existence, downloads };
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, slack)?;
+    let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads };
+    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let kinds = summary::kinds(&week.rest);

@@ -19,29 +19,22 @@ pub const QUARANTINED: &str = "annalist_quarantined_total";
 
 /// What CloudWatch is told by default. What is zero is not told, and costs nothing.
 pub const SUMMARY: [Metric; 5] = [
-    Metric {
-        name: OLDEST_AGE,
-        kind: Kind::Gauge,
-        labels: INSTALLATION,
-        help: "Age of the oldest job of a batch when a worker received it, in seconds.",
-    },
-    Metric { name: ACKS, kind: Kind::Counter, labels: INSTALLATION, help: "Jobs that workers have done." },
-    Metric {
-        name: FAILURES,
-        kind: Kind::Counter,
-        labels: INSTALLATION,
-        help: "Jobs that failed and come again, and requests of Slack's that ingest could not put on the queue.",
-    },
-    Metric {
-        name: QUARANTINED,
-        kind: Kind::Counter,
-        labels: INSTALLATION,
-        help: "Jobs that were put in quarantine, dead letters included.",
-    },
-    Metric {
-        name: DEAD_LETTERS,
-        kind: Kind::Counter,
-        labels: INSTALLATION,
-        help: "Dead letters that were put in quarantine.",
-    },
+    metric(
+        OLDEST_AGE,
+        Kind::Gauge,
+        "Age of the oldest job of a batch when a worker received it, in seconds.",
+    ),
+    metric(ACKS, Kind::Counter, "Jobs that workers have done."),
+    metric(
+        FAILURES,
+        Kind::Counter,
+        "Jobs that failed and come again, and requests of Slack's that ingest could not put on the queue.",
+    ),
+    metric(QUARANTINED, Kind::Counter, "Jobs that were put in quarantine, dead letters included."),
+    metric(DEAD_LETTERS, Kind::Counter, "Dead letters that were put in quarantine."),
 ];
+
+/// A metric that CloudWatch shows, and no dashboard of ours.
+const fn metric(name: &'static str, kind: Kind, help: &'static str) -> Metric {
+    Metric { name, kind, labels: INSTALLATION, help, section: "", alerts: &[] }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ports::workers::WORKERS;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, channel_id, event};
 use testkit::fake_files;
@@ -31,10 +32,9 @@ pub(super) struct Workers(Vec<Process>);
 /// `each` processes of each worker.
 pub(super) async fn workers(place: &impl Place, each: usize, slack: Option<&str>) -> Workers {
     let mut started = Vec::new();
-    let binaries = binaries();
-    for program in [&binaries.message_writer, &binaries.channel_indexer, &binaries.file_downloader] {
+    for program in WORKERS.iter().map(|worker| binaries().worker(worker.name)) {
         for _ in 0..each {
-            let mut command = Command::new(program);
+            let mut command = Command::new(&program);
             place.lead(&mut command);
             if let Some(slack) = slack {
                 command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);

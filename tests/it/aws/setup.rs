@@ -1,8 +1,9 @@
 //! Wrong settings: each part says in one line which setting it is, and does not start.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ports::workers::WORKERS;
 use tests::harness::binaries::binaries;
 use tests::harness::command::{Outcome, run};
 use tests::harness::place::Installation;
@@ -21,16 +22,9 @@ async fn started(program: &Path, installation: &Installation) -> Outcome {
     run(program, args, &variables).await
 }
 
-fn parts() -> [&'static Path; 5] {
-    let binaries = binaries();
-    [
-        &binaries.ingest,
-        &binaries.message_writer,
-        &binaries.channel_indexer,
-        &binaries.file_downloader,
-        &binaries.annalist,
-    ]
-    .map(|path| path.as_path())
+fn parts() -> Vec<PathBuf> {
+    let workers = WORKERS.iter().map(|worker| binaries().worker(worker.name));
+    [binaries().ingest.clone()].into_iter().chain(workers).chain([binaries().annalist.clone()]).collect()
 }
 
 /// It ends with this code and one line, beside its log, that says all of this.
@@ -47,7 +41,7 @@ fn assert_refused(outcome: &Outcome, code: i32, says: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_setting_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
-    for part in parts() {
+    for part in &parts() {
         let without = |name| whole.with(name, None);
         assert_refused(&started(part, &without("ANNALIST_BUCKET")).await, 2, &["ANNALIST_BUCKET"]);
         assert_refused(
@@ -67,7 +61,7 @@ async fn missing_credentials_are_named_and_nothing_starts() {
         .with("AWS_SECRET_ACCESS_KEY", None)
         // Else the SDK asks the machine it runs on, which takes its time.
         .with("AWS_EC2_METADATA_DISABLED", Some("true"));
-    for part in parts() {
+    for part in &parts() {
         assert_refused(
             &started(part, &without).await,
             1,
@@ -80,7 +74,7 @@ async fn missing_credentials_are_named_and_nothing_starts() {
 async fn what_does_not_exist_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
     let elsewhere = whole.with("AWS_REGION", Some("eu-west-3"));
-    for part in parts() {
+    for part in &parts() {
         let queue = started(part, &whole.with("ANNALIST_PREFIX", Some("missing"))).await;
         assert_refused(&queue, 1, &["queue missing-", "annalist provision", "ANNALIST_PREFIX"]);
         assert_refused(&started(part, &elsewhere).await, 1, &["eu-west-3", "AWS_REGION"]);
@@ -106,7 +100,7 @@ async fn refused_credentials_are_named_and_nothing_starts() {
     let refusal = "{\"__type\":\"com.amazon.coral.service#InvalidClientTokenId\",\"message\":\"The security token included in the request is invalid.\"}";
     let refused = ResponseTemplate::new(403).set_body_raw(refusal, "application/x-amz-json-1.0");
     Mock::given(any()).respond_with(refused).mount(&aws).await;
-    for part in parts() {
+    for part in &parts() {
         let outcome = started(part, &whole.through(&aws.uri())).await;
         assert_refused(&outcome, 1, &["refused the credentials", "AWS_SECRET_ACCESS_KEY"]);
     }
@@ -115,7 +109,7 @@ async fn refused_credentials_are_named_and_nothing_starts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_nobody_serves_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
-    for part in parts() {
+    for part in &parts() {
         let unreachable = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));
         let outcome =
             tokio::time::timeout(Duration::from_secs(30), started(part, &unreachable)).await.unwrap();

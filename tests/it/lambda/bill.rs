@@ -67,7 +67,8 @@ async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
     // Slack has to be asked about the first; functions are new for both.
     for (number, ts) in ["1700000000.000100", "1700000001.000100"].into_iter().enumerate() {
         let (ingest, ingests) = watched(&binaries().ingest, &installation, None).await;
-        let (writer, writes) = watched(&binaries().message_writer, &installation, Some(&slack.url())).await;
+        let (writer, writes) =
+            watched(&binaries().worker("message-writer"), &installation, Some(&slack.url())).await;
         let message = event::posted(CHANNEL, &event::message(ts, "U0001", "hello"));
         let body = event::envelope(TEAM, &format!("Ev{number}"), &message);
         assert_eq!(answer(&ingest, &signed(&body)).await.status, 200);

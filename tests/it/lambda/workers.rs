@@ -50,10 +50,10 @@ async fn events_go_through_functions_into_rows_and_files() {
     let shared = fake_files::shared(&slack, "F0001", "1700000000.000001");
     deliver(&ingest, &event::envelope(TEAM, "EvFile", &event::posted(&channel_id(900), &shared))).await;
 
-    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
     let api = format!("{}/api/", slack.uri());
-    let downloader = worker(&binaries().file_downloader, &installation, Some(&api)).await;
+    let downloader = worker(&binaries().worker("file-downloader"), &installation, Some(&api)).await;
     assert_all_done(&Poller::of(&installation, QueueName::Files).await.until_empty(&downloader).await);
 
     assert_messages(&installation, &model).await;
@@ -85,7 +85,7 @@ async fn what_cannot_be_stored_is_put_aside_and_said_in_the_metrics() {
     deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
     let full = installation.with("ANNALIST_METRICS", Some("full"));
     let prefix = installation.aws.names().prefix();
-    let writer = worker(&binaries().message_writer, &full, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &full, None).await;
     assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
     assert_eq!(json_lines(&installation, &["quarantine", "list"]).await.len(), 1);
     // What the alarm of the template looks at.
@@ -119,12 +119,12 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
         deliver(&ingest, &posted(number)).await;
     }
     let broken = installation.with("ANNALIST_TABLE", Some("nowhere-at-all"));
-    let writer = worker(&binaries().message_writer, &broken, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &broken, None).await;
     let poller = Poller::of(&installation, QueueName::Events).await;
     let handled = poller.once(&writer).await;
     assert_eq!((handled.received, handled.failed.len()), (3, 3));
 
-    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let until = tokio::time::Instant::now() + DEADLINE;
     let mut done = 0;
     while done < 3 {
@@ -154,7 +154,7 @@ async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
         .send()
         .await
         .unwrap();
-    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let answered = writer.invoke(&json!({ "annalist": "dead-letters" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let listed = json_lines(&installation, &["quarantine", "list"]).await;
@@ -170,7 +170,7 @@ async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_a_functions_own_is_refused_whole() {
     let installation = Installation::new().await;
-    let writer = worker(&binaries().message_writer, &installation, None).await;
+    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let record = |arn: &str| {
         json!({ "Records": [{
             "messageId": "m", "receiptHandle": "r", "body": "{}", "attributes": {}, "messageAttributes": {},
@@ -197,7 +197,7 @@ async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before
     let not_joined = [("is_member", false.into())];
     workspace.channels = vec![event::with(fake_slack::channel("C0001", "general"), not_joined)];
     slack.set(TOKEN, workspace);
-    let indexer = worker(&binaries().channel_indexer, &installation, Some(&slack.url())).await;
+    let indexer = worker(&binaries().worker("channel-indexer"), &installation, Some(&slack.url())).await;
     let answered = indexer.invoke(&json!({ "annalist": "sync" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let names = json_lines(&installation, &["channels"]).await;

@@ -16,11 +16,11 @@ use slack::signature::SigningSecrets;
 use slack_api::{ApiUrl, Token, Tokens, WebApi};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use workers::claims::Claimant;
-use workers::directory::{DirectorySync, Joiner};
+use workers::directory::Joiner;
+use workers::environment::Environment;
 use workers::existence::{self, Check};
 use workers::runtime::{self, Ports, Settings};
-use workers::{Equipment, claims, file_downloader};
+use workers::{file_downloader, registry};
 
 use super::api::{Directory, PlayedSlack};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
@@ -120,19 +120,14 @@ impl Surroundings {
             clock: Arc::clone(&ports.clock),
             mode: self.mutants.existence_mode(),
         });
-        let (joiner, asked) = Joiner::new();
-        let equipment = Equipment {
+        let environment = Environment {
             ports: ports.clone(),
             files,
-            web: Arc::clone(&web),
-            existence: check.clone(),
-            claimant: Claimant::new(
-                claims,
-                Arc::clone(&ports.clock),
-                life.name.clone(),
-                claims::Settings::default(),
-            ),
-            joiner: Some(joiner),
+            web,
+            claims,
+            check,
+            joining: Some(Joiner::new()),
+            instance: life.name.clone(),
             downloads: downloads(),
         };
         let settings = Settings {
@@ -141,7 +136,8 @@ impl Surroundings {
             ..Settings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
-        for worker in workers::registry(equipment) {
+        for (_, build) in registry::workers() {
+            let worker = build(&environment);
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {
                 inner: self.mutants.worker(worker),
@@ -156,11 +152,10 @@ impl Surroundings {
             });
             parts.push((name, stop));
         }
-        let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue))
-            .telling(check.known());
+        let (sync, asked) = environment.into_directory();
         let (name, (stop, shutdown)) = ("directory", watch::channel(false));
         tasks.spawn(async move {
-            sync.run(Some(asked), shutdown).await;
+            sync.run(asked, shutdown).await;
             name
         });
         parts.push((name, stop));

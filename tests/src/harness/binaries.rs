@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use ports::workers::WORKERS;
+
 use super::say;
 
 /// What Cargo tells the program it starts about the program's own package. The build script of `ring` asks to be run again
@@ -20,7 +22,9 @@ const OF_THIS_PROGRAM: [&str; 7] = [
 ];
 
 /// The programs of a release.
-const PROGRAMS: [&str; 5] = ["annalist", "ingest", "message-writer", "channel-indexer", "file-downloader"];
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    ["annalist", "ingest"].into_iter().chain(WORKERS.iter().map(|worker| worker.name))
+}
 
 /// Where the binaries are.
 #[derive(Debug)]
@@ -29,12 +33,8 @@ pub struct Binaries {
     pub annalist: PathBuf,
     /// Ingest alone.
     pub ingest: PathBuf,
-    /// The message-writer alone.
-    pub message_writer: PathBuf,
-    /// The channel-indexer alone.
-    pub channel_indexer: PathBuf,
-    /// The file-downloader alone.
-    pub file_downloader: PathBuf,
+    /// Where all of them are.
+    folder: PathBuf,
 }
 
 /// Builds the binaries in the running test's profile and target directory, once per process, with both backends: as part of
@@ -47,7 +47,7 @@ pub fn binaries() -> &'static Binaries {
     BINARIES.get_or_init(|| {
         let exe = std::env::current_exe().expect("the running program has a path");
         let profile_dir = profile_dir(&exe);
-        let programs = PROGRAMS.iter().flat_map(|name| ["--bin", name]);
+        let programs = programs().flat_map(|name| ["--bin", name]);
         let whole = ["--workspace", "--features", "annalist/aws"];
         let args: Vec<&str> = whole.into_iter().chain(programs).collect();
         build(profile_dir, &args, "the programs under test");
@@ -78,15 +78,19 @@ pub fn of_lambda() -> &'static Binaries {
 
 impl Binaries {
     fn in_folder(folder: &Path) -> Self {
-        let binary = |name: &str| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        Self {
-            annalist: binary("annalist"),
-            ingest: binary("ingest"),
-            message_writer: binary("message-writer"),
-            channel_indexer: binary("channel-indexer"),
-            file_downloader: binary("file-downloader"),
-        }
+        let (annalist, ingest) = (binary(folder, "annalist"), binary(folder, "ingest"));
+        Self { annalist, ingest, folder: folder.to_owned() }
     }
+
+    /// A worker alone.
+    #[must_use]
+    pub fn worker(&self, name: &str) -> PathBuf {
+        binary(&self.folder, name)
+    }
+}
+
+fn binary(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// `target/debug` of `target/debug/deps/it-1234` and of `target/debug/bench`.

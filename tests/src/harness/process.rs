@@ -106,12 +106,12 @@ pub async fn ingest(place: &(impl Place + ?Sized)) -> Server {
 
 /// A `message-writer`, as soon as it works.
 pub async fn message_writer(place: &(impl Place + ?Sized)) -> Process {
-    working(&binaries().message_writer, place).await
+    working(&binaries().worker("message-writer"), place).await
 }
 
 /// A `channel-indexer`, as soon as it works.
 pub async fn channel_indexer(place: &(impl Place + ?Sized)) -> Process {
-    working(&binaries().channel_indexer, place).await
+    working(&binaries().worker("channel-indexer"), place).await
 }
 
 async fn working(program: &Path, place: &(impl Place + ?Sized)) -> Process {

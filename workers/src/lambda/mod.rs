@@ -16,6 +16,7 @@ use aws_template::{DEAD_LETTERS, SYNC};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use ports::clock::{SharedClock, SystemClock, TimestampMs};
 use ports::queue::{Delivery, MessageId, QueueRef, ReceiveRequest};
+use ports::workers::WorkerSpec;
 use process::config::backend::Backend;
 use process::telemetry;
 use tokio::sync::{Mutex, watch};
@@ -24,8 +25,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use self::event::Event;
 use self::handed::{Handed, WhileHanded};
 use crate::directory::{Asked, DirectorySync};
+use crate::environment::{Environment, WorkSettings};
+use crate::registry::Build;
 use crate::runtime::{Ports, Settings, Worker, consume, put_aside};
-use crate::standalone::{Directory, Role, WorkerArgs};
+use crate::standalone::WorkerArgs;
 
 /// What is not done so long before Lambda ends the function is stopped and given back with a backoff: a function that is
 /// ended from outside holds its messages for their whole visibility timeout.
@@ -41,16 +44,22 @@ const DRAIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// What kept it from starting, in one line that says what to do.
-pub async fn serve(args: &WorkerArgs, role: impl FnOnce(&Backend) -> Role) -> anyhow::Result<()> {
+pub async fn serve(
+    args: &WorkerArgs,
+    spec: &'static WorkerSpec,
+    build: Build,
+    settings: WorkSettings,
+) -> anyhow::Result<()> {
     let names = args.backend.aws.names()?;
     let metrics = telemetry::emf::install(args.metrics.metrics, names.prefix())?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
-    let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock };
-    let Role { worker, directory, .. } = role(&backend);
-    let directory = directory.map(|Directory { sync, asked }| (sync, Mutex::new(asked)));
+    let environment = Environment::on(&backend, &clock, settings);
+    let (worker, ports) = (build(&environment), environment.ports.clone());
+    let directory = spec.hourly.map(|_| environment.into_directory());
+    let directory = directory.map(|(sync, asked)| (sync, Mutex::new(asked)));
     let settings = Settings {
-        visibility_timeout: worker.queue().spec().visibility_timeout,
+        visibility_timeout: spec.queue.spec().visibility_timeout,
         drain_deadline: DRAIN,
         ..Settings::on(&backend)
     };

@@ -1,7 +1,5 @@
-//! The Grafana dashboard, made from the table of metrics: a row per part, a panel per metric.
+//! The Grafana dashboard, made from the table of metrics: a row per section, a panel per metric.
 //! <https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/>
-
-use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -65,26 +63,16 @@ fn data_source() -> Value {
     json!({ "type": "prometheus", "uid": "${datasource}" })
 }
 
-/// A row for each part that has metrics, in the order of the table, with a panel for each of them.
+/// A row for each section of the table, with a panel for each of its metrics.
 fn panels() -> Vec<Value> {
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut parts: Vec<(&str, Vec<&Metric>)> = Vec::new();
-    for metric in METRICS {
-        let part = part(metric);
-        let place = *places.entry(part).or_insert(parts.len());
-        match parts.get_mut(place) {
-            Some((_, metrics)) => metrics.push(metric),
-            None => parts.push((part, vec![metric])),
-        }
-    }
     let (mut panels, mut y) = (Vec::new(), 0);
-    for (part, metrics) in parts {
-        let row = json!({ "id": panels.len() + 1, "type": "row", "title": part, "collapsed": false, "panels": [],
-            "gridPos": { "x": 0, "y": y, "w": 24, "h": 1 } });
+    for metrics in METRICS.chunk_by(|before, after| before.section == after.section) {
+        let row = json!({ "id": panels.len() + 1, "type": "row", "title": metrics[0].section, "collapsed": false,
+            "panels": [], "gridPos": { "x": 0, "y": y, "w": 24, "h": 1 } });
         panels.push(row);
         y += 1;
-        for (place, metric) in metrics.iter().enumerate() {
-            let (x, y) = (place % COLUMNS * WIDTH, y + place / COLUMNS * HEIGHT);
+        for (index, metric) in metrics.iter().enumerate() {
+            let (x, y) = (index % COLUMNS * WIDTH, y + index / COLUMNS * HEIGHT);
             let id = panels.len() + 1;
             panels.push(panel(metric, id, &json!({ "x": x, "y": y, "w": WIDTH, "h": HEIGHT })));
         }
@@ -113,25 +101,6 @@ fn panel(metric: &Metric, id: usize, place: &Value) -> Value {
             "tooltip": { "mode": "multi", "sort": "desc" },
         },
     })
-}
-
-/// The part that a metric is of: the first word of its name.
-fn part(metric: &Metric) -> &'static str {
-    let name = metric.name.trim_start_matches(PREFIX);
-    match name.split('_').next().unwrap_or(name) {
-        "ingest" => "Ingest",
-        "queue" => "Queues",
-        "aws" => "AWS",
-        "worker" => "Workers",
-        "events" => "Events",
-        "web" => "Slack's Web API",
-        "directory" => "Directory",
-        "file" | "files" | "images" => "Files and pictures",
-        "archive" => "Archive",
-        "existence" => "Existence check",
-        "claim" | "claims" => "Claims",
-        other => other,
-    }
 }
 
 /// `annalist_queue_oldest_age_seconds` is `Queue oldest age seconds`.
@@ -241,7 +210,8 @@ mod tests {
 
     #[test]
     fn units_and_titles_come_from_the_name() {
-        let of = |name: &'static str, kind| Metric { name, kind, labels: "", help: "" };
+        let of =
+            |name: &'static str, kind| Metric { name, kind, labels: "", help: "", section: "", alerts: &[] };
         for (name, kind, expected) in [
             ("annalist_ingest_seconds", Kind::Histogram, ("s", "Ingest seconds")),
             ("annalist_file_bytes_total", Kind::Counter, ("Bps", "File bytes")),

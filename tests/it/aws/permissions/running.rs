@@ -200,9 +200,9 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
     let server = process::ingest(&installation.through(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
     let workers = [
-        writer.worker(&installation, &binaries.message_writer, &of_files).await,
-        indexer.worker(&installation, &binaries.channel_indexer, &slack.url()).await,
-        downloader.worker(&installation, &binaries.file_downloader, &of_files).await,
+        writer.worker(&installation, &binaries.worker("message-writer"), &of_files).await,
+        indexer.worker(&installation, &binaries.worker("channel-indexer"), &slack.url()).await,
+        downloader.worker(&installation, &binaries.worker("file-downloader"), &of_files).await,
     ];
     let mut sender = Slack::to(server.address, RetryDelays::none());
     for body in bodies(&files) {

@@ -90,7 +90,7 @@ async fn starts(binaries: &Binaries, installation: &Installation) -> anyhow::Res
 async fn batches(binaries: &Binaries, installation: &Installation) -> anyhow::Result<Section> {
     progress("lambda: batches");
     let poller = Poller::of(installation, QueueName::Events).await;
-    let writer = Function::start(&binaries.message_writer, installation).await;
+    let writer = Function::start(&binaries.worker("message-writer"), installation).await;
     // What the starts left.
     poller.until_empty(&writer).await;
     let ingest = Function::start(&binaries.ingest, installation).await;
@@ -111,7 +111,7 @@ async fn batches(binaries: &Binaries, installation: &Installation) -> anyhow::Re
     }
     let own_ms = ms((writer.process.usage().cpu - before) / batches.max(1));
     let peak_mib = mib(writer.process.usage().peak_rss_kib);
-    let size_mib = std::fs::metadata(&binaries.message_writer)?.len() as f64 / MIB;
+    let size_mib = std::fs::metadata(&binaries.worker("message-writer"))?.len() as f64 / MIB;
     Ok(Section {
         title: "Lambda: message-writer",
         method: format!(

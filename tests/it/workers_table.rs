@@ -1,0 +1,45 @@
+//! The table of workers is complete: every row has a build and a binary.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use ports::clock::SystemClock;
+use ports::workers::{DIRECTORY, WORKERS};
+use process::config::backend::{Backend, BackendArgs};
+use process::config::existence::ExistenceArgs;
+use slack_api::{ApiUrl, Tokens, WebApi};
+use workers::environment::{Environment, WorkSettings};
+use workers::file_downloader;
+use workers::registry;
+
+#[tokio::test]
+async fn every_row_builds_the_worker_of_its_name_and_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = SystemClock::shared();
+    let backend = Backend::open(&BackendArgs::embedded(folder.path()), Arc::clone(&clock)).await.unwrap();
+    let settings = WorkSettings {
+        web: Arc::new(WebApi::new(ApiUrl::default(), Tokens::none())),
+        join: true,
+        existence: ExistenceArgs::default(),
+        downloads: file_downloader::Settings::default(),
+    };
+    let environment = Environment::on(&backend, &clock, settings);
+    for (spec, build) in registry::workers() {
+        let worker = build(&environment);
+        assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue));
+        // What runs beside a worker is built by `Environment::into_directory`.
+        assert!(spec.hourly.is_none_or(|hourly| *hourly == DIRECTORY), "{}", spec.name);
+    }
+    drop(environment);
+    backend.close().await;
+}
+
+#[test]
+fn every_row_has_a_binary_and_every_binary_a_row() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workers/src/bin");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let binaries: BTreeSet<String> =
+        files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(binaries, WORKERS.iter().map(|spec| spec.name.to_owned()).collect());
+}

@@ -1,0 +1,40 @@
+//! How each worker of the table is built.
+
+use std::sync::Arc;
+
+use ports::workers::{WORKERS, WorkerSpec};
+
+use crate::channel_indexer::ChannelIndexer;
+use crate::environment::Environment;
+use crate::file_downloader::FileDownloader;
+use crate::message_writer::MessageWriter;
+use crate::runtime::{Ports, Worker};
+
+/// Builds a worker.
+pub type Build = fn(&Environment) -> Arc<dyn Worker>;
+
+/// A build for each row of the table, in its order: a row without one does not compile, and a test holds the order.
+const BUILDS: [Build; WORKERS.len()] = [
+    |environment| {
+        let Ports { queue, archive, clock } = environment.ports.clone();
+        Arc::new(MessageWriter::new(archive, queue).checked_by(environment.check.clone()).timed_by(clock))
+    },
+    |environment| {
+        let archive = Arc::clone(&environment.ports.archive);
+        Arc::new(ChannelIndexer::new(archive, environment.joiner()).checked_by(environment.check.clone()))
+    },
+    |environment| {
+        Arc::new(FileDownloader::new(
+            Arc::clone(&environment.ports.archive),
+            Arc::clone(&environment.files),
+            Arc::clone(&environment.web),
+            environment.claimant(),
+            environment.downloads.clone(),
+        ))
+    },
+];
+
+/// Every row of the table with its build, in the order of the flow.
+pub fn workers() -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
+    WORKERS.iter().zip(BUILDS)
+}
