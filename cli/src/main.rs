@@ -131,7 +131,9 @@ enum Command {
     /// Print the same, with every part as a Lambda function, as a CloudFormation template
     #[command(
         after_help = "Needs no --backend, and sends nothing to AWS. docs/deploy-aws.md says how to deploy it:\n  \
-        ANNALIST_BUCKET=… annalist cloudformation > annalist.json"
+        ANNALIST_BUCKET=… annalist cloudformation > annalist.json\n  \
+        aws cloudformation deploy --template-file annalist.json --s3-bucket …\n\
+        The bucket is for the template: CloudFormation takes no more than 51,200 bytes without one."
     )]
     #[command(mut_args(provision::under_its_heading))]
     Cloudformation(cloudformation::CloudformationArgs),
