@@ -75,9 +75,9 @@ impl ChannelIndexer {
 
     /// What is known of the channels that the events of a batch are about.
     async fn facts(&self, batch: &Batch<'_>) -> BatchFacts {
-        let events = batch.jobs().iter().filter_map(|job| match &job.payload {
-            DecodedPayload::Event(event_job) => event_job.event.as_ref(),
-            DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => None,
+        let events = batch.jobs().iter().filter_map(|job| {
+            let DecodedPayload::Event(event_job) = &job.payload else { return None };
+            event_job.event.as_ref()
         });
         let events: Vec<&Event<'_>> = events.filter(|event| event.rule() != Some(Rule::Message)).collect();
         self.audiences.facts(&*self.archive, &events).await
@@ -85,14 +85,12 @@ impl ChannelIndexer {
 
     /// What a job brings, given what those in front of it let in.
     fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<Brought, Failure> {
-        let EventJob { raw, envelope, event, .. } = match payload {
-            DecodedPayload::Event(event) => &**event,
-            DecodedPayload::Refused(RefusedTime { team, gap }) => {
-                let (team, gap) = (Some(team.clone()), Some(gap.clone()));
-                return Ok(Brought { team, gap, ..Brought::default() });
-            }
-            DecodedPayload::File(_) | DecodedPayload::Image(_) => return Ok(Brought::default()),
-        };
+        if let DecodedPayload::Refused(RefusedTime { team, gap }) = payload {
+            let (team, gap) = (Some(team.clone()), Some(gap.clone()));
+            return Ok(Brought { team, gap, ..Brought::default() });
+        }
+        let DecodedPayload::Event(event_job) = payload else { return Ok(Brought::default()) };
+        let EventJob { raw, envelope, event, .. } = &**event_job;
         if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
@@ -142,14 +140,12 @@ fn self_joined(event: &Event<'_>, envelope: &Envelope<'_>) -> bool {
 /// What a job claims to exist.
 fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<Subject, Failure> {
     let sent_at = job.delivery.sent_at;
-    let subject = match &job.payload {
-        DecodedPayload::Event(event_job) => match &event_job.event {
-            Some(event) => Subject::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event)),
-            None => Subject::team(team, sent_at),
-        },
-        DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => {
-            Subject::team(team, sent_at)
-        }
+    let subject = if let DecodedPayload::Event(event_job) = &job.payload
+        && let Some(event) = &event_job.event
+    {
+        Subject::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event))
+    } else {
+        Subject::team(team, sent_at)
     };
     Ok(subject.replayed(job.replayed))
 }
@@ -210,7 +206,7 @@ impl Worker for ChannelIndexer {
         let (mut changed, mut events) = (Vec::new(), Vec::new());
         let sightings = Sightings::default();
         for (job, clearance) in batch.jobs().iter().zip(clearances) {
-            if matches!(job.payload, DecodedPayload::File(_) | DecodedPayload::Image(_)) {
+            if !matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused(_)) {
                 job.refuse_payload();
                 continue;
             }

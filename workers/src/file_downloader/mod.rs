@@ -64,10 +64,12 @@ impl FileDownloader {
         let mut permit = self.permits.claim();
         // A replayed job was tried before.
         let receives = job.delivery.receive_count.saturating_add(u32::from(job.replayed));
-        let done = match &job.payload {
-            DecodedPayload::File(file) => self.file(file, receives, &mut permit).await,
-            DecodedPayload::Image(image) => self.image(image, receives).await,
-            DecodedPayload::Event(_) | DecodedPayload::Refused(_) => return job.refuse_payload(),
+        let done = if let DecodedPayload::File(file) = &job.payload {
+            self.file(file, receives, &mut permit).await
+        } else if let DecodedPayload::Image(image) = &job.payload {
+            self.image(image, receives).await
+        } else {
+            return job.refuse_payload();
         };
         match done {
             Ok(()) => job.settle(Outcome::Done),

@@ -305,11 +305,10 @@ impl Worker for MessageWriter {
     async fn work(&self, batch: &Batch<'_>) {
         let mut events = Vec::with_capacity(batch.jobs().len());
         for job in batch.jobs() {
-            match &job.payload {
-                DecodedPayload::Event(event_job) => events.push((job, &**event_job)),
-                DecodedPayload::File(_) | DecodedPayload::Image(_) | DecodedPayload::Refused(_) => {
-                    job.refuse_payload();
-                }
+            if let DecodedPayload::Event(event_job) = &job.payload {
+                events.push((job, &**event_job));
+            } else {
+                job.refuse_payload();
             }
         }
         events.sort_by(|(one, _), (other, _)| one.delivery.group.cmp(&other.delivery.group));

@@ -42,15 +42,13 @@ pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Los
 }
 
 fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
-    let raw = match Job::decode(&job.payload).ok()?.payload {
-        Payload::Event(raw) => raw,
-        Payload::Refused(time) => {
-            // It is a gap already.
-            let (team, gap) = gap::refused(time).ok()?;
-            return Some((Loss { team, channel: None, gap }, Audience::Untyped));
-        }
-        Payload::File(_) | Payload::Image(_) => return None,
-    };
+    let payload = Job::decode(&job.payload).ok()?.payload;
+    if let Payload::Refused(time) = payload {
+        // It is a gap already.
+        let (team, gap) = gap::refused(time).ok()?;
+        return Some((Loss { team, channel: None, gap }, Audience::Untyped));
+    }
+    let Payload::Event(raw) = payload else { return None };
     let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
     let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
     if envelope.event.is_none() {

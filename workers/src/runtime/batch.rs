@@ -122,12 +122,7 @@ impl BatchJob<'_> {
 
     /// The job belongs on another queue.
     pub(crate) fn refuse_payload(&self) {
-        let kind = match self.payload {
-            DecodedPayload::Event(_) => "an event",
-            DecodedPayload::File(_) => "a file",
-            DecodedPayload::Image(_) => "an image",
-            DecodedPayload::Refused(_) => "a time of refused requests",
-        };
+        let kind = self.payload.kind();
         self.settle(Outcome::Quarantine(format!("this queue does not carry {kind}")));
     }
 }

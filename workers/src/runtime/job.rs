@@ -73,6 +73,16 @@ impl<'j> DecodedPayload<'j> {
         };
         Ok((payload, replayed))
     }
+
+    /// What it is, in a reason for quarantine.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Event(_) => "an event",
+            Self::File(_) => "a file",
+            Self::Image(_) => "an image",
+            Self::Refused(_) => "a time of refused requests",
+        }
+    }
 }
 
 impl<'j> EventJob<'j> {
