@@ -132,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         rooms: &["workers/src/existence/"],
         // What an event writes is held there against what was asked about.
-        except: &["workers/src/existence/subject_properties.rs"],
+        except: &["workers/src/existence/entities_properties.rs"],
         forbidden: &[
             "Queue",
             "Worker",

@@ -1,33 +1,17 @@
 //! The existence check, the second key: before anything of an event is written, Slack is asked with the bot token whether
-//! its workspace, people and channel exist. A leaked signing secret alone can invent no person.
+//! its workspace, people and channel exist. A leaked signing secret alone invents no one.
 //!
-//! * [`subject`] is what an event claims, [`weigh`] what becomes of it; both hold the exceptions and their reasons.
-//!   [`reach`] is whom a channel reaches, [`sight`] what is asked where an event does not say.
-//! * [`known`] remembers, in this process; behind it is the cache that all processes share, [`table`], then Slack: [`ask`].
-//! * [`inquiry`] asks. [`flights`] makes one call of many, [`listings`] one page of many calls, [`lanes`] and [`breaker`] none
-//!   at all while Slack does not answer; [`waiting`] is what `annalist status` says of that.
-//! * [`troubles`] holds what Slack keeps failing on while it answers about the rest, [`floods`] knows when so much is invented
-//!   that questions about each would hold everything up.
+//! * [`entities`] is what an event claims, and [`evaluate`] what becomes of it; both hold the exceptions and their reasons.
+//! * [`cache`] remembers, in this process and in the table that all processes share.
+//! * [`lookup`] asks Slack.
 //!
 //! A call runs in a task of its own. A batch waits for it no longer than [`PATIENCE`]; after that only the events that need
 //! its answer go back to the queue, and those behind them in their group. Nothing is quarantined because Slack is out of reach.
 
-mod ask;
-mod breaker;
-mod entity;
-mod flights;
-mod floods;
-mod inquiry;
-mod known;
-mod lanes;
-mod listings;
-mod reach;
-mod sight;
-mod subject;
-mod table;
-mod troubles;
-mod waiting;
-mod weigh;
+mod cache;
+mod entities;
+mod evaluate;
+mod lookup;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -36,32 +20,29 @@ use std::time::Duration;
 
 use metrics::counter;
 use ports::archive::Archive;
-use ports::clock::SharedClock;
+use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::Existence;
 use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
 use process::config::existence::ExistenceMode;
-use slack::ids::TeamId;
+use slack::ids::{ChannelId, TeamId};
 use slack_api::WebApi;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use entity::Entity;
-use flights::Flights;
-use floods::Floods;
-use inquiry::Pace;
-use known::Demand;
-use lanes::Lanes;
-use listings::List;
-use weigh::{Fact, Scales};
+use cache::Demand;
+use entities::Entity;
+use evaluate::{Evaluated, Evaluation, Fact};
+use lookup::{Breakers, Floods, List, QuestionLimits, SingleFlight};
 
-pub use known::Known;
-pub(crate) use reach::Reach;
-pub(crate) use sight::Unseen;
-pub(crate) use subject::Subject;
-pub use waiting::{Waiting, waiting};
+pub use cache::Known;
+pub(crate) use entities::{Reach, Subject};
+pub use lookup::{Waiting, waiting};
+
+/// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
+pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
 
 /// How long a batch waits for Slack, which answers within a fraction of a second when it is well. The rest of the batch
-/// waits with it, so that it must be short beside the lease of 30 s, and unnoticed by readers of the archive.
+/// waits with it, so it must be short beside the lease of 30 s, and unnoticed by people who read the archive.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// How soon an event comes back whose answer is on its way.
@@ -94,11 +75,11 @@ pub struct Parts {
     pub api: Arc<WebApi>,
     /// The cache all processes share.
     pub table: Arc<dyn Existence>,
-    /// What is known already, and where it says that it waits.
+    /// Holds what is known already, and the rows that say that the check waits.
     pub archive: Arc<dyn Archive>,
     /// The time.
     pub clock: SharedClock,
-    /// What it does; by default, it enforces as soon as there is a token.
+    /// What it does; unless it is set, it enforces as soon as there is a token.
     pub mode: Option<ExistenceMode>,
 }
 
@@ -109,11 +90,11 @@ struct Inner {
     clock: SharedClock,
     mode: Option<ExistenceMode>,
     known: Arc<Known>,
-    lanes: Lanes,
+    breakers: Breakers,
     floods: Floods,
-    pace: Pace,
-    flights: Flights<Entity, Fact>,
-    lists: Flights<(TeamId, List), ()>,
+    limits: QuestionLimits,
+    questions: SingleFlight<Entity, Fact>,
+    lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
     observing: Arc<Semaphore>,
 }
@@ -125,11 +106,11 @@ impl Check {
         let Parts { api, table, archive, clock, mode } = parts;
         Self(Arc::new(Inner {
             known: Arc::new(Known::new(Arc::clone(&clock))),
-            lanes: Lanes::new(Arc::clone(&archive), Arc::clone(&clock)),
+            breakers: Breakers::new(Arc::clone(&archive), Arc::clone(&clock)),
             floods: Floods::new(Arc::clone(&clock)),
-            pace: Pace::default(),
-            flights: Flights::new(),
-            lists: Flights::new(),
+            limits: QuestionLimits::default(),
+            questions: SingleFlight::new(),
+            lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
             observing: Arc::new(Semaphore::new(OBSERVED_AT_ONCE)),
             api,
@@ -155,7 +136,7 @@ impl Check {
         }
     }
 
-    /// Judges events; one verdict each, in their order. Where it only observes, everything exists, at once.
+    /// Judges events; one verdict each, in their order. If it only observes, everything exists, at once.
     pub(crate) async fn judge(&self, mode: ExistenceMode, subjects: Vec<Subject>) -> Vec<Verdict> {
         match mode {
             ExistenceMode::Off => vec![Verdict::Exists; subjects.len()],
@@ -191,40 +172,44 @@ impl Check {
         let deadline = Instant::now() + PATIENCE;
         let mut verdicts = vec![Verdict::Exists; subjects.len()];
         let mut open: Vec<usize> =
-            (0..subjects.len()).filter(|place| !self.knows(&subjects[*place])).collect();
+            (0..subjects.len()).filter(|index| !self.knows(&subjects[*index])).collect();
         answered("process", subjects.len() - open.len());
         if open.is_empty() {
             return verdicts;
         }
-        self.consult_table(open.iter().map(|place| &subjects[*place])).await;
+        self.consult_table(open.iter().map(|index| &subjects[*index])).await;
         let before = open.len();
-        open.retain(|place| !self.knows(&subjects[*place]));
+        open.retain(|index| !self.knows(&subjects[*index]));
         answered("table", before - open.len());
         answered("slack", open.len());
 
         let asked = open.clone();
         let Inner { archive, known, clock, .. } = &*self.0;
-        let mut scales = Scales { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
+        let mut evaluation =
+            Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         while !open.is_empty() {
             let mut unknown = Questions::new();
             let mut still_open = Vec::new();
-            for place in open {
-                match scales.weigh(&subjects[place]).await {
-                    Ok(verdict) => verdicts[place] = verdict,
-                    Err(missing) => {
+            for index in open {
+                match evaluation.evaluate(&subjects[index]).await {
+                    Ok(Evaluated::Decided(verdict)) => verdicts[index] = verdict,
+                    Ok(Evaluated::Open(missing)) => {
                         for (entity, demand) in missing {
                             unknown.entry(entity).and_modify(|known| known.add(demand)).or_insert(demand);
                         }
-                        still_open.push(place);
+                        still_open.push(index);
+                    }
+                    Err(error) => {
+                        verdicts[index] = Verdict::Wait { after: SOON, reason: error.to_string() };
                     }
                 }
             }
             open = still_open;
             // Each round knows something of all that was unknown in the one before, so there are few.
-            scales.facts.extend(self.find_out(unknown, deadline).await);
+            evaluation.facts.extend(self.find_out(unknown, deadline).await);
         }
-        let confirmed = asked.iter().filter(|place| verdicts[**place] == Verdict::Exists);
-        self.tell_table(confirmed.map(|place| &subjects[*place])).await;
+        let confirmed = asked.iter().filter(|index| verdicts[**index] == Verdict::Exists);
+        self.store_in_table(confirmed.map(|index| &subjects[*index])).await;
         verdicts
     }
 

@@ -109,7 +109,7 @@ impl MessageWriter {
         };
         // Observing holds up nothing.
         if mode == ExistenceMode::Enforce {
-            for (channel, sight) in check.look_at(decision::unseen(candidates, facts)).await {
+            for (channel, sight) in check.ask_who_reads(decision::unseen(candidates, facts)).await {
                 facts.see(&channel, sight);
             }
         }

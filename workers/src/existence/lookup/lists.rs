@@ -1,4 +1,4 @@
-//! Where many people or channels of one workspace are unknown at once, its lists say more with one call than a call about
+//! If many people or channels of one workspace are unknown at once, its lists say more with one call than a call about
 //! each: 999 people a page, against a hundred calls a minute.
 
 use std::borrow::Cow;
@@ -11,20 +11,20 @@ use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
 
-use super::known::Known;
-use super::reach::Reach;
 use crate::directory::{Listing, SyncError};
+use crate::existence::cache::Known;
+use crate::existence::entities::Reach;
 
-/// This number of unknown people of a workspace makes its list worth reading.
-pub(super) const LIST_FROM: usize = 20;
+/// This number of unknown ones of a workspace makes its list worth reading.
+pub(in crate::existence) const LIST_FROM: usize = 20;
 
-/// Pages read: ten thousand people, which are more than write within five minutes. A person who is not among them is asked
-/// about alone.
+/// Pages read: ten thousand people, which are more than write within five minutes. A person who is not among them is
+/// asked about alone.
 const MAX_PAGES: usize = 10;
 
 /// A list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum List {
+pub(in crate::existence) enum List {
     People,
     Channels,
 }
@@ -44,7 +44,13 @@ struct Listed<'a> {
 }
 
 /// Reads a list into what is known.
-pub(super) async fn read(api: &WebApi, known: &Known, clock: &dyn Clock, team: &TeamId, list: List) {
+pub(in crate::existence) async fn read(
+    api: &WebApi,
+    known: &Known,
+    clock: &dyn Clock,
+    team: &TeamId,
+    list: List,
+) {
     let began = clock.now();
     match pages(api, known, team, list).await {
         Ok(true) if list == List::People => known.listed_people(team, began),

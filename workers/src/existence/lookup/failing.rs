@@ -1,4 +1,4 @@
-//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and is
+//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and its events are
 //! quarantined at last.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use ports::clock::TimestampMs;
 use slack::ids::TeamId;
 
-use super::entity::Entity;
-use super::known::Demand;
-use super::weigh::Fact;
+use crate::existence::cache::Demand;
+use crate::existence::entities::Entity;
+use crate::existence::evaluate::Fact;
 
-/// How long Slack may fail on one thing while it answers about others, before what names that thing is quarantined.
+/// How long Slack may fail on one thing while it answers about others, before an event that names that thing is quarantined.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
 
 /// The wait after the first failure; it doubles with each.
@@ -24,12 +24,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// What has not failed for so long starts anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// Troubles that are remembered. Beyond it, further ones count as failures of Slack.
-const MAX_TROUBLES: usize = 1_000;
+/// Entities that are remembered. Beyond it, further ones count as failures of Slack.
+const MAX_FAILING: usize = 1_000;
 
 /// One thing that Slack fails on.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct FailingEntity {
     /// Slack has answered about others since: it is well, but for this one.
     alone_since: Option<TimestampMs>,
     last: TimestampMs,
@@ -37,7 +37,7 @@ struct Trouble {
     why: String,
 }
 
-impl Trouble {
+impl FailingEntity {
     fn fact(&self, entity: &Entity, now: TimestampMs) -> Option<Fact> {
         let alone_since = self.alone_since?;
         // Without its workspace no event of it could be stored: that is never given up.
@@ -53,21 +53,21 @@ impl Trouble {
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Troubles(Mutex<BTreeMap<Entity, Trouble>>);
+pub(super) struct FailingEntities(Mutex<BTreeMap<Entity, FailingEntity>>);
 
-impl Troubles {
+impl FailingEntities {
     /// Why something is not asked about now. A job that was replayed since the last failure has it asked about.
     pub(super) fn shut(&self, entity: &Entity, demand: &Demand, now: TimestampMs) -> Option<Fact> {
-        let troubles = self.lock();
-        let trouble = troubles.get(entity)?;
-        let waits = now < trouble.last.plus(trouble.wait) && now >= trouble.last;
-        let asked_afresh = demand.replayed && demand.sent_at > trouble.last;
-        trouble.fact(entity, now).filter(|_| waits && !asked_afresh)
+        let failing = self.lock();
+        let failure = failing.get(entity)?;
+        let waits = now < failure.last.plus(failure.wait) && now >= failure.last;
+        let asked_afresh = demand.replayed && demand.sent_at > failure.last;
+        failure.fact(entity, now).filter(|_| waits && !asked_afresh)
     }
 
     /// Whether Slack is well, but for this one.
     pub(super) fn is_alone(&self, entity: &Entity) -> bool {
-        self.lock().get(entity).is_some_and(|trouble| trouble.alone_since.is_some())
+        self.lock().get(entity).is_some_and(|failure| failure.alone_since.is_some())
     }
 
     /// What its failures amount to by now.
@@ -77,43 +77,44 @@ impl Troubles {
 
     /// Slack failed on something; says whether it is well otherwise.
     pub(super) fn failed(&self, entity: &Entity, now: TimestampMs, why: &str) -> bool {
-        let mut troubles = self.lock();
-        troubles.retain(|_, trouble| now < trouble.last.plus(FORGOTTEN_AFTER));
-        if let Some(trouble) = troubles.get_mut(entity) {
-            trouble.last = now;
-            trouble.wait = (trouble.wait * 2).min(LONGEST_WAIT);
-            why.clone_into(&mut trouble.why);
-            return trouble.alone_since.is_some();
+        let mut failing = self.lock();
+        failing.retain(|_, failure| now < failure.last.plus(FORGOTTEN_AFTER));
+        if let Some(failure) = failing.get_mut(entity) {
+            failure.last = now;
+            failure.wait = (failure.wait * 2).min(LONGEST_WAIT);
+            why.clone_into(&mut failure.why);
+            return failure.alone_since.is_some();
         }
-        if troubles.len() < MAX_TROUBLES {
-            let trouble = Trouble { alone_since: None, last: now, wait: FIRST_WAIT, why: why.to_owned() };
-            troubles.insert(entity.clone(), trouble);
+        if failing.len() < MAX_FAILING {
+            let failure =
+                FailingEntity { alone_since: None, last: now, wait: FIRST_WAIT, why: why.to_owned() };
+            failing.insert(entity.clone(), failure);
         }
         false
     }
 
     /// Slack answered about something.
     pub(super) fn answered(&self, entity: &Entity, now: TimestampMs) {
-        let mut troubles = self.lock();
-        troubles.remove(entity);
-        for (other, trouble) in troubles.iter_mut() {
+        let mut failing = self.lock();
+        failing.remove(entity);
+        for (other, failure) in failing.iter_mut() {
             if other.team() == entity.team() {
-                trouble.alone_since.get_or_insert(now);
+                failure.alone_since.get_or_insert(now);
             }
         }
     }
 
     /// Slack fails on different things: it is not well at all.
     pub(super) fn outage(&self, team: &TeamId) {
-        for (entity, trouble) in self.lock().iter_mut() {
+        for (entity, failure) in self.lock().iter_mut() {
             if entity.team() == team {
-                trouble.alone_since = None;
+                failure.alone_since = None;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Entity, Trouble>> {
-        // Each change leaves every trouble whole.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Entity, FailingEntity>> {
+        // Each change leaves every failure whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,25 +1,25 @@
 //! What becomes of an event, given what is known of all that it claims.
 //!
-//! Slack's word counts, with these exceptions, in which it may rightly not know (any more) what is real:
+//! Slack's answer counts, with these exceptions, in which it may rightly not know (any more) what is real:
 //! * A channel that the archive knows already, by its public mark or a row of its own, was confirmed when it was first
-//!   written. It may have been deleted, got another id, or become private where the app cannot see it: `channel_deleted`
+//!   written. It may have been deleted, got another id, or become private, so that the app cannot see it: `channel_deleted`
 //!   and late messages are such. An invented channel has neither mark nor row; of one whose mark a person took back, rows
 //!   say nothing.
 //! * A channel that has just been made may be missing for a moment: `channel_created` waits that long.
-//! * A person whose own event says that they left, where the archive has a row of them.
-//! * People of other workspaces, where the event says that they are and the channel is shared: the event is judged by its
-//!   workspace and channel. Slack says whether it is; where the archive alone vouches for the channel, its newest row does.
+//! * A person whose own event says that they left, if the archive has a row of them.
+//! * People of other workspaces, if the event says that they are and the channel is shared: the event is judged by its
+//!   workspace and channel. Slack says whether it is; if the archive alone vouches for the channel, its newest row does.
 //! * The app's own end (`tokens_revoked`, `app_uninstalled`), after which Slack answers nothing, of a workspace that the
 //!   archive knows.
 //!
-//! An event that says that a channel is public, where Slack says that it is private and the archive does not know it, counts
+//! An event that says that a channel is public, while Slack says that it is private and the archive does not know it, counts
 //! as invented: else one forged event would open a private channel for all that is said in it from then on. An event that
-//! says that a channel goes on under another id does the same for that id; and where the old one still answers, the channel
+//! says that a channel goes on under another id does the same for that id; and if the old one still answers, the channel
 //! has not left it.
 //!
-//! A scope that the app lacks does not show an invention: events wait until it is added, except in channels that the archive
+//! A scope that the app lacks is no sign of an invention: events wait until it is added, except in channels that the archive
 //! knows. A private channel that only `groups:read` would show counts as one that Slack does not know. What Slack keeps
-//! failing on, or has no time for in a flood, is quarantined and does not count as an invention either.
+//! failing on, or has no time for in a flood, is quarantined and is no invention either.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,12 +29,10 @@ use ports::clock::TimestampMs;
 use rules::public_mark::MarkState;
 use serde_json::Value;
 
-use super::ask::NO_TOKEN;
-use super::entity::Entity;
-use super::known::{Demand, Knowledge, Known};
-use super::reach::Reach;
-use super::subject::{Person, Story, Subject};
-use super::{SOON, Verdict};
+use super::Verdict;
+use super::cache::{Demand, Knowledge, Known};
+use super::entities::{Entity, Person, Reach, SpecialCase, Subject};
+use super::lookup::NO_TOKEN;
 
 /// How long Slack may not know a channel that it announced.
 const NEWBORN: Duration = Duration::from_secs(60);
@@ -60,8 +58,16 @@ pub(super) enum Fact {
     Unsaid(String),
 }
 
-/// What is known while a batch is judged.
-pub(super) struct Scales<'a> {
+/// What came of evaluating a claim.
+pub(super) enum Evaluated {
+    /// What becomes of the event.
+    Decided(Verdict),
+    /// What has to be asked first.
+    Open(Vec<(Entity, Demand)>),
+}
+
+/// What is known while a batch is evaluated.
+pub(super) struct Evaluation<'a> {
     pub(super) archive: &'a dyn Archive,
     pub(super) known: &'a Known,
     pub(super) now: TimestampMs,
@@ -69,91 +75,93 @@ pub(super) struct Scales<'a> {
     pub(super) facts: HashMap<Entity, Fact>,
 }
 
-/// The longest of the waits.
+/// What stands in the way of a verdict so far.
 #[derive(Default)]
-struct Wait(Option<(Duration, String)>);
+struct Undecided {
+    unknown: Vec<(Entity, Demand)>,
+    /// The longest of the waits.
+    wait: Option<(Duration, String)>,
+}
 
-impl Wait {
-    fn add(&mut self, after: Duration, why: &str) {
-        if self.0.as_ref().is_none_or(|(longest, _)| *longest < after) {
-            self.0 = Some((after, why.to_owned()));
+impl Undecided {
+    /// Takes in what is known of an entity that the event needs; the verdict if it is known not to exist.
+    fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Option<Verdict> {
+        match fact {
+            None => self.unknown.push((entity.clone(), demand)),
+            Some(Fact::Found { .. }) => {}
+            Some(Fact::Missing(code)) => return Some(Verdict::Unknown(why_missing(entity, &code))),
+            Some(Fact::Unsaid(why)) => return Some(Verdict::Unknown(why_unsaid(entity, &why))),
+            Some(Fact::Later { after, why, .. }) => self.wait(after, &why),
+        }
+        None
+    }
+
+    fn wait(&mut self, after: Duration, why: &str) {
+        if self.wait.as_ref().is_none_or(|(longest, _)| *longest < after) {
+            self.wait = Some((after, why.to_owned()));
         }
     }
 }
 
-impl Scales<'_> {
+impl Evaluation<'_> {
     /// What becomes of an event, or what has to be asked first.
-    pub(super) async fn weigh(&self, subject: &Subject) -> Result<Verdict, Vec<(Entity, Demand)>> {
-        self.balance(subject)
-            .await
-            .unwrap_or_else(|error| Ok(Verdict::Wait { after: SOON, reason: error.to_string() }))
-    }
-
-    async fn balance(
-        &self,
-        subject: &Subject,
-    ) -> Result<Result<Verdict, Vec<(Entity, Demand)>>, ArchiveError> {
-        if subject.story == Story::Departure && self.knows_team(&subject.team).await? {
-            return Ok(Ok(Verdict::Exists));
+    pub(super) async fn evaluate(&self, subject: &Subject) -> Result<Evaluated, ArchiveError> {
+        if subject.special_case == SpecialCase::Departure && self.knows_team(&subject.team).await? {
+            return Ok(Evaluated::Decided(Verdict::Exists));
         }
         let demand = subject.demand();
-        let mut unknown = Vec::new();
-        let mut wait = Wait::default();
-        match self.fact(&subject.team, &demand) {
-            None => unknown.push((subject.team.clone(), demand)),
-            Some(Fact::Found { .. }) => {}
-            Some(Fact::Missing(code)) => return Ok(Ok(missing(&subject.team, &code))),
-            Some(Fact::Unsaid(why)) => return Ok(Ok(unsaid(&subject.team, &why))),
-            Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
+        let mut undecided = Undecided::default();
+        let team = &subject.team;
+        if let Some(verdict) = undecided.add(team, demand, self.fact(team, &demand)) {
+            return Ok(Evaluated::Decided(verdict));
         }
         // Whether people of other workspaces may write in all of them; unknown while one of them is.
         let mut shared = (!subject.channels.is_empty()).then_some(true);
         for channel in &subject.channels {
-            match self.fact(channel, &demand) {
-                None => {
-                    unknown.push((channel.clone(), demand));
-                    shared = None;
-                }
+            let is_shared = match self.fact(channel, &demand) {
                 Some(Fact::Found { reach: Some(reach) }) => {
                     if reach.private && subject.public && !self.knows_channel(channel).await? {
-                        return Ok(Ok(private(channel)));
+                        return Ok(Evaluated::Decided(private(channel)));
                     }
-                    shared = shared.map(|all| all && reach.shared);
+                    Some(reach.shared)
                 }
-                Some(Fact::Found { reach: None }) if !subject.has_foreigners() => {}
+                Some(Fact::Found { reach: None }) if !subject.has_foreigners() => continue,
+                // A row of the table does not say whether it is shared: Slack does.
                 Some(Fact::Found { reach: None }) if !self.facts.contains_key(channel) => {
-                    unknown.push((channel.clone(), demand));
-                    shared = None;
+                    undecided.unknown.push((channel.clone(), demand));
+                    None
                 }
-                Some(Fact::Found { reach: None }) => shared = shared.map(|_| false),
+                Some(Fact::Found { reach: None }) => Some(false),
                 Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. })
                     if self.knows_channel(channel).await? =>
                 {
-                    let row_says_so = subject.has_foreigners() && self.is_kept_as_shared(channel).await?;
-                    shared = shared.map(|all| all && row_says_so);
+                    Some(subject.has_foreigners() && self.is_kept_as_shared(channel).await?)
                 }
                 Some(Fact::Missing(_)) if self.is_newborn(subject) => {
-                    wait.add(NEWBORN_AGAIN, "Slack does not show the new channel yet");
+                    undecided.wait(NEWBORN_AGAIN, "Slack does not show the new channel yet");
+                    continue;
                 }
-                Some(Fact::Missing(code)) => return Ok(Ok(missing(channel, &code))),
-                Some(Fact::Unsaid(why)) => return Ok(Ok(unsaid(channel, &why))),
-                Some(Fact::Later { after, why, .. }) => {
-                    wait.add(after, &why);
-                    shared = None;
+                fact => {
+                    if let Some(verdict) = undecided.add(channel, demand, fact) {
+                        return Ok(Evaluated::Decided(verdict));
+                    }
+                    None
                 }
-            }
+            };
+            shared = is_shared.and_then(|is_shared| shared.map(|all| all && is_shared));
         }
         if let Some(former) = &subject.former {
             let demand = Demand { former: true, ..demand };
             match self.fact(former, &demand) {
-                None => unknown.push((former.clone(), demand)),
                 Some(Fact::Found { .. }) if self.are_marked(&subject.channels).await? => {}
-                Some(Fact::Found { .. }) => return Ok(Ok(not_left(former))),
+                Some(Fact::Found { .. }) => return Ok(Evaluated::Decided(not_left(former))),
                 Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. })
                     if self.knows_channel(former).await? => {}
-                Some(Fact::Missing(code)) => return Ok(Ok(missing(former, &code))),
-                Some(Fact::Unsaid(why)) => return Ok(Ok(unsaid(former, &why))),
-                Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
+                fact => {
+                    if let Some(verdict) = undecided.add(former, demand, fact) {
+                        return Ok(Evaluated::Decided(verdict));
+                    }
+                }
             }
         }
         for person in &subject.people {
@@ -162,19 +170,19 @@ impl Scales<'_> {
                 continue;
             }
             match self.fact(&person.who, &demand) {
-                None => unknown.push((person.who.clone(), demand)),
-                Some(Fact::Found { .. }) => {}
                 Some(Fact::Missing(_) | Fact::Unsaid(_))
-                    if subject.story == Story::Person && self.knows_person(person).await? => {}
-                Some(Fact::Missing(code)) => return Ok(Ok(missing(&person.who, &code))),
-                Some(Fact::Unsaid(why)) => return Ok(Ok(unsaid(&person.who, &why))),
-                Some(Fact::Later { after, why, .. }) => wait.add(after, &why),
+                    if subject.special_case == SpecialCase::Person && self.knows_person(person).await? => {}
+                fact => {
+                    if let Some(verdict) = undecided.add(&person.who, demand, fact) {
+                        return Ok(Evaluated::Decided(verdict));
+                    }
+                }
             }
         }
-        if !unknown.is_empty() {
-            return Ok(Err(unknown));
+        if !undecided.unknown.is_empty() {
+            return Ok(Evaluated::Open(undecided.unknown));
         }
-        Ok(Ok(match wait.0 {
+        Ok(Evaluated::Decided(match undecided.wait {
             Some((after, reason)) => Verdict::Wait { after, reason },
             None => Verdict::Exists,
         }))
@@ -191,14 +199,14 @@ impl Scales<'_> {
     }
 
     fn is_newborn(&self, subject: &Subject) -> bool {
-        subject.story == Story::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
+        subject.special_case == SpecialCase::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
     }
 
     async fn knows_team(&self, team: &Entity) -> Result<bool, ArchiveError> {
         Ok(self.archive.get(&ItemKey::team(team.team())).await?.is_some())
     }
 
-    /// By its mark, or by a row: both are written only of channels that were confirmed, or before there was a check. A mark
+    /// By its mark, or by a row: both are written only of channels that were confirmed, or before the check was on. A mark
     /// that a person took back speaks for the rows too.
     async fn knows_channel(&self, channel: &Entity) -> Result<bool, ArchiveError> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
@@ -240,11 +248,7 @@ impl Scales<'_> {
     }
 }
 
-/// What a person reads in quarantine.
-fn missing(entity: &Entity, code: &str) -> Verdict {
-    Verdict::Unknown(why_missing(entity, code))
-}
-
+/// What a person reads in quarantine about what Slack does not know.
 pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
     if code == NO_TOKEN {
         format!(
@@ -261,10 +265,6 @@ pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
 }
 
 /// The same, of what Slack cannot be asked about.
-fn unsaid(entity: &Entity, why: &str) -> Verdict {
-    Verdict::Unknown(why_unsaid(entity, why))
-}
-
 pub(super) fn why_unsaid(entity: &Entity, why: &str) -> String {
     format!(
         "Slack could not say whether {entity} exists ({}: {why}). Replay this job later: it is asked again then; drop it if it \

@@ -15,7 +15,7 @@ use super::*;
 
 const TEAM: &str = "T024BE7LD";
 
-/// What a row names, as its key and its attributes name it: workspaces, channels, people and bots.
+/// What a row holds, as its key and its attributes name it: workspaces, channels, people and bots.
 fn named_by(update: &Update) -> BTreeSet<Entity> {
     let key: Vec<&str> = update.key.item_id.split('#').collect();
     let team = |id: &str| TeamId::parse(id).expect("a team's id in a key");
@@ -61,7 +61,7 @@ fn check(event: &str) -> Result<bool, String> {
     let body = format!(r#"{{"team_id":"{TEAM}","type":"event_callback","event":{event}}}"#);
     let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return Ok(false) };
     let Ok(event) = Event::read(&envelope) else { return Ok(false) };
-    // What cannot be asked about is quarantined.
+    // An event whose claims cannot be read is quarantined.
     let Ok(subject) = Subject::of(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
     let asked: BTreeSet<&Entity> = subject.entities().chain(&subject.former).collect();
     let changes = event.changes().unwrap_or_default();

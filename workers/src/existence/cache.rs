@@ -1,16 +1,18 @@
-//! What is known to exist, in this process: a cache per entity, so that the triples of a busy workspace, which are many,
-//! cost no more questions than it has people and channels.
+//! What is known to exist: in this process, a cache per entity, so that the triples of a busy workspace cost no more
+//! questions than it has people and channels; behind it the table that all processes share, which is asked before Slack.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ports::clock::{SharedClock, TimestampMs};
-use ports::existence::TTL;
+use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use slack::ids::{ChannelId, TeamId, UserId};
+use tokio::time::timeout;
 
-use super::entity::Entity;
-use super::reach::Reach;
+use super::entities::{Entity, Reach, Subject};
+use super::{Check, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
 const MAX_REMEMBERED: usize = 100_000;
@@ -143,7 +145,7 @@ impl Known {
         self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
     }
 
-    /// Whether all of these are known to exist, and none as private where they should be public: the common case, under
+    /// Whether all of these are known to exist, and not as private if they should be public: the common case, under
     /// one lock.
     pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>, public: bool) -> bool {
         let now = self.clock.now();
@@ -182,6 +184,72 @@ impl Known {
 /// Knowledge from a time that has not come yet is of a clock that was put back: its age is unknown.
 fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
     *at <= now && now < at.plus(TTL)
+}
+
+/// How long the table may take before Slack is asked instead.
+const TABLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Check {
+    /// Asks the cache about the triples that this process does not know.
+    pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
+        let now = self.0.clock.now();
+        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
+        if triples.is_empty() {
+            return;
+        }
+        let keys: Vec<CacheKey> = triples.keys().cloned().collect();
+        let rows = self.in_time(self.0.table.look_up(&keys)).await.unwrap_or_default();
+        for (entities, row) in triples.into_values().zip(rows) {
+            let Some(verified_at) = row.and_then(|row| row.counts_since(now)) else { continue };
+            entities.into_iter().for_each(|entity| self.0.known.found_at(entity.clone(), verified_at));
+        }
+    }
+
+    /// Keeps the triples that Slack has just confirmed, but for private channels: a row then also vouches that its channel
+    /// is not private.
+    pub(super) async fn store_in_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
+        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
+        let verified = |(key, entities): (CacheKey, [&Entity; 3])| {
+            // A triple is as old as the oldest of its three.
+            let ages = entities.map(|entity| match self.0.known.get(entity) {
+                Some(Knowledge::Found { reach: Some(Reach { private: true, .. }), .. }) => None,
+                Some(Knowledge::Found { verified_at, .. }) => Some(verified_at),
+                Some(Knowledge::Missing { .. }) | None => None,
+            });
+            let oldest = ages.into_iter().collect::<Option<Vec<_>>>()?.into_iter().min()?;
+            Some((key, Verified::at(oldest)))
+        };
+        let rows: Vec<(CacheKey, Verified)> = triples.into_iter().filter_map(verified).collect();
+        if !rows.is_empty() {
+            self.in_time(self.0.table.remember(&rows)).await;
+        }
+    }
+
+    /// A cache that fails has nothing, which is no reason to wait.
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, ExistenceError>>) -> Option<T> {
+        let answer = match timeout(TABLE_TIMEOUT, asked).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err("it did not answer in time".to_owned()),
+        };
+        match answer {
+            Ok(answer) => {
+                if self.0.table_fails.swap(false, Ordering::Relaxed) {
+                    tracing::info!("the cache of the existence check answers again");
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                answered("table_failed", 1);
+                if !self.0.table_fails.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        error,
+                        "the existence check goes on without its cache: Slack is asked more often"
+                    );
+                }
+                None
+            }
+        }
+    }
 }
 
 #[cfg(test)]

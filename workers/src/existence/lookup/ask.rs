@@ -8,12 +8,11 @@ use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
 use slack_api::{ApiError, Reply, WebApi};
 
-use super::entity::Entity;
-use super::reach::Reach;
+use crate::existence::entities::{Entity, Reach};
 
 /// What Slack says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(in crate::existence) enum Answer {
     /// It exists. Of a channel: whom it reaches.
     Found { reach: Option<Reach> },
     /// It does not, by this code.
@@ -27,22 +26,22 @@ pub(super) enum Answer {
 }
 
 /// There is no token for the workspace, while others have one.
-pub(super) const NO_TOKEN: &str = "no_token";
+pub(in crate::existence) const NO_TOKEN: &str = "no_token";
 
 /// The whole list of people was read, and they were not asked about alone.
-pub(super) const NOT_LISTED: &str = "not_in_users_list";
+pub(in crate::existence) const NOT_LISTED: &str = "not_in_users_list";
 
 /// The answer is about something else.
 const ANOTHER: &str = "answered with another id";
 
 /// The channel is private, and the app may not see it.
-pub(super) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
+pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
 
 /// Slack's word for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
 /// Asks.
-pub(super) async fn ask(api: &WebApi, entity: &Entity) -> Answer {
+pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> Answer {
     let parameters: &[(&str, &str)] = match entity {
         Entity::Team(_) => &[],
         Entity::User(_, user) => &[("user", user.as_str())],
@@ -112,7 +111,7 @@ fn refused(error: &ApiError) -> Answer {
             )),
             _ => Answer::Failed(error.to_string()),
         },
-        // A token of another workspace is a mistake in the settings, and not an invention.
+        // A token of another workspace is a mistake in the settings, and no invention.
         ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
             Answer::Failed(error.to_string())
         }

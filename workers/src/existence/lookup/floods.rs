@@ -9,7 +9,7 @@ use slack::ids::TeamId;
 use slack_api::Method;
 
 use super::ask::{NO_GROUPS, NO_TOKEN};
-use super::entity::Entity;
+use crate::existence::entities::Entity;
 
 /// This number of absences within [`WINDOW`] is a flood. Slack answers a hundred questions a minute; this leaves most of them to
 /// what exists.
@@ -30,18 +30,18 @@ struct Absences {
 }
 
 /// What was found missing lately, by workspace and kind.
-pub(super) struct Floods {
+pub(in crate::existence) struct Floods {
     clock: SharedClock,
     counts: Mutex<HashMap<(TeamId, Method), Absences>>,
 }
 
 impl Floods {
-    pub(super) fn new(clock: SharedClock) -> Self {
+    pub(in crate::existence) fn new(clock: SharedClock) -> Self {
         Self { clock, counts: Mutex::default() }
     }
 
     /// Slack does not know something. What it only hides, or has no token for, is no sign of a flood.
-    pub(super) fn note_missing(&self, entity: &Entity, code: &str) {
+    pub(in crate::existence) fn note_missing(&self, entity: &Entity, code: &str) {
         if code == NO_TOKEN || code == NO_GROUPS {
             return;
         }
@@ -62,7 +62,7 @@ impl Floods {
     }
 
     /// Whether such things are named in a flood now.
-    pub(super) fn is_flooded(&self, entity: &Entity) -> bool {
+    pub(in crate::existence) fn is_flooded(&self, entity: &Entity) -> bool {
         let now = self.clock.now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&key(entity)).is_some_and(|absences| now < absences.flooded_until)
@@ -98,7 +98,7 @@ mod tests {
         assert!(floods.is_flooded(&user("T1")) && !floods.is_flooded(&user("T2")));
         clock.advance(WINDOW);
         assert!(!floods.is_flooded(&user("T1")));
-        // As many, but over a long time, are not a flood.
+        // The same number over a long time is no flood.
         for _ in 0..FLOOD_FROM {
             floods.note_missing(&user("T1"), "user_not_found");
             clock.advance(WINDOW / 10);

@@ -1,38 +1,61 @@
-//! Asking about many at once: who is asked about already, who stands in a list, and who is asked about alone.
+//! Asks Slack about many entities at once: an entity that is being asked about is not asked about again, many of one
+//! workspace are looked up in its list, and the others are asked about alone.
+//!
+//! * [`ask`] is one call, and [`lists`] the pages of a list.
+//! * [`single_flight`] makes one call of many for the same entity.
+//! * [`breakers`] holds back calls while Slack does not answer, [`failing`] those about what Slack keeps failing on while it
+//!   answers about the rest, and [`floods`] those that would hold everything up.
+
+mod ask;
+mod breaker;
+mod breakers;
+mod failing;
+mod floods;
+mod lists;
+mod single_flight;
+mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use slack::ids::TeamId;
+use ports::clock::TimestampMs;
+use rules::audience::Sight;
+use slack::ids::{ChannelId, TeamId};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::ask::{self, Answer, NOT_LISTED};
-use super::entity::Entity;
-use super::flights::Flight;
-use super::known::{Demand, Knowledge};
-use super::listings::{self, List};
-use super::weigh::Fact;
+use super::cache::{Demand, Knowledge};
+use super::entities::Entity;
+use super::evaluate::{Fact, why_missing, why_unsaid};
 use super::{Check, PATIENCE, Questions, SOON};
 
-/// How long an event waits for a list of many before its people are asked about alone.
-const LIST_PATIENCE: Duration = Duration::from_secs(5);
+use ask::{Answer, NO_GROUPS, NOT_LISTED};
+
+pub(super) use ask::NO_TOKEN;
+pub(super) use breakers::Breakers;
+pub(super) use floods::Floods;
+pub(super) use lists::List;
+pub(super) use single_flight::{PendingAnswer, SingleFlight};
+pub use waiting::{Waiting, waiting};
+
+/// How long a list of many may take before each is asked about alone.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Questions about one kind of thing that are on their way at once: so few that a flood is noticed before all of it has been
 /// asked about.
 const QUESTIONS_AT_ONCE: usize = 8;
 
 /// How many questions may be on their way, for each kind of thing.
-pub(super) struct Pace([Semaphore; 4]);
+pub(super) struct QuestionLimits([Semaphore; 4]);
 
-impl Default for Pace {
+impl Default for QuestionLimits {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)))
     }
 }
 
-impl Pace {
+impl QuestionLimits {
     fn of(&self, entity: &Entity) -> &Semaphore {
         let [teams, users, bots, channels] = &self.0;
         match entity {
@@ -48,64 +71,64 @@ impl Check {
     /// Asks Slack about each of these, and waits until the deadline.
     pub(super) async fn find_out(&self, unknown: Questions, deadline: Instant) -> Vec<(Entity, Fact)> {
         let mut facts = Vec::new();
-        let mut flying = Vec::new();
+        let mut pending = Vec::new();
         let mut to_ask = Questions::new();
         for (entity, demand) in unknown {
-            if let Some(flight) = self.0.flights.on_its_way(&entity) {
-                flying.push((entity, flight));
+            if let Some(answer) = self.0.questions.pending(&entity) {
+                pending.push((entity, answer));
             } else if let Some(fact) = self.without_asking(&entity, &demand) {
                 facts.push((entity, fact));
             } else {
                 to_ask.insert(entity, demand);
             }
         }
-        let lists = self.read_lists(&to_ask);
+        let read = self.read_lists(&to_ask);
         for (entity, demand) in to_ask {
-            let list = of_list(&entity).and_then(|list| lists.get(&(entity.team().clone(), list)).cloned());
+            let list = of_list(&entity).and_then(|list| read.get(&(entity.team().clone(), list)).cloned());
             let asking = || {
                 let (check, entity) = (self.clone(), entity.clone());
                 async move { check.answer(&entity, list, &demand).await }
             };
-            let flight = self.0.flights.join(entity.clone(), asking);
-            flying.push((entity, flight));
+            let answer = self.0.questions.join(entity.clone(), asking);
+            pending.push((entity, answer));
         }
-        let landing = flying.into_iter().map(|(entity, flight)| async move {
-            // An earlier waiter has waited long enough for all.
-            let until = deadline.min(flight.began() + PATIENCE);
-            let landed = timeout_at(until, flight.landed()).await.ok().flatten();
-            let fact = landed.unwrap_or_else(|| Fact::Later {
+        let answers = pending.into_iter().map(|(entity, answer)| async move {
+            // An event that waited for it before has waited long enough for all.
+            let until = deadline.min(answer.began() + PATIENCE);
+            let answer = timeout_at(until, answer.answer()).await.ok().flatten();
+            let fact = answer.unwrap_or_else(|| Fact::Later {
                 after: SOON,
                 why: format!("Slack has not said yet whether {entity} exists"),
                 not_allowed: false,
             });
             (entity, fact)
         });
-        facts.extend(join_all(landing).await);
+        facts.extend(join_all(answers).await);
         facts
     }
 
-    /// What is known of something without a question on its way, or why it cannot be asked about now.
+    /// What is known of something that is not being asked about, or why it cannot be asked about now.
     fn without_asking(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
-        // A question that has landed since has said what it found before it was gone.
+        // A question that was answered since has said what it found before it was gone.
         match self.0.known.answer(entity, demand) {
             Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
             Some(Knowledge::Found { reach, .. }) => return Some(Fact::Found { reach }),
             Some(Knowledge::Missing { code, .. }) => return Some(Fact::Missing(code)),
             None => {}
         }
-        self.0.lanes.shut(entity, demand)
+        self.0.breakers.shut(entity, demand)
     }
 
-    async fn answer(&self, entity: &Entity, list: Option<Flight<()>>, demand: &Demand) -> Fact {
+    async fn answer(&self, entity: &Entity, list: Option<PendingAnswer<()>>, demand: &Demand) -> Fact {
         if let Some(list) = list {
             // Out of time or crashed: it is asked about alone.
-            timeout(LIST_PATIENCE, list.landed()).await.ok();
+            timeout(LIST_TIMEOUT, list.answer()).await.ok();
             if let Some(Knowledge::Found { reach, .. }) = self.0.known.get(entity) {
                 return Fact::Found { reach };
             }
         }
-        let _turn = match self.turn(entity).await {
-            Ok(turn) => turn,
+        let _permit = match self.permit(entity).await {
+            Ok(permit) => permit,
             Err(later) => return later,
         };
         // What a person has tried again is asked about alone: one job at a time, and with an answer.
@@ -121,28 +144,28 @@ impl Check {
             }
             Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
         }
-        self.0.lanes.note(entity, &answer).await;
+        self.0.breakers.note(entity, &answer).await;
         match answer {
             Answer::Found { reach } => Fact::Found { reach },
             Answer::Missing(code) => Fact::Missing(code),
             Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
             Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
             Answer::Failed(why) => {
-                let stuck = self.0.lanes.stuck(entity);
+                let stuck = self.0.breakers.stuck(entity);
                 stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
             }
         }
     }
 
-    /// Waits until few questions are on their way; where Slack has stopped answering meanwhile, says so.
-    async fn turn(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
-        let pace = self.0.pace.of(entity);
-        if let Ok(turn) = pace.try_acquire() {
-            return Ok(Some(turn));
+    /// Waits until few questions are on their way; if Slack has stopped answering meanwhile, says so.
+    async fn permit(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
+        let limits = self.0.limits.of(entity);
+        if let Ok(permit) = limits.try_acquire() {
+            return Ok(Some(permit));
         }
         // It is never closed.
-        let turn = pace.acquire().await.ok();
-        self.0.lanes.waits(entity).map_or(Ok(turn), Err)
+        let permit = limits.acquire().await.ok();
+        self.0.breakers.waits(entity).map_or(Ok(permit), Err)
     }
 
     /// What becomes of something while a flood lasts, in which most of what is asked about does not exist. Of people a list
@@ -155,7 +178,7 @@ impl Check {
             );
         }
         if !known.has_listed_people_since(team, demand.sent_at) {
-            timeout(LIST_PATIENCE, self.read_list(team, List::People).landed()).await.ok();
+            timeout(LIST_TIMEOUT, self.read_list(team, List::People).answer()).await.ok();
         }
         if let Some(Knowledge::Found { reach, .. }) = known.get(entity) {
             return Fact::Found { reach };
@@ -172,19 +195,19 @@ impl Check {
     }
 
     /// Reads the lists of workspaces of which many are unknown.
-    fn read_lists(&self, unknown: &Questions) -> HashMap<(TeamId, List), Flight<()>> {
+    fn read_lists(&self, unknown: &Questions) -> HashMap<(TeamId, List), PendingAnswer<()>> {
         let mut counts: BTreeMap<(&TeamId, List), usize> = BTreeMap::new();
         for (entity, list) in unknown.keys().filter_map(|entity| Some((entity, of_list(entity)?))) {
             *counts.entry((entity.team(), list)).or_default() += 1;
         }
-        let many = counts.into_iter().filter(|(_, count)| *count >= listings::LIST_FROM);
+        let many = counts.into_iter().filter(|(_, count)| *count >= lists::LIST_FROM);
         many.map(|((team, list), _)| ((team.clone(), list), self.read_list(team, list))).collect()
     }
 
-    fn read_list(&self, team: &TeamId, list: List) -> Flight<()> {
+    fn read_list(&self, team: &TeamId, list: List) -> PendingAnswer<()> {
         let reading = || {
             let (check, team) = (self.clone(), team.clone());
-            async move { listings::read(&check.0.api, &check.0.known, &*check.0.clock, &team, list).await }
+            async move { lists::read(&check.0.api, &check.0.known, &*check.0.clock, &team, list).await }
         };
         self.0.lists.join((team.clone(), list), reading)
     }
@@ -196,5 +219,48 @@ fn of_list(entity: &Entity) -> Option<List> {
         Entity::User(..) => Some(List::People),
         Entity::Channel(..) => Some(List::Channels),
         Entity::Team(_) | Entity::Bot(..) => None,
+    }
+}
+
+/// The channels that are asked about, each with when its event came and whether it was replayed.
+pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
+
+impl Check {
+    /// Asks who may read these channels, and waits no longer than for a batch.
+    pub(crate) async fn ask_who_reads(&self, channels: Unseen) -> HashMap<(TeamId, ChannelId), Sight> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut sights = HashMap::new();
+        let mut questions = Questions::new();
+        for ((team, channel), (sent_at, replayed)) in channels {
+            let entity = Entity::Channel(team.clone(), channel.clone());
+            let demand = Demand { sent_at, replayed, newborn: false, former: false };
+            match self.0.known.answer(&entity, &demand) {
+                Some(Knowledge::Found { reach: Some(reach), .. }) => {
+                    sights.insert((team, channel), sight(&entity, Fact::Found { reach: Some(reach) }));
+                }
+                Some(_) | None => {
+                    questions.insert(entity, demand);
+                }
+            }
+        }
+        for (entity, fact) in self.find_out(questions, deadline).await {
+            let sight = sight(&entity, fact);
+            if let Entity::Channel(team, channel) = entity {
+                sights.insert((team, channel), sight);
+            }
+        }
+        sights
+    }
+}
+
+fn sight(channel: &Entity, fact: Fact) -> Sight {
+    match fact {
+        Fact::Found { reach: Some(reach) } if reach.private => Sight::Private,
+        Fact::Found { reach: Some(_) } => Sight::Public,
+        Fact::Found { reach: None } | Fact::Later { .. } => Sight::Later,
+        // The app may not see it: it is private.
+        Fact::Missing(code) if code == NO_GROUPS => Sight::Private,
+        Fact::Missing(code) => Sight::Unknown(why_missing(channel, &code)),
+        Fact::Unsaid(why) => Sight::Unknown(why_unsaid(channel, &why)),
     }
 }

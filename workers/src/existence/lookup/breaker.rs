@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ports::clock::TimestampMs;
 
-use super::entity::Entity;
+use crate::existence::entities::Entity;
 
 /// The wait when it opens; it doubles with each probe that fails.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -15,7 +15,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A probe that was not heard of for so long is taken for lost. A call takes no longer.
-const PROBE_PATIENCE: Duration = Duration::from_secs(30);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One breaker.
 #[derive(Debug, Default)]
@@ -35,17 +35,17 @@ pub(super) struct Open {
     probing_since: Option<TimestampMs>,
 }
 
-/// Whether something goes through.
+/// Whether a question goes through.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Gate {
-    Open,
+pub(super) enum Permission {
+    Granted,
     /// Not before so long, and why.
-    Shut(Duration, String),
+    Denied(Duration, String),
 }
 
 /// What changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Transition {
     /// It opened: from now on everything waits.
     Opened(Open),
     /// It stays open for longer.
@@ -55,29 +55,31 @@ pub(super) enum Turn {
 }
 
 impl Breaker {
-    /// Asks to go through. A caller that may reports the result afterwards.
-    pub(super) fn gate(&mut self, now: TimestampMs) -> Gate {
-        let Some(open) = &mut self.open else { return Gate::Open };
+    /// Asks to go through. A caller that may says afterwards what came of it.
+    pub(super) fn gate(&mut self, now: TimestampMs) -> Permission {
+        let Some(open) = &mut self.open else { return Permission::Granted };
         if now < open.until {
-            return Gate::Shut(open.until.since(now), open.reason.clone());
+            return Permission::Denied(open.until.since(now), open.reason.clone());
         }
         match open.probing_since {
-            Some(since) if now.since(since) < PROBE_PATIENCE => Gate::Shut(FIRST_WAIT, open.reason.clone()),
+            Some(since) if now.since(since) < PROBE_TIMEOUT => {
+                Permission::Denied(FIRST_WAIT, open.reason.clone())
+            }
             Some(_) | None => {
                 open.probing_since = Some(now);
-                Gate::Open
+                Permission::Granted
             }
         }
     }
 
-    /// A question about something failed; failures in a row about several different things open it.
+    /// A question about something failed; failures in a row about this number of different things open it.
     pub(super) fn failed(
         &mut self,
         now: TimestampMs,
         reason: &str,
         about: &Entity,
         most: usize,
-    ) -> Option<Turn> {
+    ) -> Option<Transition> {
         if self.failed_about.len() < most {
             self.failed_about.insert(about.clone());
         }
@@ -93,7 +95,7 @@ impl Breaker {
                     wait,
                     probing_since: None,
                 };
-                Some(Turn::Longer(open.clone()))
+                Some(Transition::Longer(open.clone()))
             }
             None if self.failed_about.len() >= most => {
                 let open = Open {
@@ -104,7 +106,7 @@ impl Breaker {
                     probing_since: None,
                 };
                 self.open = Some(open.clone());
-                Some(Turn::Opened(open))
+                Some(Transition::Opened(open))
             }
             None => None,
         }
@@ -119,9 +121,9 @@ impl Breaker {
     }
 
     /// Slack answered.
-    pub(super) fn succeeded(&mut self) -> Option<Turn> {
+    pub(super) fn succeeded(&mut self) -> Option<Transition> {
         self.failed_about.clear();
-        self.open.take().map(Turn::Closed)
+        self.open.take().map(Transition::Closed)
     }
 
     /// Why nothing goes through now, without asking to.
@@ -162,17 +164,17 @@ mod tests {
             assert_eq!(breaker.failed(at(0), "down", &user(2), 3), None);
             assert_eq!(breaker.succeeded(), None);
         }
-        assert_eq!(breaker.gate(at(0)), Gate::Open);
+        assert_eq!(breaker.gate(at(0)), Permission::Granted);
         breaker.failed(at(0), "down", &user(1), 3);
         // The same one again says nothing of the others.
         for _ in 0..9 {
             assert_eq!(breaker.failed(at(0), "down", &user(2), 3), None);
         }
-        assert!(matches!(breaker.failed(at(0), "down", &user(3), 3), Some(Turn::Opened(_))));
-        assert_eq!(breaker.gate(at(500)), Gate::Shut(Duration::from_millis(1_500), "down".into()));
+        assert!(matches!(breaker.failed(at(0), "down", &user(3), 3), Some(Transition::Opened(_))));
+        assert_eq!(breaker.gate(at(500)), Permission::Denied(Duration::from_millis(1_500), "down".into()));
         // Those that were on their way.
         assert_eq!(breaker.failed(at(600), "down", &user(4), 3), None);
-        assert_eq!(breaker.gate(at(1_999)), Gate::Shut(Duration::from_millis(1), "down".into()));
+        assert_eq!(breaker.gate(at(1_999)), Permission::Denied(Duration::from_millis(1), "down".into()));
     }
 
     #[test]
@@ -182,24 +184,24 @@ mod tests {
         let mut now = at(0);
         for wait_s in [2, 4, 8, 16, 32, 60, 60] {
             let wait = Duration::from_secs(wait_s);
-            assert_eq!(breaker.gate(now), Gate::Shut(wait, "down".into()));
+            assert_eq!(breaker.gate(now), Permission::Denied(wait, "down".into()));
             now = now.plus(wait);
-            assert_eq!(breaker.gate(now), Gate::Open);
-            assert!(matches!(breaker.gate(now), Gate::Shut(..)), "a second probe");
-            assert!(matches!(breaker.failed(now, "down", &user(1), 1), Some(Turn::Longer(_))));
+            assert_eq!(breaker.gate(now), Permission::Granted);
+            assert!(matches!(breaker.gate(now), Permission::Denied(..)), "a second probe");
+            assert!(matches!(breaker.failed(now, "down", &user(1), 1), Some(Transition::Longer(_))));
         }
         now = now.plus(LONGEST_WAIT);
-        assert_eq!(breaker.gate(now), Gate::Open);
-        assert!(matches!(breaker.succeeded(), Some(Turn::Closed(open)) if open.since == at(0)));
-        assert_eq!((breaker.gate(now), breaker.is_open()), (Gate::Open, false));
+        assert_eq!(breaker.gate(now), Permission::Granted);
+        assert!(matches!(breaker.succeeded(), Some(Transition::Closed(open)) if open.since == at(0)));
+        assert_eq!((breaker.gate(now), breaker.is_open()), (Permission::Granted, false));
     }
 
     #[test]
     fn a_lost_probe_is_followed_by_another() {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), "down", &user(1), 1);
-        assert_eq!(breaker.gate(at(2_000)), Gate::Open);
-        assert!(matches!(breaker.gate(at(31_999)), Gate::Shut(..)));
-        assert_eq!(breaker.gate(at(32_000)), Gate::Open);
+        assert_eq!(breaker.gate(at(2_000)), Permission::Granted);
+        assert!(matches!(breaker.gate(at(31_999)), Permission::Denied(..)));
+        assert_eq!(breaker.gate(at(32_000)), Permission::Granted);
     }
 }

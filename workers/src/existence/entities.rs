@@ -1,28 +1,111 @@
-//! What an event claims to exist: its workspace, its channel, and the people whose doings its rows tell of.
+//! What an event claims to exist: its workspace, its channel, and the people whose doings its rows hold.
 //!
-//! Only what an event names is checked. Of a message that is the author of each version it brings and who reacted to it,
-//! as the rule reads them that writes them; of a reaction who reacted, of a channel who made it or did something to it, of
-//! a person themselves. A person who is mentioned, invited or thanked becomes part of no key and of no row of their own, and is
-//! not asked about. A message without any author is judged by its workspace and channel.
+//! Only what an event names is checked. Of a message that is the author of each version and everyone who reacted to it, as the
+//! rule that writes them reads them; of a reaction, who reacted; of a channel, who made it or did something to it; of a
+//! person, that person. A person who is only mentioned or invited becomes part of no key and of no row of their own, and is
+//! not asked about. A message without an author is judged by its workspace and channel.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use ports::clock::TimestampMs;
 use ports::existence::CacheKey;
 use rules::message::{self, ToldMessage};
 use rules::{Event, Malformed};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use slack::catalogue::{ChannelChange, GapKind, Rule};
 use slack::envelope::{self, Envelope, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
+use slack_api::Method;
 
-use super::entity::Entity;
-use super::known::Demand;
+use super::cache::Demand;
+
+/// Something an event is about. Slack is asked about each alone; a row of the cache is about three of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Entity {
+    Team(TeamId),
+    User(TeamId, UserId),
+    /// A bot that wrote a message without a user of its own: `B…`.
+    Bot(TeamId, UserId),
+    Channel(TeamId, ChannelId),
+}
+
+impl Entity {
+    pub(super) fn team(&self) -> &TeamId {
+        match self {
+            Self::Team(team) | Self::User(team, _) | Self::Bot(team, _) | Self::Channel(team, _) => team,
+        }
+    }
+
+    /// What Slack is asked.
+    pub(super) fn method(&self) -> Method {
+        match self {
+            Self::Team(_) => Method::TeamInfo,
+            Self::User(..) => Method::UsersInfo,
+            Self::Bot(..) => Method::BotsInfo,
+            Self::Channel(..) => Method::ConversationsInfo,
+        }
+    }
+}
+
+impl fmt::Display for Entity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Team(team) => write!(f, "workspace {team}"),
+            Self::User(team, user) => write!(f, "user {user} of workspace {team}"),
+            Self::Bot(team, bot) => write!(f, "bot {bot} of workspace {team}"),
+            Self::Channel(team, channel) => write!(f, "channel {channel} of workspace {team}"),
+        }
+    }
+}
+
+/// Whom a channel reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// People of other workspaces write in it.
+    pub(crate) shared: bool,
+    /// Not everybody of the workspace may read it.
+    pub(crate) private: bool,
+}
+
+/// Each flag for itself: one that is odd takes no other with it.
+/// <https://docs.slack.dev/reference/objects/conversation-object>
+#[derive(Default, Deserialize)]
+struct Flags<'a> {
+    #[serde(borrow, default)]
+    is_ext_shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_org_shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_private: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_im: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_mpim: Option<&'a RawValue>,
+}
+
+impl Reach {
+    /// Of a channel as Slack's methods return it.
+    pub(crate) fn of(channel: &RawValue) -> Self {
+        let flags: Flags<'_> = envelope::object(channel);
+        Self {
+            shared: any([flags.is_ext_shared, flags.is_org_shared, flags.is_shared]),
+            private: any([flags.is_private, flags.is_im, flags.is_mpim]),
+        }
+    }
+}
+
+fn any(flags: [Option<&RawValue>; 3]) -> bool {
+    flags.into_iter().flatten().any(|flag| flag.get() == "true")
+}
 
 /// Slack's own voice, in every workspace and in no directory.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// A person or bot in an event.
+/// A person an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) who: Entity,
@@ -30,9 +113,9 @@ pub(super) struct Person {
     pub(super) foreign: bool,
 }
 
-/// Where Slack may rightly not know any more, or not yet, what an event is about.
+/// When Slack may rightly not know, any more or yet, what an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Story {
+pub(super) enum SpecialCase {
     Plain,
     /// A channel has only just been made.
     ChannelCreated,
@@ -50,7 +133,7 @@ pub(crate) struct Subject {
     pub(super) people: Vec<Person>,
     /// The id that a channel should have left for another.
     pub(super) former: Option<Entity>,
-    pub(super) story: Story,
+    pub(super) special_case: SpecialCase,
     /// It says that its channels are public, or were until now.
     pub(super) public: bool,
     /// When it came here. What the event itself says of the time is as invented as the rest may be.
@@ -67,7 +150,7 @@ impl Subject {
             channels: Vec::new(),
             people: Vec::new(),
             former: None,
-            story: Story::Plain,
+            special_case: SpecialCase::Plain,
             public: false,
             sent_at,
             replayed: false,
@@ -86,14 +169,14 @@ impl Subject {
 
     /// Which answers do for it.
     pub(super) fn demand(&self) -> Demand {
-        let newborn = self.story == Story::ChannelCreated;
+        let newborn = self.special_case == SpecialCase::ChannelCreated;
         Demand { sent_at: self.sent_at, replayed: self.replayed, newborn, former: false }
     }
 
     /// Of an event.
     ///
     /// # Errors
-    /// [`Malformed`] where an id does not have Slack's shape, and so cannot exist.
+    /// [`Malformed`] if an id does not have Slack's shape, and so cannot exist.
     pub(crate) fn of(
         event: &Event<'_>,
         envelope: &Envelope<'_>,
@@ -123,7 +206,7 @@ impl Subject {
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
             Some(Rule::User) => {
-                subject.story = Story::Person;
+                subject.special_case = SpecialCase::Person;
                 reader.own(header.user())?;
             }
             Some(Rule::Channel(ChannelChange::IdChanged)) => {
@@ -137,7 +220,7 @@ impl Subject {
                 subject.channels.push(channel(event, &event.channel()?));
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
                 if change == ChannelChange::Created {
-                    subject.story = Story::ChannelCreated;
+                    subject.special_case = SpecialCase::ChannelCreated;
                     let created: Created<'_> =
                         header.channel_object().map(envelope::read).transpose()?.unwrap_or_default();
                     reader.person(created.creator, [&None, &None])?;
@@ -147,7 +230,7 @@ impl Subject {
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
             Some(Rule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
-                subject.story = Story::Departure
+                subject.special_case = SpecialCase::Departure
             }
             Some(
                 Rule::Team(_)
@@ -167,7 +250,7 @@ impl Subject {
         std::iter::once(&self.team).chain(&self.channels).chain(self.people.iter().map(|person| &person.who))
     }
 
-    /// Whether it names people who may be of another workspace, in a channel.
+    /// Whether people who may be of another workspace did it, in a channel.
     pub(super) fn has_foreigners(&self) -> bool {
         !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
     }
@@ -260,7 +343,7 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[path = "subject_properties.rs"]
+#[path = "entities_properties.rs"]
 mod properties;
 
 #[cfg(test)]
@@ -317,6 +400,25 @@ mod tests {
         ] {
             let refused = asked_about(&format!(r#"{{"team_id":"T1","event":{event}}}"#));
             assert!(matches!(refused, Err(Malformed::Unreadable(_))), "{event}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_channel_is_shared_or_private_where_any_flag_says_so() {
+        for (json, shared, private) in [
+            (r#"{"is_ext_shared":true}"#, true, false),
+            (r#"{"is_org_shared":true,"is_ext_shared":false}"#, true, false),
+            (r#"{"is_shared":true,"is_ext_shared":7}"#, true, false),
+            (r#"{"is_ext_shared":false,"is_shared":false,"is_private":false}"#, false, false),
+            (r#"{"is_ext_shared":"true","is_private":"true"}"#, false, false),
+            (r#"{"is_private":true,"is_ext_shared":true}"#, true, true),
+            (r#"{"is_private":null,"is_mpim":true}"#, false, true),
+            (r#"{"is_im":true}"#, false, true),
+            ("{}", false, false),
+            ("[]", false, false),
+        ] {
+            let raw = RawValue::from_string(json.to_owned()).unwrap();
+            assert_eq!(Reach::of(&raw), Reach { shared, private }, "{json}");
         }
     }
 }

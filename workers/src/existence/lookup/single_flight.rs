@@ -1,0 +1,121 @@
+//! Single flight: a caller that asks what is being asked already waits for the same answer.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// A question that is being asked.
+#[derive(Clone)]
+pub(in crate::existence) struct PendingAnswer<A> {
+    began: Instant,
+    /// Wakes those who wait in the order in which they came.
+    answer: Shared<BoxFuture<'static, Option<A>>>,
+}
+
+impl<A: Clone> PendingAnswer<A> {
+    /// When it was asked: a caller that comes later need not wait as long.
+    pub(in crate::existence) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Its answer; `None` if the task that asked has crashed.
+    pub(in crate::existence) async fn answer(self) -> Option<A> {
+        self.answer.await
+    }
+}
+
+/// All questions of one kind that are being asked.
+pub(in crate::existence) struct SingleFlight<K, A>(Arc<Mutex<HashMap<K, PendingAnswer<A>>>>);
+
+impl<K, A> SingleFlight<K, A>
+where
+    K: Eq + Hash + Clone + Send + 'static,
+    A: Clone + Send + Sync + 'static,
+{
+    pub(in crate::existence) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// The question of this key, if it is being asked.
+    pub(in crate::existence) fn pending(&self, key: &K) -> Option<PendingAnswer<A>> {
+        lock(&self.0).get(key).cloned()
+    }
+
+    /// The question of this key: the one being asked, or else a new one. It goes on in a task of its own even if no caller waits.
+    pub(in crate::existence) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> PendingAnswer<A>
+    where
+        F: Future<Output = A> + Send + 'static,
+    {
+        let mut questions = lock(&self.0);
+        if let Some(question) = questions.get(&key) {
+            return question.clone();
+        }
+        let (sender, answer) = oneshot::channel();
+        let answer = answer.map(Result::ok).boxed().shared();
+        let question = PendingAnswer { began: Instant::now(), answer };
+        questions.insert(key.clone(), question.clone());
+        let asking = ask();
+        // Removed even if the task panics: the next one asks again.
+        let remove_on_drop = RemoveOnDrop { questions: Arc::clone(&self.0), key };
+        tokio::spawn(async move {
+            let answer = asking.await;
+            drop(remove_on_drop);
+            // No caller may be waiting any more.
+            drop(sender.send(answer));
+        });
+        question
+    }
+}
+
+struct RemoveOnDrop<K: Eq + Hash, A> {
+    questions: Arc<Mutex<HashMap<K, PendingAnswer<A>>>>,
+    key: K,
+}
+
+impl<K: Eq + Hash, A> Drop for RemoveOnDrop<K, A> {
+    fn drop(&mut self) {
+        lock(&self.questions).remove(&self.key);
+    }
+}
+
+fn lock<K, A>(
+    questions: &Mutex<HashMap<K, PendingAnswer<A>>>,
+) -> MutexGuard<'_, HashMap<K, PendingAnswer<A>>> {
+    // Each change is one insert or one removal.
+    questions.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_caller_meanwhile_gets_the_same_answer_and_a_later_one_asks_again() {
+        let questions: SingleFlight<&str, usize> = SingleFlight::new();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            async move { asked.fetch_add(1, Ordering::SeqCst) + 1 }
+        };
+        let together: Vec<_> = (0..10).map(|_| questions.join("a", ask)).collect();
+        for question in together {
+            assert_eq!(question.answer().await, Some(1));
+        }
+        assert_eq!(questions.join("a", ask).answer().await, Some(2));
+        assert_eq!(questions.join("b", ask).answer().await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_crashes_is_asked_again() {
+        let questions: SingleFlight<&str, usize> = SingleFlight::new();
+        assert_eq!(questions.join("a", || async { panic!("as planned") }).answer().await, None);
+        assert_eq!(questions.join("a", || async { 1 }).answer().await, Some(1));
+    }
+}
