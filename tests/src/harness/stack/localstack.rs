@@ -1,16 +1,17 @@
-//! LocalStack in a container, where there is Docker.
+//! LocalStack in a container, if there is Docker.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::thread;
-
-use testcontainers::core::{IntoContainerPort, WaitFor};
-use testcontainers::runners::AsyncRunner;
-use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+use std::time::{Duration, Instant};
 
 /// The last line of community releases that start without a token. `localstack/compose.yaml` has the same tag.
 pub(super) const TAG: &str = "4.5.0";
-const PORT: u16 = 4566;
+/// Where it listens in the container.
+const PORT: &str = "4566";
+/// A busy machine takes half of this to start it.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running container. It is removed when this process ends, however it ends.
 #[derive(Debug)]
@@ -20,32 +21,31 @@ pub(super) struct LocalStack {
 }
 
 impl LocalStack {
-    /// Starts it, or says why it cannot.
+    /// Starts it and waits until it answers, or says why it cannot.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "Docker gives no signal when the program in a container answers"
+    )]
     pub(super) fn start() -> Result<Self, String> {
-        if !docker_answers() {
-            return Err("Docker does not answer".to_owned());
-        }
-        let (sender, started) = mpsc::channel();
-        // The container's handle needs a runtime as long as it lives, which is as long as this process.
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(sender.send(Err(error.to_string()))),
-            };
-            runtime.block_on(async {
-                match run().await {
-                    Ok((container, endpoint)) => {
-                        drop(sender.send(Ok((container.id().to_owned(), endpoint))));
-                        std::future::pending::<()>().await;
-                    }
-                    Err(error) => drop(sender.send(Err(error.to_string()))),
-                }
-            });
-        });
-        let (id, endpoint) = started.recv().map_err(|error| error.to_string())??;
+        docker(&["info", "--format", "{{.ServerVersion}}"])?;
+        let image = format!("localstack/localstack:{TAG}");
+        // It checks no credentials: only this machine may reach it.
+        let published = format!("127.0.0.1::{PORT}");
+        let services = "SERVICES=sqs,dynamodb,s3,cloudformation";
+        let id = docker(&["run", "--detach", "--publish", &published, "--env", services, &image])?;
         let remover = remover(&id).map_err(|error| error.to_string())?;
-        Ok(Self { endpoint, _remover: remover })
+        let address = docker(&["port", &id, PORT])?;
+        let started = Instant::now();
+        while !is_healthy(&address) {
+            if started.elapsed() > START_TIMEOUT {
+                return Err(format!(
+                    "LocalStack does not answer: {}",
+                    docker(&["logs", "--tail", "20", &id])?
+                ));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        Ok(Self { endpoint: format!("http://{address}"), _remover: remover })
     }
 
     pub(super) fn tag(&self) -> &'static str {
@@ -53,21 +53,30 @@ impl LocalStack {
     }
 }
 
-async fn run() -> Result<(ContainerAsync<GenericImage>, String), testcontainers::TestcontainersError> {
-    let container = GenericImage::new("localstack/localstack", TAG)
-        .with_exposed_port(PORT.tcp())
-        .with_wait_for(WaitFor::message_on_stdout("Ready."))
-        .with_env_var("SERVICES", "sqs,dynamodb,s3,cloudformation")
-        .start()
-        .await?;
-    let endpoint =
-        format!("http://{}:{}", container.get_host().await?, container.get_host_port_ipv4(PORT).await?);
-    Ok((container, endpoint))
+/// Runs `docker` and returns what it prints, or why it fails.
+fn docker(arguments: &[&str]) -> Result<String, String> {
+    let output =
+        Command::new("docker").args(arguments).output().map_err(|error| format!("docker: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(format!("docker {}: {}", arguments[0], String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-fn docker_answers() -> bool {
-    let asked = Command::new("docker").args(["info", "--format", "{{.ServerVersion}}"]).output();
-    asked.is_ok_and(|output| output.status.success())
+/// Whether its health endpoint answers 200.
+fn is_healthy(address: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut connection = TcpStream::connect(address)?;
+        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(
+            connection,
+            "GET /_localstack/health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+        )?;
+        let mut status = [0; "HTTP/1.1 200".len()];
+        connection.read_exact(&mut status)?;
+        Ok(status.ends_with(b" 200"))
+    };
+    ask().unwrap_or(false)
 }
 
 /// A shell that removes the container as soon as this process no longer holds its standard input.
