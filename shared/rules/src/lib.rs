@@ -106,12 +106,9 @@ impl<'a> Event<'a> {
     /// What is made of the event; `None` if its type is unknown.
     #[must_use]
     pub fn rule(&self) -> Option<Rule> {
-        match self.event_type?.rule {
-            Rule::Reaction(_) if !self.is_about_a_message() => {
-                Some(Rule::Ignored("reactions to files are not stored"))
-            }
-            rule => Some(rule),
-        }
+        let rule = self.event_type?.rule;
+        let stored = !matches!(rule, Rule::Reaction(_)) || self.is_about_a_message();
+        Some(if stored { rule } else { Rule::Ignored("reactions to files are not stored") })
     }
 
     /// What says who may read the channel that the event is about.
