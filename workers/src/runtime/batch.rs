@@ -126,3 +126,90 @@ impl BatchJob<'_> {
         self.settle(Outcome::Quarantine(format!("this queue does not carry {kind}")));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ports::clock::TimestampMs;
+    use ports::queue::{MessageId, Receipt};
+
+    use super::*;
+
+    fn received(group: &str, body: &str) -> ReceivedJob {
+        ReceivedJob::new(Delivery {
+            message_id: MessageId("1".into()),
+            group: GroupId::of(&[group]),
+            body: body.into(),
+            receive_count: 1,
+            sent_at: TimestampMs(1_700_000_000_000),
+            receipt: Receipt("1".into()),
+        })
+    }
+
+    /// These bodies may wait on a queue while the workers are upgraded.
+    #[test]
+    fn jobs_of_earlier_builds_are_decoded() {
+        let job = received(
+            "a",
+            r#"{"v":1,"run":"0123456789abcdef","event":{"team_id":"T1","event":{"type":"message","channel":"C1"}}}"#,
+        );
+        let jobs = [&job];
+        let batch = Batch::decode(&jobs);
+        let [BatchJob { payload: DecodedPayload::Event(event_job), replayed: false, .. }] = batch.jobs()
+        else {
+            panic!("no event")
+        };
+        assert_eq!(event_job.run.as_ref().map(|run| run.as_str()), Some("0123456789abcdef"));
+        assert_eq!(event_job.event.as_ref().map(|event| event.team.as_str()), Some("T1"));
+
+        let job = received(
+            "a",
+            r#"{"v":1,"origin":{"sent_at_ms":7,"message_id":"m"},"file":{"team":"T1","channel":"C1","ts":"1.000000","object":{"id":"F1"}}}"#,
+        );
+        let jobs = [&job];
+        let batch = Batch::decode(&jobs);
+        let [BatchJob { payload: DecodedPayload::File(file), replayed: true, .. }] = batch.jobs() else {
+            panic!("no file")
+        };
+        assert_eq!(file.object.id.as_str(), "F1");
+
+        let image = received(
+            "a",
+            r#"{"v":1,"image":{"team":"T1","user":"U1","url":"https://a.slack-edge.com/1.png"}}"#,
+        );
+        let refused =
+            received("a", r#"{"v":1,"refused":{"team_id":"T1","from":"5.000000","to":"6.000000"}}"#);
+        let jobs = [&image, &refused];
+        let batch = Batch::decode(&jobs);
+        assert!(matches!(batch.jobs()[0].payload, DecodedPayload::Image(_)));
+        assert!(
+            matches!(&batch.jobs()[1].payload, DecodedPayload::Refused(time) if time.team.as_str() == "T1")
+        );
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_decoded_is_quarantined_and_a_newer_one_stops_its_group() {
+        let good = r#"{"v":1,"event":{"team_id":"T1"}}"#;
+        let jobs =
+            [("a", "not a job"), ("a", good), ("b", r#"{"v":2,"wonder":1}"#), ("b", good), ("c", good)]
+                .map(|(group, body)| received(group, body));
+        let references: Vec<&ReceivedJob> = jobs.iter().collect();
+        let batch = Batch::decode(&references);
+        let groups: Vec<&str> = batch.jobs().iter().map(|job| job.delivery.group.as_str()).collect();
+        assert_eq!(groups, ["a", "c"]);
+        assert!(matches!(jobs[0].outcome(), Some(Outcome::Quarantine(_))));
+        assert!(matches!(jobs[2].outcome(), Some(Outcome::Retry(_))));
+        assert!(jobs[3].outcome().is_none(), "not reached");
+    }
+
+    #[test]
+    fn a_job_that_is_not_settled_is_tried_again_and_only_its_first_outcome_counts() {
+        let good = r#"{"v":1,"event":{"team_id":"T1"}}"#;
+        let jobs = [received("a", good), received("b", good)];
+        let references: Vec<&ReceivedJob> = jobs.iter().collect();
+        let batch = Batch::decode(&references);
+        batch.jobs()[0].settle(Outcome::Done);
+        batch.jobs()[0].settle(Outcome::retry("too late"));
+        let outcomes = jobs.map(|job| job.into_outcome().1);
+        assert_eq!(outcomes, [Outcome::Done, Outcome::retry("the worker did not reach it")]);
+    }
+}

@@ -33,6 +33,8 @@ type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
 pub(super) enum Act {
     Finish(Outcome),
     Panic,
+    /// It returns without an outcome.
+    Forget,
     Hang(Duration),
 }
 
@@ -94,6 +96,7 @@ impl Worker for Scripted {
             let outcome = match (self.script)(name, tries) {
                 Act::Finish(outcome) => outcome,
                 Act::Panic => panic!("as scripted"),
+                Act::Forget => continue,
                 Act::Hang(time) => {
                     sleep(time).await;
                     Outcome::Done
