@@ -1,6 +1,6 @@
 //! Claims in memory: those of this process that are in progress, and all of them while the table is unavailable.
 //!
-//! They hold within one process and no further, and are gone with it. That is right only where doing a thing twice costs
+//! They hold within one process and no further, and are gone with it. That is right only if doing a thing twice costs
 //! something and harms nothing.
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! once it is done.
 //!
 //! * [`Claimant`]: this process as it claims. [`Guard`]: a claim that is its own.
-//! * [`memory`]: where claims carry on while their table is unavailable, for sinks that take the same thing twice.
+//! * [`memory`]: the claims while their table is unavailable, for sinks that take the same thing twice.
 //!
 //! What is claimed and what it is about is the caller's: this room knows keys and times.
 

@@ -1,16 +1,16 @@
-//! What an invocation brings.
+//! The input of an invocation.
 
 use aws::SqsMessage;
 use serde::Deserialize;
 
-/// What an invocation brings: messages, or a word from the schedule.
+/// The input of an invocation: messages, or a command from the schedule.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html#example-standard-queue-message-event>
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Event {
     /// Messages of one queue.
     #[serde(rename = "Records", default)]
     pub(super) records: Vec<SqsMessage>,
-    /// What to do otherwise: [`aws_template::SYNC`].
+    /// The command otherwise: [`aws_template::SYNC`] or [`aws_template::DEAD_LETTERS`].
     #[serde(default)]
     pub(super) annalist: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received, handled by the same
-//! consumer as everywhere else.
+//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received. The same consumer handles it as
+//! in every other process.
 //!
-//! * [`handed`] makes a queue of an invocation's messages, and remembers what became of each.
-//! * [`event`] is what an invocation brings.
+//! * [`event`] is the input of an invocation.
+//! * [`invocation_queue`] makes a queue of its messages, and remembers what became of each.
 
 mod event;
-mod handed;
+mod invocation_queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::event::Event;
-use self::handed::{Handed, WhileHanded};
+use self::invocation_queue::{InvocationQueue, PermitWhilePending};
 use crate::directory::{Asked, DirectorySync};
 use crate::environment::{Environment, WorkSettings};
 use crate::registry::Build;
-use crate::runtime::{Ports, Settings, Worker, consume, put_aside};
+use crate::runtime::{Ports, Settings, Worker, consume, quarantine_dead_letters};
 use crate::standalone::WorkerArgs;
 
-/// What is not done so long before Lambda ends the function is stopped and given back with a backoff: a function that is
-/// ended from outside holds its messages for their whole visibility timeout.
+/// Jobs that are not done this long before Lambda ends the function are stopped and given back with a backoff: a function that
+/// Lambda ends holds its messages for their whole visibility timeout.
 const BEFORE_THE_END: Duration = Duration::from_secs(3);
 
 /// Dead letters that are received in one call.
@@ -89,8 +89,8 @@ impl Function {
     async fn answer(&self, event: Event, deadline: TimestampMs) -> Result<SqsBatchResponse, Error> {
         let time_left = deadline.since(self.ports.clock.now()).saturating_sub(BEFORE_THE_END);
         let until = Instant::now() + time_left;
-        if let Some(word) = event.annalist {
-            self.obey(&word, until).await?;
+        if let Some(command) = event.annalist {
+            self.run_command(&command, until).await?;
             return Ok(SqsBatchResponse::default());
         }
         let Some((queue, messages)) = deliveries(&self.names, event.records)? else {
@@ -103,22 +103,22 @@ impl Function {
             return Err(format!("{worker} was handed messages of {queue}: map {own} to it").into());
         }
         let settings = Settings { seed: fastrand::u64(..), ..self.settings.clone() };
-        let failed = work_off(&self.worker, &self.ports, settings, queue, messages, until).await;
-        self.join_what_was_asked_for(until).await;
+        let failed = handle_messages(&self.worker, &self.ports, settings, queue, messages, until).await;
+        self.join_requested_channels(until).await;
         let mut response = SqsBatchResponse::default();
         response.set_failures(failed.into_iter().map(|message_id| message_id.0));
         Ok(response)
     }
 
-    /// What the schedule says.
-    async fn obey(&self, word: &str, until: Instant) -> Result<(), Error> {
-        if word == DEAD_LETTERS {
-            // What there is no time for stays a dead letter until the next hour.
-            drop(timeout_at(until, self.quarantine_dead_letters()).await);
+    /// Runs a command of the schedule.
+    async fn run_command(&self, command: &str, until: Instant) -> Result<(), Error> {
+        if command == DEAD_LETTERS {
+            // Dead letters for which there is no time wait for the next hour.
+            drop(timeout_at(until, self.drain_dead_letters()).await);
             return Ok(());
         }
-        let (SYNC, Some((sync, asked))) = (word, &self.directory) else {
-            return Err(format!("{} does not know what {word:?} is", self.worker.name()).into());
+        let (SYNC, Some((sync, asked))) = (command, &self.directory) else {
+            return Err(format!("{} has no command {command:?}", self.worker.name()).into());
         };
         let join = asked.lock().await.is_some();
         match timeout_at(until, sync.run_once(join)).await {
@@ -130,9 +130,9 @@ impl Function {
         }
     }
 
-    /// Until no dead letters are left. Those that cannot be written stay with this function for their visibility timeout, so that none
-    /// comes twice.
-    async fn quarantine_dead_letters(&self) {
+    /// Moves dead letters to quarantine until the queue is empty. Those that cannot be written stay invisible for their
+    /// visibility timeout, so that none is received twice.
+    async fn drain_dead_letters(&self) {
         let queue = QueueRef::dead_letters(self.worker.queue());
         let request = ReceiveRequest {
             queue,
@@ -143,7 +143,7 @@ impl Function {
         loop {
             match self.ports.queue.receive(request).await {
                 Ok(deliveries) if deliveries.is_empty() => return,
-                Ok(deliveries) => put_aside(&self.ports, queue, deliveries).await,
+                Ok(deliveries) => quarantine_dead_letters(&self.ports, queue, deliveries).await,
                 Err(error) => {
                     tracing::warn!(%queue, %error, "dead letters cannot be received");
                     return;
@@ -152,8 +152,8 @@ impl Function {
         }
     }
 
-    /// New channels are joined before the function is frozen: what is written there meanwhile does not arrive.
-    async fn join_what_was_asked_for(&self, until: Instant) {
+    /// Joins new channels before Lambda freezes the function: messages written there before the join do not arrive.
+    async fn join_requested_channels(&self, until: Instant) {
         let Some((sync, asked)) = &self.directory else { return };
         if let Some(asked) = &mut *asked.lock().await
             && timeout_at(until, sync.join(asked)).await.is_err()
@@ -165,9 +165,9 @@ impl Function {
     }
 }
 
-/// Works off the messages of one invocation, and answers which of them are to come again, in their order: in each group
+/// Handles the messages of one invocation, and returns those that Lambda must deliver again, in their order: in each group
 /// the first that failed and all after it.
-pub async fn work_off(
+pub async fn handle_messages(
     worker: &Arc<dyn Worker>,
     ports: &Ports,
     settings: Settings,
@@ -175,23 +175,23 @@ pub async fn work_off(
     messages: Vec<Delivery>,
     until: Instant,
 ) -> Vec<MessageId> {
-    let handed = Arc::new(Handed::new(Arc::clone(&ports.queue), queue, messages));
-    let ports = Ports { queue: handed.clone(), ..ports.clone() };
+    let pending = Arc::new(InvocationQueue::new(Arc::clone(&ports.queue), queue, messages));
+    let ports = Ports { queue: pending.clone(), ..ports.clone() };
     if queue.dead_letters {
-        // What there is no time for stays a dead letter and comes back.
-        drop(timeout_at(until, put_aside(&ports, queue, handed.take_all())).await);
-        return handed.failed();
+        // Dead letters for which there is no time come back.
+        drop(timeout_at(until, quarantine_dead_letters(&ports, queue, pending.take_all())).await);
+        return pending.failed();
     }
-    let worker = Arc::new(WhileHanded { worker: Arc::clone(worker), handed: Arc::clone(&handed) });
+    let worker = Arc::new(PermitWhilePending { worker: Arc::clone(worker), queue: Arc::clone(&pending) });
     let (end, shutdown) = watch::channel(false);
     let ends = async {
         tokio::select! {
-            () = handed.settled() => {}
+            () = pending.settled() => {}
             () = sleep_until(until) => {}
         }
         end.send_replace(true);
     };
     tokio::join!(consume(worker, ports, settings, shutdown), ends);
-    handed.give_back_the_rest().await;
-    handed.failed()
+    pending.give_back_the_rest().await;
+    pending.failed()
 }

@@ -1,5 +1,5 @@
-//! How much of a day's quarantine is kept whole. An attacker with the signing secret can fill it: beyond these bounds a job's row
-//! holds what the job is about, and no body.
+//! Limits how many jobs of a day are kept whole. Anyone with the signing secret can fill the quarantine: beyond these limits
+//! a job's row holds what the job is about, and no body.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const BYTES_A_DAY: u64 = 256 * 1024 * 1024;
 
 const DAY_S: i64 = 24 * 3_600;
 
-/// How often the count is tried where others count at the same time.
+/// How often the count is tried if other processes count at the same time.
 const ATTEMPTS: u32 = 50;
 
 const KEPT: &str = "kept";
@@ -30,7 +30,7 @@ const ENVELOPE: [&str; 6] =
 const EVENT: [&str; 8] =
     ["type", "subtype", "channel", "channel_type", "user", "ts", "event_ts", "deleted_ts"];
 
-/// A longer field is not one of Slack's.
+/// Slack sends no longer value in these fields.
 const MAX_FIELD_BYTES: usize = 100;
 
 /// What was kept whole on a day.

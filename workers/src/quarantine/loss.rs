@@ -1,4 +1,4 @@
-//! What is lost with a job that a person drops: a gap, where an event was in it.
+//! What is lost with a job that a person drops: a gap, if it carried an event.
 //!
 //! A file or a picture is no event: its message is stored, and its own row says that the bytes are missing.
 
@@ -17,14 +17,14 @@ use super::Quarantined;
 pub struct Loss {
     /// The workspace.
     pub team: TeamId,
-    /// `None` if the event is about no channel, or about one with a malformed id.
+    /// `None` if the event is about no channel, or about one with an invalid id.
     pub channel: Option<ChannelId>,
     /// The gap's row.
     pub(super) gap: Update,
 }
 
-/// What would be lost with a job. Nothing where its event would not have been kept in any case, or names no workspace
-/// that it could be noted for.
+/// What would be lost with a job. `None` if its event would not have been kept in any case, or names no workspace for a
+/// gap.
 ///
 /// # Errors
 /// As [`Archive::get`].
@@ -59,7 +59,7 @@ fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     let event = Event::read(&envelope).ok()?;
     let channel = event.channel().ok();
     let clock = Some(event.clock()).filter(|clock| *clock != version::zero());
-    // Slack always says when; where something else did not, the time at which it came is the nearest there is.
+    // Slack always says when. For any other event, the time at which it was sent here is the best guess.
     let clock = clock.or_else(|| sent_at(job))?;
     let gap = gap::dropped(&team, channel.clone(), clock);
     Some((Loss { team, channel, gap }, Audience::of(&event.header)))

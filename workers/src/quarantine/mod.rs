@@ -1,7 +1,7 @@
-//! Quarantined jobs, for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
+//! Jobs that wait for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
-//! * [`bounds`] is how much of it is kept whole.
-//! * [`redaction`] is what may be shown of a job; [`Loss`] what is noted when one is dropped.
+//! * [`bounds`] limits how many jobs of a day are kept whole.
+//! * [`redaction`] removes secrets from a job that is shown; [`Loss`] is the gap that a dropped job leaves.
 
 mod bounds;
 mod loss;
@@ -31,7 +31,7 @@ pub use loss::{Loss, loss};
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
 
-/// Set where the payload is only an outline of the job.
+/// Set if the payload is only an outline of the job.
 const WITHHELD: &str = "withheld";
 
 /// A job in quarantine.
@@ -73,11 +73,11 @@ pub enum QuarantineError {
     Withheld,
 }
 
-/// Puts a job aside. The row's key is the job's first sent time and message id, which a replayed job carries on: one
+/// Puts a job in quarantine. The row's key is the job's first sent time and message id, which a replayed job carries on: one
 /// that fails again finds its row instead of making another.
 ///
 /// # Errors
-/// Where the row is not known to be durable; the job must not be acked then.
+/// If the row is not known to be durable; the job must not be acked then.
 pub async fn put(
     ports: &Ports,
     queue: QueueRef,
@@ -87,7 +87,7 @@ pub async fn put(
     put_all(ports, queue, &[(delivery, reason)]).await.pop().unwrap_or(Ok(()))
 }
 
-/// Puts many jobs aside, each with its reason; one result per job, in their order. Beyond what is kept whole in a day, a row
+/// Puts many jobs in quarantine, each with its reason; one result per job, in their order. Beyond what is kept whole in a day, a row
 /// holds what the job is about, its size and a hash. A job that a person replayed is always kept whole.
 pub async fn put_all(
     ports: &Ports,
@@ -204,7 +204,7 @@ pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     Ok(jobs)
 }
 
-/// The job of this id, where it is in quarantine.
+/// The job of this id, if it is in quarantine.
 ///
 /// # Errors
 /// As [`Archive::get`].
@@ -233,7 +233,7 @@ pub async fn replay(
     let outgoing = Outgoing {
         queue: job.queue,
         group: GroupId::from(job.group.clone()),
-        // By chance too: it may fail and be replayed again within a millisecond, and must not be taken for the same.
+        // With a random part: a job may fail and be replayed again within a millisecond, which is another message.
         dedup: DedupId::of(&[
             b"replay",
             job.id.as_bytes(),
@@ -300,8 +300,8 @@ impl Quarantined {
 }
 
 impl Quarantined {
-    /// What jobs were sent in the order of. Several may have been sent within one millisecond: then the number of the
-    /// message decides where the queue counts, and Slack's clock where its ids are random.
+    /// The order in which jobs were sent. If several were sent within one millisecond, the number of the message decides on a
+    /// queue that counts, and Slack's clock on a queue with random ids.
     fn order(&self) -> (TimestampMs, Option<u64>, Option<Ts>, String) {
         let message_id = self.item.text("message_id").unwrap_or_default();
         let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
@@ -315,7 +315,7 @@ impl Quarantined {
         envelope.is_some_and(|envelope| envelope.team_id.is_none())
     }
 
-    /// The request in the job, where there is one.
+    /// The request in the job, if it carries one.
     fn event(&self) -> Option<&str> {
         Some(Job::decode(&self.payload).ok()?.event()?.get())
     }

@@ -62,17 +62,17 @@ pub(super) async fn drain(
             drop(shutdown.wait_for(|shutdown| *shutdown).await);
             tokio::time::sleep(settings.drain_deadline).await;
         };
-        // Cut off between any two steps, it leaves dead letters that come again and find their rows.
+        // Stopped between any two steps, it leaves dead letters that are received again and find their rows.
         tokio::select! {
             biased;
-            () = put_aside(ports, queue, deliveries) => {}
+            () = quarantine_dead_letters(ports, queue, deliveries) => {}
             () = no_more_time => return,
         }
     }
 }
 
-/// Puts dead letters in quarantine. What could not be written stays a dead letter and comes back.
-pub(crate) async fn put_aside(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
+/// Moves dead letters to quarantine. One that cannot be written stays a dead letter and comes back.
+pub(crate) async fn quarantine_dead_letters(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
     let reason = format!("received {} times without success", queue.name.spec().max_receive_count);
     for delivery in deliveries {
         match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {

@@ -33,7 +33,7 @@ async fn report_forever(ports: &Ports, queue: QueueName, settings: &Settings) {
             gauge!(QUEUE_OLDEST_AGE, "queue" => label).set(depth.oldest_age_s.unwrap_or(0) as f64);
             gauge!(QUEUE_DEAD, "queue" => label).set((dead.waiting + dead.in_flight) as f64);
         }
-        // More often than the counts change says nothing new, and where they lag each asking is on the bill.
+        // Asking more often than the counts change returns nothing new, and each request to a queue whose counts lag is billed.
         tokio::time::sleep(settings.gauge_interval.max(ports.queue.depth_lag())).await;
     }
 }

@@ -67,7 +67,7 @@ impl Lease {
     }
 }
 
-/// A lease is taken for ended a little early, for the way to the queue and back.
+/// A lease counts as ended a little early, to allow for the time of a request to the queue.
 fn safe(visibility_timeout: Duration) -> Duration {
     visibility_timeout - visibility_timeout / 6
 }

@@ -36,7 +36,7 @@ pub use batch::{Batch, BatchJob, ReceivedJob};
 pub(crate) use consumer::consume;
 pub use consumer::run;
 #[cfg(feature = "aws")]
-pub(crate) use dead_letters::put_aside;
+pub(crate) use dead_letters::quarantine_dead_letters;
 pub use job::{DecodedPayload, EventJob, RefusedTime};
 pub use pressure::Pressure;
 pub use settings::Settings;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// A backlog brings a full batch every few milliseconds; without one for so long, it is gone.
+/// A backlog brings a full batch every few milliseconds; after this time without one, the backlog is gone.
 const PRESSING_FOR: Duration = Duration::from_millis(250);
 
 /// How often a waiting worker checks whether the backlog is gone.
@@ -25,7 +25,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3);
 pub struct Pressure(Arc<Mutex<Option<Instant>>>);
 
 impl Pressure {
-    /// There was more to receive than one batch takes.
+    /// The queue had more messages than one batch takes.
     pub(super) fn note(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_rests_without_a_backlog_or_longer_than_it_lasts() {
+    async fn a_worker_rests_only_while_a_backlog_lasts() {
         let pressure = Pressure::default();
         let began = Instant::now();
         pressure.rest_after(Duration::from_millis(100)).await;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_backlog_that_lasts_leaves_everybody_a_share() {
+    async fn a_backlog_that_lasts_leaves_each_worker_a_share() {
         let pressure = Pressure::default();
         let pressing = pressure.clone();
         let backlog = tokio::spawn(async move {

@@ -2,8 +2,8 @@
 
 mod claims;
 mod fixture;
+mod invocation_queue;
 #[cfg(feature = "aws")]
-mod handed;
 mod permits;
 
 use std::time::Duration;
@@ -333,4 +333,33 @@ async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
     fixture.run_until_idle(&bad).await;
     assert!(!quarantine::discard(&*fixture.archive, &seen).await.unwrap());
     assert_eq!(fixture.quarantined().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_the_worker_forgets_is_tried_again_before_what_is_behind_it() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2", "b1"]).await;
+    let worker = Scripted::new(|job, tries| if job == "a1" && tries <= 2 { Act::Forget } else { done() });
+    fixture.run_until_idle(&worker).await;
+    assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
+    assert!(fixture.quarantined().await.is_empty());
+    assert_eq!(fixture.marks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_before_a_drain_cuts_a_batch_off_is_acked() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1", "a2", "a3"]).await;
+    let worker =
+        Scripted::new(
+            |job, tries| {
+                if (job, tries) == ("a2", 1) { Act::Hang(Duration::from_secs(3600)) } else { done() }
+            },
+        );
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(2)).await;
+    running.stop().await;
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done(), ["a1", "a2", "a3"], "the first was not delivered again");
+    assert_eq!(worker.calls_with("a1").len(), 1);
 }

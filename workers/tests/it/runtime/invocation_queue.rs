@@ -7,7 +7,7 @@ use std::time::Duration;
 use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
-use workers::lambda::work_off;
+use workers::lambda::handle_messages;
 use workers::runtime::{Outcome, Ports, Settings, Worker};
 
 use super::fixture::{Act, Fixture, Scripted, done};
@@ -41,7 +41,7 @@ async fn invoke(fixture: &Fixture, worker: &Arc<Scripted>, batch: &[Delivery]) -
     let worker = Arc::clone(worker) as Arc<dyn Worker>;
     let queue = QueueRef::from(QueueName::Events);
     let until = Instant::now() + FUNCTION_TIMEOUT;
-    let failed = work_off(&worker, &ports, settings, queue, batch.to_vec(), until).await;
+    let failed = handle_messages(&worker, &ports, settings, queue, batch.to_vec(), until).await;
     let done = batch.iter().filter(|delivery| !failed.contains(&delivery.message_id));
     let receipts: Vec<_> = done.map(|delivery| delivery.receipt.clone()).collect();
     for acked in fixture.queue.ack(queue, &receipts).await {

@@ -1,4 +1,4 @@
-//! The messages of one invocation as a queue: no other consumer has them, and Lambda deletes what is acked here.
+//! The messages of one Lambda invocation as a queue. No other process has them, and Lambda deletes the ones acked here.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::runtime::{Batch, Worker};
 
 /// A queue that holds what one invocation brought, in front of the queue it came from.
-pub(super) struct Handed {
+pub(super) struct InvocationQueue {
     source: Arc<dyn Queue>,
     queue: QueueRef,
     state: Mutex<State>,
@@ -25,8 +25,8 @@ struct State {
     /// In the order they came.
     waiting: VecDeque<Delivery>,
     /// Received and not settled.
-    in_hand: HashMap<Receipt, GroupId>,
-    /// Groups of which something was given back: nothing behind it may be done.
+    in_progress: HashMap<Receipt, GroupId>,
+    /// Groups with a message that was given back: no message behind it may be done.
     stopped: HashSet<GroupId>,
     /// Done.
     acked: HashSet<Receipt>,
@@ -36,7 +36,7 @@ struct State {
 
 impl State {
     fn is_free(&self, group: &GroupId) -> bool {
-        !self.stopped.contains(group) && self.in_hand.values().all(|other| other != group)
+        !self.stopped.contains(group) && self.in_progress.values().all(|other| other != group)
     }
 
     fn has_more(&self) -> bool {
@@ -44,7 +44,7 @@ impl State {
     }
 
     fn is_settled(&self) -> bool {
-        self.in_hand.is_empty() && !self.has_more()
+        self.in_progress.is_empty() && !self.has_more()
     }
 
     /// The next messages of groups that are free, each group's in order.
@@ -58,25 +58,26 @@ impl State {
             }
         }
         self.waiting = left;
-        self.in_hand.extend(taken.iter().map(|delivery| (delivery.receipt.clone(), delivery.group.clone())));
+        self.in_progress
+            .extend(taken.iter().map(|delivery| (delivery.receipt.clone(), delivery.group.clone())));
         taken
     }
 }
 
-impl Handed {
+impl InvocationQueue {
     pub(super) fn new(source: Arc<dyn Queue>, queue: QueueRef, deliveries: Vec<Delivery>) -> Self {
         let all = deliveries.iter().map(|delivery| (delivery.message_id.clone(), delivery.receipt.clone()));
         let state = State {
             all: all.collect(),
             waiting: deliveries.into(),
-            in_hand: HashMap::new(),
+            in_progress: HashMap::new(),
             stopped: HashSet::new(),
             acked: HashSet::new(),
         };
         Self { source, queue, state: Mutex::new(state), changed: watch::Sender::new(()) }
     }
 
-    /// Everything at once, for a caller that needs no order.
+    /// Everything at once, without regard to order.
     pub(super) fn take_all(&self) -> Vec<Delivery> {
         self.lock().take(usize::MAX)
     }
@@ -86,7 +87,7 @@ impl Handed {
         self.until(State::is_settled).await;
     }
 
-    /// Gives back what was never begun: it stands behind a failure of its group, or there was no time for it.
+    /// Gives back the messages that were never begun: they are behind a failure of their group, or there was no time left.
     pub(super) async fn give_back_the_rest(&self) {
         let rest: Vec<(Receipt, Duration)> =
             self.lock().waiting.drain(..).map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
@@ -100,7 +101,7 @@ impl Handed {
         }
     }
 
-    /// The messages that are to come again, in their order.
+    /// The messages that Lambda must deliver again, in their order.
     pub(super) fn failed(&self) -> Vec<MessageId> {
         let state = self.lock();
         let failed = state.all.iter().filter(|(_, receipt)| !state.acked.contains(receipt));
@@ -110,7 +111,7 @@ impl Handed {
     async fn until(&self, holds: impl Fn(&State) -> bool) {
         let mut changed = self.changed.subscribe();
         while !holds(&self.lock()) {
-            // The sender lives as long as this does.
+            // The sender lives as long as `self`.
             drop(changed.changed().await);
         }
     }
@@ -121,24 +122,24 @@ impl Handed {
 }
 
 #[async_trait]
-impl Queue for Handed {
+impl Queue for InvocationQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
         self.source.send(messages).await
     }
 
-    /// Waits for as long as something is in hand, and for ever once everything is settled: the receiver is told to
-    /// stop then.
+    /// Waits while a message of each group is in progress, and forever once everything is settled: the consumer is shut down
+    /// then.
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
         self.until(State::has_more).await;
         Ok(self.lock().take(request.max))
     }
 
-    /// A lease outlives its function, so nothing is ever renewed here: what is changed is given back.
+    /// A lease outlives its function, so no lease is ever renewed here: a changed message is given back.
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let results = self.source.change_visibility(queue, entries).await;
         let mut state = self.lock();
         for (receipt, _) in entries {
-            if let Some(group) = state.in_hand.remove(receipt) {
+            if let Some(group) = state.in_progress.remove(receipt) {
                 state.stopped.insert(group);
             }
         }
@@ -150,7 +151,7 @@ impl Queue for Handed {
     async fn ack(&self, _: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let mut state = self.lock();
         for receipt in receipts {
-            state.in_hand.remove(receipt);
+            state.in_progress.remove(receipt);
             state.acked.insert(receipt.clone());
         }
         drop(state);
@@ -171,15 +172,15 @@ impl Queue for Handed {
     }
 }
 
-/// A worker that asks for a permit only while there is something to do with it: one that is asked for and not used is
-/// lost to the next invocation.
-pub(super) struct WhileHanded {
+/// A worker that takes a permit only while messages are waiting: a permit that is taken and not used is lost to the next
+/// invocation.
+pub(super) struct PermitWhilePending {
     pub(super) worker: Arc<dyn Worker>,
-    pub(super) handed: Arc<Handed>,
+    pub(super) queue: Arc<InvocationQueue>,
 }
 
 #[async_trait]
-impl Worker for WhileHanded {
+impl Worker for PermitWhilePending {
     fn name(&self) -> &'static str {
         self.worker.name()
     }
@@ -193,7 +194,7 @@ impl Worker for WhileHanded {
     }
 
     async fn permit(&self) {
-        self.handed.until(State::has_more).await;
+        self.queue.until(State::has_more).await;
         self.worker.permit().await;
     }
 
