@@ -1,114 +1,11 @@
-//! Text from outside, made safe to print: what a message says must not be able to drive a terminal.
+//! What is printed from outside, made safe: text as [`reader::plain`] makes it, and JSON.
 
 use std::io;
 
+use reader::plain::acts;
+pub(crate) use reader::plain::{end, excerpt, line, lines};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
-
-/// Whether a character acts on a terminal instead of being shown: controls, what changes the direction or the lines of
-/// the text around it, and annotations.
-fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
-}
-
-/// Whether a character is not seen at all: two texts that differ in it look alike.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
-            | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
-}
-
-/// Whether an invisible character has something to do between these two: joiners between the letters of scripts that
-/// need them and within emoji, variation selectors behind what has variants, tags behind the flag they spell out.
-fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
-    // Latin, Greek and Cyrillic have no use for joiners, nor has punctuation.
-    let is_joined = |c: char| {
-        c >= '\u{590}' && !matches!(c, '\u{1e00}'..='\u{206f}' | '\u{feff}') && !c.is_whitespace() && !acts(c)
-    };
-    match c {
-        '\u{200c}' | '\u{200d}' => {
-            before.is_some_and(is_joined)
-                && after.is_some_and(|after| is_joined(after) && !is_invisible(after))
-        }
-        // Digits become keycaps by it; some emoji are letters.
-        '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(|before| match before {
-            '0'..='9' | '#' | '*' | '\u{24c2}' | '\u{1f100}'..='\u{1f1ff}' => true,
-            _ => {
-                !before.is_ascii()
-                    && !before.is_alphabetic()
-                    && !before.is_whitespace()
-                    && !is_invisible(before)
-            }
-        }),
-        '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => {
-            before.is_some_and(|before| !before.is_ascii() && !is_invisible(before))
-        }
-        // The black flag, and the tags before this one.
-        '\u{e0020}'..='\u{e007f}' => matches!(before, Some('\u{1f3f4}' | '\u{e0020}'..='\u{e007e}')),
-        _ => false,
-    }
-}
-
-/// What is shown instead of such a character.
-fn shown(c: char) -> char {
-    match u32::from(c) {
-        code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or(char::REPLACEMENT_CHARACTER),
-        0x7f => '\u{2421}',
-        _ => char::REPLACEMENT_CHARACTER,
-    }
-}
-
-/// The text on one line. What cannot be seen is left out unless the characters around it need it.
-pub(crate) fn line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    let mut before = None;
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        let c = match c {
-            '\n' | '\t' | '\r' => ' ',
-            c if acts(c) => shown(c),
-            c if is_invisible(c) && !is_needed(c, before, rest.clone().next()) => continue,
-            c => c,
-        };
-        line.push(c);
-        before = Some(c);
-    }
-    line
-}
-
-/// The text's lines, each safe to print by itself.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
-    text.split('\n').map(|part| line(part.strip_suffix('\r').unwrap_or(part)))
-}
-
-/// The text on one line, cut where it is longer than `max` characters.
-pub(crate) fn excerpt(text: &str, max: usize) -> String {
-    let end = text.floor_char_boundary(max.saturating_mul(4));
-    let mut cut = line(&text[..end]);
-    let mut is_cut = end < text.len();
-    if let Some((end, _)) = cut.char_indices().nth(max) {
-        cut.truncate(end);
-        is_cut = true;
-    }
-    if is_cut {
-        cut.push('…');
-    }
-    cut
-}
-
-/// The text on one line, cut at its beginning where it is longer than `max` characters.
-pub(crate) fn end(text: &str, max: usize) -> String {
-    let text = line(text);
-    match text.char_indices().rev().nth(max.saturating_sub(1)) {
-        Some((start, _)) if start > 0 => format!("…{}", &text[start..]),
-        Some(_) | None => text,
-    }
-}
 
 /// Writes a value as one line of JSON. What acts on a terminal is escaped, which is the same JSON.
 pub(crate) fn json_line<W: io::Write + ?Sized>(out: &mut W, value: &impl Serialize) -> io::Result<()> {
@@ -150,51 +47,6 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[31mred\u{7}\u{9b}2J\u{7f}\u{202e}\r\nb\tc\u{0}";
 
     #[test]
-    fn nothing_that_acts_on_a_terminal_is_left_in_text() {
-        assert!(!line(HOSTILE).contains(acts));
-        assert!(lines(HOSTILE).all(|line| !line.contains(acts)));
-        assert_eq!(line("a\u{1b}[1mb\nc"), "a␛[1mb c");
-        assert_eq!(lines("a\r\n\nb\rc").collect::<Vec<_>>(), ["a", "", "b c"]);
-    }
-
-    #[test]
-    fn other_scripts_and_emoji_stay_as_they_are() {
-        // Families, flags and keycaps; Persian and Hindi with a non-joiner and a joiner; a variant of a Han character.
-        for text in [
-            "naïve 日本語 עברית 👩‍👩‍👧 🏳️‍🌈 ❤️ ☎︎ 1️⃣ 👩🏽‍💻",
-            "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می\u{200c}خواهم क्\u{200d}ष 葛\u{e0100}",
-        ] {
-            assert_eq!(line(text), text);
-        }
-    }
-
-    #[test]
-    fn what_is_not_seen_cannot_make_two_names_look_alike_or_hide_words() {
-        for c in [
-            '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}', '\u{3164}', '\u{fe0f}',
-            '\u{fe01}',
-        ] {
-            assert_eq!(line(&format!("a{c}na")), "ana", "{c:?}");
-            assert_eq!(line(&format!("{c}ana{c}")), "ana", "{c:?}");
-        }
-        let hidden: String =
-            "pay me".chars().filter_map(|c| char::from_u32(0xe0000 + u32::from(c))).collect();
-        assert_eq!(line(&format!("hello{hidden}")), "hello");
-        assert_eq!(line(&format!("é{}é", "\u{200d}".repeat(99))), "éé");
-        for c in ['\u{200e}', '\u{200f}', '\u{61c}', '\u{fff9}', '\u{fffb}', '\u{202e}'] {
-            assert_eq!(line(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
-        }
-    }
-
-    #[test]
-    fn an_end_is_bounded() {
-        assert_eq!(end("short", 5), "short");
-        assert_eq!(end("longer", 5), "…onger");
-        assert_eq!(end("\n\u{1b}", 1), "…␛");
-        assert_eq!(end("", 5), "");
-    }
-
-    #[test]
     fn json_is_the_same_value_without_anything_that_acts() {
         let value = json!({ HOSTILE: [HOSTILE, 1, null] });
         let mut out = Vec::new();
@@ -202,12 +54,5 @@ mod tests {
         let printed = String::from_utf8(out).unwrap();
         assert!(!printed.trim_end_matches('\n').contains(acts), "{printed}");
         assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), value);
-    }
-
-    #[test]
-    fn an_excerpt_is_bounded() {
-        assert_eq!(excerpt("short", 5), "short");
-        assert_eq!(excerpt("longer", 5), "longe…");
-        assert_eq!(excerpt(&"é".repeat(1000), 3), "ééé…");
     }
 }

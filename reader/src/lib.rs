@@ -1,9 +1,21 @@
 //! What readers of an archive need, on any backend: get and query only.
 //!
+//! * [`find`]: which channel or person is meant; [`permalink`]: what a link names.
+//! * [`rows`]: pages of what readers see, [`range`]: from when to when; [`thread`]: replies.
+//! * [`text`]: what a message says, as spans; [`names`]: what people and channels are called; [`plain`]: text made safe to
+//!   show.
 //! * [`directory`]: which channel has which name, and where a workspace is.
 //! * [`gaps`]: when events may be missing.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod directory;
+pub mod find;
 pub mod gaps;
 pub mod joined;
+pub mod names;
+pub mod permalink;
+pub mod plain;
+pub mod range;
+pub mod rows;
+pub mod text;
+pub mod thread;

@@ -4,11 +4,12 @@ use std::io::Write;
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use ports::clock::Clock;
+use reader::find;
 use reader::joined::Place;
 use rules::public_mark::{self, MarkState};
 use slack::ids::Ts;
 
-use crate::read::{ChannelArgs, find_place};
+use crate::read::{ChannelArgs, ReadError};
 
 /// Takes the mark back and says what that changes, and what it does not.
 pub(crate) async fn run(
@@ -17,7 +18,8 @@ pub(crate) async fn run(
     args: &ChannelArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let place = find_place(archive, &args.channel, args.read.team.as_ref()).await?;
+    let place =
+        find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
     let Place { team, channel } = &place;
     let row = archive.get(&ItemKey::public_mark(team, channel)).await?;
     if MarkState::of(row.as_ref()) == MarkState::Forgotten {

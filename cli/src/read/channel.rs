@@ -1,10 +1,8 @@
-//! Which channel the user means: by its id, or by its name in the ChannelIndex.
+//! What a person is told if a channel is not found.
 
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use reader::directory;
-use reader::joined::{JoinedChannel, Place, places};
-use rules::channel::fold::DELETED_PREFIX;
-use slack::ids::{ChannelId, TeamId};
+use reader::find::FindError;
+use reader::joined::Place;
+use slack::ids::ChannelId;
 
 use super::ReadError;
 use crate::plain;
@@ -12,171 +10,29 @@ use crate::plain;
 /// A name from the command line is shown as far as this.
 const SHOWN: usize = 80;
 
-/// Names that are close to one that is unknown.
-const SUGGESTIONS: usize = 3;
-
-/// How much alike two names are that may be meant for each other, from 0 to 1.
-const CLOSE: f64 = 0.8;
-
 /// Candidates that an error names.
 const CANDIDATES: usize = 5;
 
-/// Finds the channel that is called this, among the workspaces in the archive or in one of them, with all the places in
-/// which it lies there.
-pub(super) async fn find<'a>(
-    archive: &'a dyn Archive,
-    called: &str,
-    team: Option<&TeamId>,
-) -> Result<JoinedChannel<'a>, ReadError> {
-    let teams = match team {
-        Some(team) => vec![team.clone()],
-        None => teams(archive).await?,
-    };
-    let name = called.strip_prefix('#').unwrap_or(called);
-    let mut found = by_id(archive, name, &teams).await?;
-    let mut close = Vec::new();
-    if found.is_empty() {
-        (found, close) = by_name(archive, name, &teams).await?;
-    }
-    let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
-    for place in &found {
-        if !channels.iter().any(|channel| channel.places().contains(place)) {
-            channels.push(joined(archive, place, &teams).await?);
-        }
-    }
-    let called = plain::excerpt(called, SHOWN);
-    if channels.len() < 2 {
-        return channels.pop().ok_or_else(|| ReadError::UnknownChannel {
-            channel: team.map_or_else(|| called.clone(), |team| format!("{called} of workspace {team}")),
-            advice: advice(name, close),
-        });
-    }
-    let mains: Vec<&Place> = channels.iter().map(JoinedChannel::main).collect();
-    if mains.iter().all(|place| place.team == mains[0].team) {
-        let ids = mains.iter().map(|place| place.channel.to_string());
-        return Err(ReadError::SeveralChannels { name: called, ids: listed(ids) });
-    }
-    let places = mains.iter().map(|Place { team, channel }| format!("{team} ({channel})"));
-    Err(ReadError::SeveralTeams { channel: called, places: listed(places) })
-}
-
-/// The one place of a channel of this name, for commands that change it.
-pub(crate) async fn find_place(
-    archive: &dyn Archive,
-    called: &str,
-    team: Option<&TeamId>,
-) -> Result<Place, ReadError> {
-    let channel = find(archive, called, team).await?;
-    let place = named(&channel, called);
-    let of_id = channel.places().iter().filter(|other| other.channel == place.channel);
-    let places: Vec<String> = of_id.map(|Place { team, channel }| format!("{team} ({channel})")).collect();
-    if places.len() > 1 {
-        let called = plain::excerpt(called, SHOWN);
-        return Err(ReadError::SeveralTeams { channel: called, places: listed(places.into_iter()) });
-    }
-    Ok(place.clone())
-}
-
-/// The channel that lies in this place, in all its places among these workspaces.
-pub(super) async fn joined<'a>(
-    archive: &'a dyn Archive,
-    place: &Place,
-    teams: &[TeamId],
-) -> Result<JoinedChannel<'a>, ArchiveError> {
-    let mut places = places::of_channel(archive, place, teams).await?;
-    let main = places.remove(0);
-    Ok(JoinedChannel::new(archive, main, places))
-}
-
-/// The place of a channel that the user named by its id, or else where it goes on.
-pub(super) fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c Place {
-    let id = called.strip_prefix('#').unwrap_or(called);
-    channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
-}
-
-/// The workspaces in the archive.
-pub(super) async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
-    let items = query_all(archive, Query::partition(key::TEAMS)).await?;
-    Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
-}
-
-/// The workspaces in the archive, or the one that is asked for.
-pub(super) async fn teams_asked_for(
-    archive: &dyn Archive,
-    team: Option<&TeamId>,
-) -> Result<Vec<TeamId>, ReadError> {
-    let known = teams(archive).await?;
-    match team {
-        Some(team) if known.contains(team) => Ok(vec![team.clone()]),
-        Some(team) => Err(ReadError::UnknownTeam(team.clone())),
-        None => Ok(known),
-    }
-}
-
-/// The workspaces that have a channel of this id. It needs no name.
-async fn by_id(archive: &dyn Archive, id: &str, teams: &[TeamId]) -> Result<Vec<Place>, ArchiveError> {
-    let Ok(channel) = ChannelId::parse(id) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for team in teams {
-        let place = Place { team: team.clone(), channel: channel.clone() };
-        if place.exists(archive).await? {
-            found.push(place);
-        }
-    }
-    Ok(found)
-}
-
-/// The channels of this name, whatever its case, and names that are close to it. A deleted channel is found by the name
-/// it had, unless there is another one of that name.
-async fn by_name(
-    archive: &dyn Archive,
-    name: &str,
-    teams: &[TeamId],
-) -> Result<(Vec<Place>, Vec<String>), ArchiveError> {
-    let wanted = name.to_lowercase();
-    let (mut found, mut deleted, mut close) = (Vec::new(), Vec::new(), Closest::to(&wanted));
-    for team in teams {
-        for (channel, known) in directory::read(archive, team).await?.iter() {
-            let place = Place { team: team.clone(), channel };
-            let lowercase = known.to_lowercase();
-            if lowercase == wanted {
-                found.push(place);
-            } else if lowercase.strip_prefix(DELETED_PREFIX) == Some(&wanted) {
-                deleted.push(place);
-            } else {
-                close.offer(&lowercase);
+impl From<FindError> for ReadError {
+    fn from(error: FindError) -> Self {
+        let shown = |called: &str| plain::excerpt(called, SHOWN);
+        match error {
+            FindError::UnknownChannel { called, team, close } => Self::UnknownChannel {
+                channel: team
+                    .map_or_else(|| shown(&called), |team| format!("{} of workspace {team}", shown(&called))),
+                advice: advice(called.strip_prefix('#').unwrap_or(&called), close),
+            },
+            FindError::SeveralTeams { called, places } => {
+                let places = places.iter().map(|Place { team, channel }| format!("{team} ({channel})"));
+                Self::SeveralTeams { channel: shown(&called), places: listed(places) }
             }
+            FindError::SeveralChannels { called, places } => {
+                let ids = places.iter().map(|place| place.channel.to_string());
+                Self::SeveralChannels { name: shown(&called), ids: listed(ids) }
+            }
+            FindError::UnknownTeam(team) => Self::UnknownTeam(team),
+            FindError::Archive(error) => Self::Archive(error),
         }
-    }
-    Ok((if found.is_empty() { deleted } else { found }, close.names()))
-}
-
-/// The names that are most like another one.
-struct Closest<'a> {
-    wanted: &'a str,
-    best: Vec<(f64, String)>,
-}
-
-impl<'a> Closest<'a> {
-    fn to(wanted: &'a str) -> Self {
-        Self { wanted, best: Vec::new() }
-    }
-
-    fn offer(&mut self, name: &str) {
-        // Slack's names end at 80 characters: nothing is like what is far longer.
-        if self.wanted.len() > 4 * SHOWN || name.len() > 4 * SHOWN {
-            return;
-        }
-        let likeness = strsim::jaro_winkler(self.wanted, name);
-        if likeness >= CLOSE && self.best.iter().all(|(_, known)| known != name) {
-            self.best.push((likeness, name.to_owned()));
-            self.best.sort_by(|a, b| b.0.total_cmp(&a.0));
-            self.best.truncate(SUGGESTIONS);
-        }
-    }
-
-    fn names(self) -> Vec<String> {
-        self.best.into_iter().map(|(_, name)| name).collect()
     }
 }
 
@@ -208,6 +64,10 @@ fn listed(mut all: impl ExactSizeIterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::Archive;
+    use reader::find;
+    use slack::ids::TeamId;
+
     use super::*;
     use crate::fixture::Fixture;
 
@@ -218,7 +78,7 @@ mod tests {
     /// All places of a channel.
     async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<Place> {
         let team = team.map(|team| TeamId::parse(team).unwrap());
-        find(archive, called, team.as_ref()).await.map(|channel| channel.places().to_vec()).unwrap()
+        find::channel(archive, called, team.as_ref()).await.map(|channel| channel.places().to_vec()).unwrap()
     }
 
     async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> Place {
@@ -227,7 +87,12 @@ mod tests {
 
     async fn error(archive: &dyn Archive, called: &str, team: Option<&str>) -> String {
         let team = team.map(|team| TeamId::parse(team).unwrap());
-        find(archive, called, team.as_ref()).await.map(drop).unwrap_err().to_string()
+        find::channel(archive, called, team.as_ref())
+            .await
+            .map(drop)
+            .map_err(ReadError::from)
+            .unwrap_err()
+            .to_string()
     }
 
     #[tokio::test]
@@ -242,10 +107,11 @@ mod tests {
         assert_eq!(found(archive, "C1", Some("T1")).await, place("T1", "C1"));
         assert_eq!(all(archive, "C1", None).await, [place("T1", "C1"), place("T2", "C1")]);
         assert_eq!(all(archive, "C1", Some("T2")).await, [place("T2", "C1")]);
-        let ambiguous = find_place(archive, "C1", None).await.unwrap_err().to_string();
+        let ambiguous =
+            find::place(archive, "C1", None).await.map_err(ReadError::from).unwrap_err().to_string();
         assert!(ambiguous.contains("T1 (C1), T2 (C1)") && ambiguous.contains("--team"), "{ambiguous}");
         let team = TeamId::parse("T2").unwrap();
-        assert_eq!(find_place(archive, "C1", Some(&team)).await.unwrap(), place("T2", "C1"));
+        assert_eq!(find::place(archive, "C1", Some(&team)).await.unwrap(), place("T2", "C1"));
         assert!(error(archive, "C2", Some("T1")).await.contains("no channel C2 of workspace T1"));
         assert!(error(archive, "C3", None).await.contains("no channel C3"));
     }

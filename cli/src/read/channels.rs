@@ -6,15 +6,16 @@ use std::num::NonZeroUsize;
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use reader::directory::{self, Channels};
+use reader::find;
 use reader::joined::{JoinedChannel, Place};
+use reader::names::DisplayNames;
+use reader::rows::Rows;
 use rules::channel::fold::DELETED_PREFIX;
 use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
 
-use super::names::DisplayNames;
-use super::rows::Rows;
-use super::{ChannelsArgs, ReadError, channel, snapshots};
+use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
 use crate::zone::Zone;
 
@@ -33,7 +34,7 @@ pub(crate) async fn channels(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let ChannelsArgs { read, count } = args;
-    let teams = channel::teams_asked_for(archive, read.team.as_ref()).await?;
+    let teams = find::teams_asked_for(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
     let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
     let listed = listed(archive, &teams, read.json).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn channels(
             if std::mem::take(&mut is_first) && teams.len() > 1 {
                 writeln!(out, "Workspace {team}")?;
             }
-            let channel = channel::joined(archive, &place, &teams).await?;
+            let channel = find::joined(archive, &place, &teams).await?;
             let activity = Activity::read(&channel, most).await?;
             let snapshot = snapshots::readable(&mut names, snapshot).await?;
             let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();

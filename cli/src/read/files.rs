@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, Item, Query, key};
+use reader::find;
+use reader::rows::Rows;
 use rules::file::row::{self, Share};
 use rules::project;
 use serde_json::Value;
 
-use super::rows::Rows;
-use super::{ReadArgs, ReadError, channel};
+use super::{ReadArgs, ReadError};
 use crate::plain;
 
 /// So much of a name fits a line.
@@ -70,13 +71,13 @@ pub(crate) async fn files(
     let read = &args.read;
     let mut sum = Sum::default();
     if let Some(called) = &args.channel {
-        let channel = channel::find(archive, called, read.team.as_ref()).await?;
+        let channel = find::channel(archive, called, read.team.as_ref()).await?;
         let is_in = |share: Share| channel.places().iter().any(|place| place.channel == share.channel);
         let shown = |item: &Item| row::shares(item).any(is_in).then(|| project::file(item)).flatten();
         let query = Query::partition(key::files(&channel.main().team));
         list(Rows::all(&channel, query, shown), read, &mut sum, out).await?;
     } else {
-        for team in channel::teams_asked_for(archive, read.team.as_ref()).await? {
+        for team in find::teams_asked_for(archive, read.team.as_ref()).await? {
             let query = Query::partition(key::files(&team));
             list(Rows::all(archive, query, project::file), read, &mut sum, out).await?;
         }

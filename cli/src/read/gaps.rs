@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 
 use ports::archive::Archive;
 use reader::directory::{self, Channels};
+use reader::find;
 use reader::gaps;
 use rules::gap::Reason;
 use rules::gap::projection::{Gap, State};
@@ -13,7 +14,7 @@ use rules::version::zero;
 use serde_json::json;
 use slack::ids::{TeamId, Ts};
 
-use super::{ReadArgs, ReadError, channel};
+use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
 
@@ -26,7 +27,7 @@ pub(crate) async fn gaps(
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut found: Vec<(TeamId, Gap)> = Vec::new();
     for team in &teams {
         found.extend(gaps::read(archive, team).await?.into_iter().map(|gap| (team.clone(), gap)));

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use ports::archive::{Archive, Query};
+use reader::find;
+use reader::rows::Rows;
 use rules::project;
 
 use super::printer::Printer;
-use super::range::TimeRange;
-use super::rows::Rows;
 use super::threads::ThreadsInPlace;
-use super::{MessagesArgs, ReadError, channel, render};
+use super::{MessagesArgs, ReadError, range, render};
 
 /// Prints a channel's messages, oldest first. JSON is in the order of time.
 pub(crate) async fn messages(
@@ -18,9 +18,9 @@ pub(crate) async fn messages(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let channel = channel::find(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let channel = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
     let zone = read.zone.zone();
-    let mut range = TimeRange::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    let mut range = range::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     let mut rows =
         Rows::all(&channel, Query::partition(channel.main().messages()), project::message).within(&range);
     if let Some(limit) = read.limit {

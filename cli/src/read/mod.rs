@@ -1,31 +1,21 @@
 //! The read half: it only gets and queries.
 //!
-//! * [`target`] reads what the command line names, [`range`] from when to when; [`channel`] finds the channel it means.
+//! It looks everything up through the `reader` crate.
+//!
+//! * [`target`] reads what the command line names, [`range`] from when to when; [`channel`] says why a channel is not found.
 //! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`channels`] and [`snapshots`] are the commands.
-//! * [`threads`] puts replies under their roots. [`rows`] pages through the archive, [`printer`] prints what it finds.
-//! * [`content`] reads what a row says into [`spans`]: [`mrkdwn`], [`blocks`], [`rich_text`], [`attachments`] and
-//!   [`notices`] are functions of what Slack sent. [`names`] looks up who is meant; [`flat`] and [`render`] make it text.
+//! * [`threads`] puts replies under their roots; [`printer`] and [`render`] print messages.
 
-mod attachments;
-mod blocks;
 mod channel;
 mod channels;
-mod content;
 mod files;
-mod flat;
 mod gaps;
 mod messages;
-mod mrkdwn;
-mod names;
-mod notices;
 mod printer;
 mod range;
 mod render;
 mod revisions;
-mod rich_text;
-mod rows;
 mod snapshots;
-mod spans;
 mod target;
 mod thread;
 mod threads;
@@ -40,7 +30,6 @@ use slack::ids::{TeamId, Ts};
 
 use crate::zone::ZoneArgs;
 
-pub(crate) use channel::find_place;
 pub(crate) use channels::channels;
 pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use gaps::gaps;

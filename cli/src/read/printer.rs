@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use ports::archive::Archive;
 use process::config::backend::BackendArgs;
 use reader::joined::JoinedChannel;
+use reader::names::DisplayNames;
+use reader::text::{self, MessageText};
 use rules::project;
 use serde_json::Value;
 
-use super::content::{self, MessageText};
-use super::names::DisplayNames;
 use super::render::{self, Layout};
 use super::{ReadArgs, ReadError};
 use crate::plain;
@@ -54,7 +54,7 @@ impl<'a> Printer<'a> {
                 if !messages.is_empty() {
                     name_once(&mut self.is_zone_named, zone, self.out)?;
                 }
-                let texts: Vec<MessageText> = messages.iter().map(content::read).collect();
+                let texts: Vec<MessageText> = messages.iter().map(text::read).collect();
                 names.learn(&texts).await?;
                 for (message, text) in messages.iter().zip(&texts) {
                     let layout = layout(message);
@@ -69,7 +69,7 @@ impl<'a> Printer<'a> {
     pub(super) async fn context(&mut self, message: &Value, mark: Option<String>) -> Result<(), ReadError> {
         let Some((names, zone)) = &mut self.text else { return Ok(()) };
         name_once(&mut self.is_zone_named, zone, self.out)?;
-        let mut text = content::read(message);
+        let mut text = text::read(message);
         text.lines.truncate(1);
         names.learn(std::slice::from_ref(&text)).await?;
         let layout = Layout { mark, is_context: true, ..Layout::default() };

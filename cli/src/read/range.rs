@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use reader::permalink;
+use reader::range::{TimeRange, ts_of};
 use slack::ids::Ts;
-
-use super::target;
 
 /// A time as people write it: its zone may not be known yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ impl TimeBound {
     /// Reads a date, a date and time, or a timestamp.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
-        if let Ok(ts) = target::ts(text) {
+        if let Some(ts) = permalink::ts(text) {
             return Ok(Self::Message(ts));
         }
         if let Ok(moment) = text.parse::<Timestamp>() {
@@ -48,49 +48,10 @@ impl TimeBound {
     }
 }
 
-/// Ten digits of seconds, as every timestamp since 2001 has: keys are compared as text.
-fn ts_of(micros: i64) -> Ts {
-    let micros = micros.max(0);
-    let text = format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    Ts::parse(&text).expect("twelve digits of seconds hold every time of the calendar")
-}
-
-/// The messages of a time: from one timestamp on, and before another.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct TimeRange {
-    /// Only those from here on.
-    pub(super) since: Option<Ts>,
-    /// Only those before this.
-    pub(super) until: Option<Ts>,
-}
-
-impl TimeRange {
-    /// What lies between two bounds, on the clock of a zone.
-    pub(super) fn between(since: Option<&TimeBound>, until: Option<&TimeBound>, zone: &TimeZone) -> Self {
-        let first = |bound: &TimeBound| bound.first(zone);
-        Self { since: since.map(first), until: until.map(first) }
-    }
-
-    /// Whether it leaves anything out.
-    pub(super) fn is_bounded(&self) -> bool {
-        self.since.is_some() || self.until.is_some()
-    }
-
-    /// Leaves out what is not after a key.
-    pub(super) fn not_before(&mut self, after: Option<&str>) {
-        if let Some(after) = after.and_then(|after| Ts::parse(after).ok()) {
-            let since = ts_of(after.micros() + 1);
-            self.since = self.since.take().max(Some(since));
-        }
-    }
-
-    /// The greatest key that is before it.
-    pub(super) fn after(&self) -> Option<String> {
-        let since = self.since.as_ref()?;
-        let width = since.as_str().len() - ".000000".len();
-        let micros = since.micros().checked_sub(1)?;
-        (micros >= 0).then(|| format!("{:0width$}.{:06}", micros / 1_000_000, micros % 1_000_000))
-    }
+/// What lies between two bounds, on the clock of a zone.
+pub(super) fn between(since: Option<&TimeBound>, until: Option<&TimeBound>, zone: &TimeZone) -> TimeRange {
+    let first = |bound: &TimeBound| bound.first(zone);
+    TimeRange { since: since.map(first), until: until.map(first) }
 }
 
 #[cfg(test)]
@@ -119,14 +80,5 @@ mod tests {
         {
             assert!(TimeBound::parse(none).is_err(), "{none:?}");
         }
-    }
-
-    #[test]
-    fn the_key_before_a_range_is_its_neighbour() {
-        let after = |ts: &str| TimeRange { since: Some(Ts::parse(ts).unwrap()), until: None }.after();
-        assert_eq!(after("1700000000.000000").unwrap(), "1699999999.999999");
-        assert_eq!(after("1700000000.000100").unwrap(), "1700000000.000099");
-        assert_eq!(after("0915145200.000000").unwrap(), "0915145199.999999");
-        assert_eq!(after("0.000000"), None);
     }
 }

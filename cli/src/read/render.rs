@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::blocks::list;
-use super::content::{Manner, MessageAuthor, MessageText};
+use reader::names::DisplayNames;
+use reader::text::{Manner, MessageAuthor, MessageText, flat};
+
 use super::files::human_size;
-use super::flat;
-use super::names::DisplayNames;
 use crate::plain;
 use crate::zone::Zone;
 
@@ -125,6 +124,10 @@ fn marks(message: &Value, layout: &Layout) -> String {
 }
 
 /// The archive's name for a person is the current one; what came with the message is for those it does not know.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 fn author(author: &MessageAuthor, names: &DisplayNames<'_>) -> String {
     let MessageAuthor { user, name, is_named_by_app, bot } = author;
     let known =
@@ -178,13 +181,13 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Fixture, message_args};
-    use crate::read::content;
+    use reader::text;
 
     async fn rendered(value: &Value, layout: &Layout) -> String {
         let fixture = Fixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
-        let text = content::read(value);
+        let text = text::read(value);
         names.learn(std::slice::from_ref(&text)).await.unwrap();
         let (mut out, zone) = (Vec::new(), message_args("C1", "1.000000").read.zone.zone());
         Render { names: &names, zone: &zone }.message(&mut out, value, &text, layout).unwrap();

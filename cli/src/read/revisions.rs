@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use ports::archive::{Archive, Item};
+use reader::find;
 use rules::message::{self, Versions};
 use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
 use super::printer::Printer;
-use super::{MessageArgs, ReadError, channel, render};
+use super::{MessageArgs, ReadError, render};
 
 /// Prints what a message said before, oldest first; as text also what it says now.
 pub(crate) async fn revisions(
@@ -17,7 +18,7 @@ pub(crate) async fn revisions(
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let channel = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
+    let channel = find::channel(archive, &args.channel, args.read.team.as_ref()).await?;
     let current = channel.message(&args.ts).await?;
     // The number of a message's versions is unlimited.
     let rows = channel.revisions(&args.ts).await?;

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, ArchiveError, Query, key};
+use reader::find;
 use reader::joined::Place;
+use reader::names::DisplayNames;
+use reader::rows::Rows;
 use rules::project;
 use serde_json::Value;
 
-use super::channel::{find, named};
-use super::names::DisplayNames;
-use super::rows::Rows;
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
 use crate::zone::Zone;
@@ -24,8 +24,8 @@ pub(crate) async fn channel(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let joined = find(archive, &args.channel.channel, read.team.as_ref()).await?;
-    let place = named(&joined, &args.channel.channel);
+    let joined = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let place = find::named(&joined, &args.channel.channel);
     if !args.history {
         return match (place.newest(archive).await?, read.json) {
             (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),

@@ -2,32 +2,28 @@
 
 use std::io::Write;
 
-use ports::archive::key::thread_parent;
-use ports::archive::{Archive, Item, Query};
-use reader::joined::{JoinedChannel, Place};
-use rules::project;
-use slack::ids::Ts;
+use ports::archive::Archive;
+use reader::find;
+use reader::rows::message;
+use reader::thread::{replies, root_ts};
 
 use super::printer::Printer;
 use super::render::Layout;
-use super::rows::{Rows, message};
-use super::{MessageArgs, ReadError, channel};
+use super::{MessageArgs, ReadError};
 
-/// Prints a thread, root first. The index on `parent` has every reply and most roots; the root is read by its key, so
-/// that one that never learned of its replies is there too.
+/// Prints a thread, root first.
 pub(crate) async fn thread(
     archive: &dyn Archive,
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let channel = channel::find(archive, &args.channel, args.read.team.as_ref()).await?;
+    let channel = find::channel(archive, &args.channel, args.read.team.as_ref()).await?;
     let asked = message(&channel, &args.ts).await?;
-    // Any message of a thread names it.
-    let thread_ts = asked.as_ref().and_then(|message| Ts::parse(message["thread_ts"].as_str()?).ok());
-    let root_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
-    let mut root = if root_ts == args.ts { asked } else { message(&channel, &root_ts).await? };
+    let thread_ts = asked.as_ref().and_then(root_ts);
+    let first_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
+    let mut root = if first_ts == args.ts { asked } else { message(&channel, &first_ts).await? };
 
-    let mut replies = replies(&channel, &root_ts);
+    let mut replies = replies(&channel, &first_ts);
     if let Some(limit) = args.read.limit {
         let found = replies.keep_newest(limit.get()).await?;
         root = root.filter(|_| found < limit.get());
@@ -45,15 +41,6 @@ pub(crate) async fn thread(
         }
         _ => Ok(()),
     }
-}
-
-/// The replies to a message.
-pub(super) fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
-    let partitions: Vec<String> = channel.places().iter().map(Place::messages).collect();
-    let root = root_ts.to_string();
-    let is_reply = move |item: &Item| partitions.contains(&item.key.item_id) && item.key.timestamp != root;
-    let query = Query::parent(thread_parent(&channel.main().team, root_ts));
-    Rows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
 }
 
 #[cfg(test)]

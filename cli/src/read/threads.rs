@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
+use reader::range::TimeRange;
+use reader::rows::{Rows, message};
+use reader::thread;
 use serde_json::Value;
 use slack::ids::Ts;
 
 use super::ReadError;
 use super::printer::Printer;
-use super::range::TimeRange;
 use super::render::Layout;
-use super::rows::{Rows, message};
-use super::thread;
 
 /// Columns by which replies stand further in.
 const REPLY_INDENT: usize = 4;

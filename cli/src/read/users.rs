@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, Query, key, query_all};
+use reader::find;
+use reader::rows::Rows;
 use rules::{profile, project};
 use serde_json::Value;
-use slack::ids::{TeamId, UserId};
 
-use super::rows::Rows;
-use super::{ReadArgs, ReadError, UsersArgs, channel};
+use super::{ReadArgs, ReadError, UsersArgs};
 use crate::plain;
 
 /// A name from the command line is shown as far as this.
@@ -33,9 +33,9 @@ async fn history(
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut profiles: Vec<Value> = Vec::new();
-    for (team, user) in people_called(archive, called, teams).await? {
+    for (team, user) in find::people(archive, called, teams).await? {
         let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
         profiles.extend(kept.iter().map(profile::projected));
     }
@@ -63,40 +63,8 @@ async fn history(
     Ok(())
 }
 
-/// Who has this id, or is or was called this; `@` in front is how people write a name.
-async fn people_called(
-    archive: &dyn Archive,
-    called: &str,
-    teams: Vec<TeamId>,
-) -> Result<Vec<(TeamId, UserId)>, ReadError> {
-    let name = called.strip_prefix('@').unwrap_or(called).to_lowercase();
-    let mut found = Vec::new();
-    for team in teams {
-        if let Ok(user) = UserId::parse(called)
-            && archive.get(&ItemKey::user(&team, &user)).await?.is_some()
-        {
-            found.push((team, user));
-            continue;
-        }
-        let is_called = |user: &Value| {
-            let names = ["name", "display_name", "real_name"].into_iter();
-            let is_meant =
-                names.filter_map(|name| user[name].as_str()).any(|known| known.to_lowercase() == name);
-            is_meant.then(|| user.clone())
-        };
-        let mut rows = Rows::all(archive, Query::partition(key::users(&team)), |item| {
-            is_called(&project::directory(item))
-        });
-        while let Some(page) = rows.next().await? {
-            let ids = page.iter().filter_map(|user| UserId::parse(user["user_id"].as_str()?).ok());
-            found.extend(ids.map(|user| (team.clone(), user)));
-        }
-    }
-    Ok(found)
-}
-
 async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Result<(), ReadError> {
-    let teams = channel::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
         let mut rows =

@@ -6,20 +6,20 @@ const MAX_LINES: usize = 2_000;
 
 /// A line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct TextLine {
+pub struct TextLine {
     /// How many levels it is in: 0, 1 for a nested list, and so on.
-    pub(super) level: usize,
+    pub level: usize,
     /// What it is part of.
-    pub(super) kind: LineKind,
+    pub kind: LineKind,
     /// What stands before it: the sign or the number of a list's item.
-    pub(super) sign: String,
+    pub sign: String,
     /// What it says.
-    pub(super) spans: Vec<Span>,
+    pub spans: Vec<Span>,
 }
 
 /// What a line is part of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum LineKind {
+pub enum LineKind {
     /// Ordinary text, or a list.
     #[default]
     Plain,
@@ -31,17 +31,37 @@ pub(super) enum LineKind {
 
 /// A piece of a line. Texts are unescaped; ids, labels and addresses are what Slack sent and may be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Span {
+pub enum Span {
     /// Words.
     Text(String, TextStyle),
     /// A link. A label may say anything about where it leads.
-    Link { address: String, label: Option<String> },
+    Link {
+        /// Where it leads.
+        address: String,
+        /// What Slack shows for it, if the message says so.
+        label: Option<String>,
+    },
     /// A person, by id.
-    User { id: String, label: Option<String> },
+    User {
+        /// Whose.
+        id: String,
+        /// What Slack shows for it, if the message says so.
+        label: Option<String>,
+    },
     /// A channel, by id.
-    Channel { id: String, label: Option<String> },
+    Channel {
+        /// Which.
+        id: String,
+        /// What Slack shows for it, if the message says so.
+        label: Option<String>,
+    },
     /// A group of people, by id.
-    UserGroup { id: String, label: Option<String> },
+    UserGroup {
+        /// Which.
+        id: String,
+        /// What Slack shows for it, if the message says so.
+        label: Option<String>,
+    },
     /// `here`, `channel` or `everyone`.
     Broadcast(String),
     /// An emoji, by name.
@@ -52,42 +72,49 @@ pub(super) enum Span {
 
 /// How words look, where Slack says so apart from them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TextStyle {
-    pub(super) bold: bool,
-    pub(super) italic: bool,
-    pub(super) strike: bool,
-    pub(super) code: bool,
+pub struct TextStyle {
+    /// Bold.
+    pub bold: bool,
+    /// Italic.
+    pub italic: bool,
+    /// Struck through.
+    pub strike: bool,
+    /// Code.
+    pub code: bool,
 }
 
 impl Span {
     /// Words as they are.
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into(), TextStyle::default())
     }
 }
 
 impl TextLine {
     /// A line of ordinary text.
-    pub(super) fn plain(spans: Vec<Span>) -> Self {
+    #[must_use]
+    pub fn plain(spans: Vec<Span>) -> Self {
         Self { spans, ..Self::default() }
     }
 
     /// Whether there is nothing on it.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         let empty = |span: &Span| matches!(span, Span::Text(text, _) if text.trim().is_empty());
         self.sign.is_empty() && self.spans.iter().all(empty)
     }
 }
 
 /// The ids of the people who are named.
-pub(super) fn people<'s>(spans: impl IntoIterator<Item = &'s Span>) -> impl Iterator<Item = &'s str> {
+pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s Span>) -> impl Iterator<Item = &'s str> {
     spans
         .into_iter()
         .filter_map(|span| if let Span::User { id, .. } = span { Some(id.as_str()) } else { None })
 }
 
 /// Whether a channel is named.
-pub(super) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s Span>) -> bool {
+pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s Span>) -> bool {
     spans.into_iter().any(|span| matches!(span, Span::Channel { .. }))
 }
 

@@ -1,30 +1,37 @@
-//! What a message says and who says it, read from its row: a function of the row alone, before anything is looked up.
+//! What a message says and who says it, read from its row into [`spans`]: a function of the row alone, before anything is
+//! looked up. [`flat`] makes it plain text.
+
+mod attachments;
+mod blocks;
+pub mod flat;
+pub mod mrkdwn;
+mod notices;
+mod rich_text;
+pub mod spans;
 
 use serde_json::Value;
 
-use super::attachments::{attachments, is_preview};
-use super::blocks::{blocks, list, text};
-use super::mrkdwn;
-use super::notices;
-use super::spans::{self, LineBuffer, Span, TextLine};
+use self::attachments::{attachments, is_preview};
+use self::blocks::{blocks, list, text};
+use self::spans::{LineBuffer, Span, TextLine};
 
 /// What Slack puts where a text should be if it has none to show.
 const PLACEHOLDER: &str = "This content can't be displayed.";
 
 /// A message, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct MessageText {
+pub struct MessageText {
     /// Whose words they are.
-    pub(super) author: MessageAuthor,
+    pub author: MessageAuthor,
     /// Words of a person or an app, or a notice of what happened.
-    pub(super) manner: Manner,
+    pub manner: Manner,
     /// The words. A notice goes on where its author's name ends, and has at least one line.
-    pub(super) lines: Vec<TextLine>,
+    pub lines: Vec<TextLine>,
 }
 
 /// How a message is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub enum Manner {
     /// Its author says it.
     Speech,
     /// It tells what its author does, or did.
@@ -33,19 +40,20 @@ pub(super) enum Manner {
 
 /// Who a message is from, as far as the message itself says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct MessageAuthor {
+pub struct MessageAuthor {
     /// The id of a person or of an app's user.
-    pub(super) user: Option<String>,
+    pub user: Option<String>,
     /// The name that came with the message: of people of other workspaces and of apps there is often no other.
-    pub(super) name: Option<String>,
+    pub name: Option<String>,
     /// The name counts more than what the archive calls them: an app chose it for this message.
-    pub(super) is_named_by_app: bool,
+    pub is_named_by_app: bool,
     /// The id of an app's bot.
-    pub(super) bot: Option<String>,
+    pub bot: Option<String>,
 }
 
 /// Reads a row as [`rules::project::message`] gives it.
-pub(super) fn read(message: &Value) -> MessageText {
+#[must_use]
+pub fn read(message: &Value) -> MessageText {
     let raw =
         text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);
     let mut author = author(message, &raw);
@@ -84,12 +92,13 @@ fn author(message: &Value, raw: &Value) -> MessageAuthor {
 
 impl MessageText {
     /// The ids of the people who are named in it, its author first.
-    pub(super) fn people(&self) -> impl Iterator<Item = &str> {
+    pub fn people(&self) -> impl Iterator<Item = &str> {
         self.author.user.as_deref().into_iter().chain(spans::people(self.spans()))
     }
 
     /// Whether a channel is named in it.
-    pub(super) fn mentions_channel(&self) -> bool {
+    #[must_use]
+    pub fn mentions_channel(&self) -> bool {
         spans::mention_channel(self.spans())
     }
 

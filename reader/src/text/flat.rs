@@ -1,14 +1,15 @@
 //! Lines of spans as plain text, safe to print.
 
-use super::names::DisplayNames;
 use super::spans::{LineKind, Span, TextLine, TextStyle};
+use crate::names::DisplayNames;
 use crate::plain;
 
 /// Columns by which a level of a list stands further in.
 const LEVEL: usize = 2;
 
 /// A line as people read it.
-pub(super) fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
+#[must_use]
+pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
         LineKind::Plain => {}
@@ -25,7 +26,8 @@ pub(super) fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
 }
 
 /// Spans in one line.
-pub(super) fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
+#[must_use]
+pub fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
     write(spans, names, &mut text);
     plain::line(&text)
@@ -81,21 +83,28 @@ fn link(address: &str, label: Option<&str>, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use slack::ids::TeamId;
+    use ports::archive::{ArchiveExt, ItemKey, Update, key};
+    use serde_json::json;
+    use slack::ids::{TeamId, UserId};
+    use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::Fixture;
-    use crate::read::content::MessageText;
-    use crate::read::{content, mrkdwn};
+    use crate::text::{MessageText, mrkdwn, read};
 
     #[tokio::test]
     async fn markup_reads_as_people_read_it() {
-        let fixture = Fixture::open().await;
-        fixture.person("T1", "U1", "ana").await;
-        fixture.channel("T1", "C7", "1.000000", "new-name").await;
-        let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
-        let seen: MessageText =
-            content::read(&serde_json::json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
+        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
+        let person = ItemKey::user(&team, &UserId::parse("U1").unwrap());
+        let shard = ItemKey::new(key::channel_index(&team), "0");
+        for (key, set) in [
+            (person, json!({ "display_name": "ana" })),
+            (shard, json!({ "channels_map": { "C7": "new-name" } })),
+        ] {
+            let set = set.as_object().unwrap().clone();
+            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
+        }
+        let mut names = DisplayNames::new(&archive, team);
+        let seen: MessageText = read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
         names.learn(&[seen]).await.unwrap();
         for (text, expected) in [
             ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),

@@ -5,7 +5,8 @@
 use super::spans::Span;
 
 /// Reads a text. `<` always starts markup: Slack escapes the character itself.
-pub(super) fn parse(text: &str) -> Vec<Span> {
+#[must_use]
+pub fn parse(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut words = String::new();
     let mut rest = text;

@@ -1,12 +1,12 @@
 //! Pages of rows as readers see them, oldest first.
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
-use reader::joined::JoinedChannel;
 use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use super::range::TimeRange;
+use crate::joined::JoinedChannel;
+use crate::range::TimeRange;
 
 /// Rows read at once: what a command holds in memory.
 const PAGE: usize = 256;
@@ -16,7 +16,7 @@ type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + 'a>;
 
 /// Where rows are read.
 #[derive(Clone, Copy)]
-pub(super) enum RowSource<'a> {
+pub enum RowSource<'a> {
     /// As they are stored.
     Archive(&'a dyn Archive),
     /// In all places of one channel.
@@ -45,7 +45,7 @@ impl RowSource<'_> {
 }
 
 /// The visible rows of a query.
-pub(super) struct Rows<'a> {
+pub struct Rows<'a> {
     source: RowSource<'a>,
     query: Option<Query>,
     project: Project<'a>,
@@ -54,7 +54,8 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// All visible rows.
-    pub(super) fn all(
+    #[must_use]
+    pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
         project: impl Fn(&Item) -> Option<Value> + 'a,
@@ -64,7 +65,8 @@ impl<'a> Rows<'a> {
     }
 
     /// Keeps only the messages of a time.
-    pub(super) fn within(mut self, range: &TimeRange) -> Self {
+    #[must_use]
+    pub fn within(mut self, range: &TimeRange) -> Self {
         if let Some(query) = &mut self.query
             && let Partition::Item(partition) = &query.partition
         {
@@ -75,7 +77,10 @@ impl<'a> Rows<'a> {
     }
 
     /// Keeps only the newest `limit`. Answers how many there are, at most `limit`.
-    pub(super) async fn keep_newest(&mut self, limit: usize) -> Result<usize, ArchiveError> {
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn keep_newest(&mut self, limit: usize) -> Result<usize, ArchiveError> {
         self.remaining = limit;
         let Some(query) = &mut self.query else { return Ok(0) };
         let mut backwards = Query { descending: true, after: None, ..query.clone() };
@@ -108,12 +113,16 @@ impl<'a> Rows<'a> {
     }
 
     /// The key that the next rows come after.
-    pub(super) fn after(&self) -> Option<&str> {
+    #[must_use]
+    pub fn after(&self) -> Option<&str> {
         self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }
 
     /// The next rows; `None` after the last.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };
         let page = self.source.query(query).await?;
         match page.next {
@@ -128,6 +137,9 @@ impl<'a> Rows<'a> {
 }
 
 /// A message as readers see it.
-pub(super) async fn message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
+///
+/// # Errors
+/// As [`Archive::get`].
+pub async fn message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
     Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }

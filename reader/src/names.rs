@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use ports::archive::{Archive, ArchiveError, ItemKey};
-use reader::directory::{self, Channels};
 use slack::ids::{ChannelId, TeamId, UserId};
 
-use super::content::MessageText;
-use super::{flat, mrkdwn, spans};
+use crate::directory::{self, Channels};
 use crate::plain;
+use crate::text::{MessageText, flat, mrkdwn, spans};
 
 /// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
 const MAX_KNOWN: usize = 10_000;
@@ -17,7 +16,7 @@ const MAX_KNOWN: usize = 10_000;
 const SLACKBOT: &str = "USLACKBOT";
 
 /// The people and channels of a workspace, or of several that share a channel.
-pub(super) struct DisplayNames<'a> {
+pub struct DisplayNames<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
     known: HashMap<String, String>,
@@ -26,23 +25,32 @@ pub(super) struct DisplayNames<'a> {
 }
 
 impl<'a> DisplayNames<'a> {
-    pub(super) fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
+    /// Of one workspace.
+    #[must_use]
+    pub fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
         Self::in_teams(archive, vec![team])
     }
 
     /// Of several workspaces, the first that knows a person names them.
-    pub(super) fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
+    #[must_use]
+    pub fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
         Self { archive, teams, known: HashMap::new(), channels: None }
     }
 
     /// Looks up the authors of these messages, and everything they mention.
-    pub(super) async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
+    ///
+    /// # Errors
+    /// As [`Archive::get`] and [`Archive::query`].
+    pub async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
         let mentions_channel = messages.iter().any(MessageText::mentions_channel);
         self.learn_of(messages.iter().flat_map(MessageText::people), mentions_channel).await
     }
 
     /// A topic or a purpose, in one line as people read it.
-    pub(super) async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
+    ///
+    /// # Errors
+    /// As [`Archive::get`] and [`Archive::query`].
+    pub async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
         let spans = mrkdwn::parse(text);
         self.learn_of(spans::people(&spans), spans::mention_channel(&spans)).await?;
         Ok(flat::words(&spans, self))
@@ -84,18 +92,21 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// What this person is called: their id where nothing else is known.
-    pub(super) fn of<'n>(&'n self, id: &'n str) -> &'n str {
+    #[must_use]
+    pub fn of<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
     }
 
     /// What the ChannelIndex calls this channel, safe to print.
-    pub(super) fn of_channel(&self, id: &str) -> Option<String> {
+    #[must_use]
+    pub fn of_channel(&self, id: &str) -> Option<String> {
         let id = ChannelId::parse(id).ok()?;
         self.channels.iter().flatten().find_map(|channels| channels.name(&id)).map(plain::line)
     }
 
     /// Whether a name is known.
-    pub(super) fn knows(&self, id: &str) -> bool {
+    #[must_use]
+    pub fn knows(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|name| name != id)
     }
 }
