@@ -13,7 +13,7 @@ use ports::clock::Clock;
 use process::config::ConfigError;
 use process::config::backend::{BackendArgs, BackendKind};
 use sha2::{Digest, Sha256};
-use slack::signature::to_hex;
+use slack::hex::to_hex;
 
 use crate::operate::packing::{FILES, MANIFEST, header};
 use crate::plain;

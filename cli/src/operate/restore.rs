@@ -10,7 +10,7 @@ use embedded::backup::{Adopted, BackupEntry, Manifest, StagingFolder, adopt};
 use ports::files::FileKey;
 use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
-use slack::signature::to_hex;
+use slack::hex::to_hex;
 
 use crate::operate::backup::{counted, folder};
 use crate::operate::packing::Packed;

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use slack::hex::to_hex;
 use slack::ids::Ts;
-use slack::signature::to_hex;
 
 /// The clock of what has none: history, `previous_message`, `message_replied`.
 #[must_use]

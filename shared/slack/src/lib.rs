@@ -4,6 +4,7 @@ pub mod catalogue;
 pub mod credentials;
 pub mod envelope;
 pub mod event;
+pub mod hex;
 pub mod ids;
 pub mod signature;
 pub mod verification;

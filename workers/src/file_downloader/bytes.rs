@@ -6,8 +6,8 @@ use ports::metrics::FILE_BYTES;
 use rules::file::row::Held;
 use rules::file::{FileObject, Verdict};
 use sha2::{Digest, Sha256};
+use slack::hex::to_hex;
 use slack::ids::TeamId;
-use slack::signature::to_hex;
 use slack_api::download::Download;
 
 use super::FileDownloader;

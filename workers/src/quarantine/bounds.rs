@@ -9,7 +9,7 @@ use ports::queue::job::Job;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use slack::signature::to_hex;
+use slack::hex::to_hex;
 
 /// Jobs that are kept whole in a day. A mistake in the settings may put a busy workspace's day aside, and it can be replayed.
 const JOBS_A_DAY: u64 = 100_000;

@@ -20,7 +20,7 @@ use crate::Aws;
 use crate::fault::Subject;
 use crate::policy;
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
-use slack::signature::to_hex;
+use slack::hex::to_hex;
 
 /// The key of a map that holds where an attribute is. [`super::value`] writes no map with it.
 pub(super) const S3: &str = "#s3";

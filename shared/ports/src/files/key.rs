@@ -5,8 +5,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use slack::hex::to_hex;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use slack::signature::to_hex;
 
 /// What every key begins with.
 const ROOT: &str = "slack/";

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
 use crate::clock::TimestampMs;
-use slack::signature::to_hex;
+use slack::hex::to_hex;
 
 pub use topology::QueueName;
 
