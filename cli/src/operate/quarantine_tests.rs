@@ -1,0 +1,245 @@
+use std::time::Duration;
+
+use ports::archive::{ArchiveExt, ItemKey, Update};
+use ports::queue::job::encode_event;
+use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest};
+
+use super::*;
+use crate::fixture::Fixture;
+
+fn utc() -> ZoneArgs {
+    ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) }
+}
+
+#[tokio::test]
+async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
+    let fixture = Fixture::open().await;
+    let delivery = Delivery {
+        message_id: MessageId("m1".into()),
+        group: GroupId::of(&["T1"]),
+        body: "{}".into(),
+        receive_count: 1,
+        sent_at: TimestampMs(1_795_178_096_789),
+        receipt: Receipt("1".into()),
+    };
+    let reason = format!("{}; then replay it", "long ".repeat(200));
+    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
+    let zone = ZoneArgs { tz: Some(Zone::parse("America/New_York").unwrap()) };
+    let list = QuarantineCommand::List { backend: fixture.data(), json: false, zone };
+    let text = printed(&fixture, &list).await.unwrap();
+    assert!(text.contains("    …") && text.contains("; then replay it\n"), "{text}");
+    assert!(text.starts_with("Times are in America/New_York.\n"), "{text}");
+    assert!(text.contains("first seen 2026-11-20 07:34:56"), "{text}");
+}
+
+async fn put(fixture: &Fixture, message_id: &str) -> String {
+    let delivery = Delivery {
+        message_id: MessageId(message_id.into()),
+        group: GroupId::of(&["invalid"]),
+        body: "{\"v\":1,\"event\":{\"team_id\":\"t#\\u001b[2J\"}}".into(),
+        receive_count: 2,
+        sent_at: TimestampMs(1_795_178_096_789),
+        receipt: Receipt("1".into()),
+    };
+    let reason = "the \u{1b}[31mteam id";
+    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, reason).await.unwrap();
+    format!("events-1795178096789-{message_id}")
+}
+
+async fn printed(fixture: &Fixture, command: &QuarantineCommand) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    run(&fixture.backend, &*fixture.ports.clock, command, &mut out).await?;
+    Ok(String::from_utf8(out)?)
+}
+
+#[tokio::test]
+async fn a_listed_job_has_the_documented_fields() {
+    let fixture = Fixture::open().await;
+    let id = put(&fixture, "m1").await;
+    let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
+    let json: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "id": id, "queue": "events", "group": "invalid", "reason": "the \u{1b}[31mteam id", "attempts": 2,
+            "first_seen": "2026-11-20T12:34:56.789Z", "last_seen": "2026-11-20T12:34:56.000Z",
+        })
+    );
+    let text = printed(&fixture, &list(false)).await.unwrap();
+    assert!(text.contains(&id) && !text.contains('\u{1b}'), "{text:?}");
+}
+
+#[tokio::test]
+async fn show_replay_and_drop_take_a_known_id_and_refuse_others() {
+    let fixture = Fixture::open().await;
+    let (shown, replayed, dropped) =
+        (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
+    let data = || fixture.data();
+    let show = QuarantineCommand::Show { id: shown, backend: data(), json: false, zone: utc() };
+    let text = printed(&fixture, &show).await.unwrap();
+    assert!(text.contains("\"team_id\"") && !text.contains('\u{1b}'), "{text:?}");
+
+    let replay = QuarantineCommand::Replay { id: Some(replayed), all: false, backend: data() };
+    printed(&fixture, &replay).await.unwrap();
+    assert_eq!(fixture.ports.queue.depth(QueueName::Events.into()).await.unwrap().waiting, 1);
+    let drop = QuarantineCommand::Drop { id: dropped, backend: data() };
+    printed(&fixture, &drop).await.unwrap();
+    assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 1);
+
+    // What is gone is unknown, like what never was.
+    for command in [
+        &replay,
+        &drop,
+        &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data(), json: true, zone: utc() },
+    ] {
+        let error = printed(&fixture, command).await.unwrap_err().to_string();
+        assert!(error.starts_with("no job ") && error.len() < 500 && !error.contains('\u{1b}'), "{error:?}");
+    }
+    let all = QuarantineCommand::Replay { id: None, all: true, backend: data() };
+    printed(&fixture, &all).await.unwrap();
+    assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_not_replayed() {
+    let fixture = Fixture::open().await;
+    let day = fixture.ports.clock.now().seconds() / 86_400;
+    let key = ItemKey::new("meta#quarantine", "kept");
+    let full = Update {
+        set: [("kept".to_owned(), format!("{day}/99999/0").into())].into_iter().collect(),
+        ..Update::new(key)
+    };
+    fixture.archive().write(&full).await.unwrap();
+    let event = r#"{"team_id":"T1","event":{"type":"message","channel":"C1","channel_type":"channel","event_ts":"5.0001","text":"much"}}"#;
+    let jobs: Vec<Delivery> = ["m1", "m2"]
+        .map(|message_id| Delivery {
+            message_id: MessageId(message_id.into()),
+            group: GroupId::of(&["T1", "C1"]),
+            body: encode_event(event),
+            receive_count: 1,
+            sent_at: TimestampMs(1_795_178_096_789),
+            receipt: Receipt("1".into()),
+        })
+        .into();
+    let odd: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, "odd")).collect();
+    let put = quarantine::put_all(&fixture.ports, QueueName::Events.into(), &odd).await;
+    assert!(put.iter().all(Result::is_ok), "{put:?}");
+    let kept = quarantine::list(fixture.archive()).await.unwrap();
+    let has_text = |job: &&Quarantined| job.payload.contains("much");
+    assert_eq!((kept.len(), kept.iter().filter(has_text).count()), (2, 1), "{kept:?}");
+    let outline = kept.iter().find(|job| !has_text(job)).unwrap();
+    assert!(outline.reason.starts_with("odd (its ") && outline.reason.contains("sha256"), "{outline:?}");
+
+    let all = QuarantineCommand::Replay { id: None, all: true, backend: fixture.data() };
+    let text = printed(&fixture, &all).await.unwrap();
+    assert!(text.contains("stays: its body was not kept") && text.contains("sent events-"), "{text}");
+    // One that was replayed and failed again is kept whole.
+    let again = received(&fixture).await.remove(0);
+    quarantine::put(&fixture.ports, QueueName::Events.into(), &again, "odd").await.unwrap();
+    assert_eq!(quarantine::list(fixture.archive()).await.unwrap().iter().filter(has_text).count(), 1);
+    let drop = QuarantineCommand::Drop { id: outline.id.clone(), backend: fixture.data() };
+    assert!(printed(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
+}
+
+/// Receives everything that is on the queue of events.
+async fn received(fixture: &Fixture) -> Vec<Delivery> {
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 100,
+        visibility_timeout: Duration::from_secs(60),
+        wait: Duration::ZERO,
+    };
+    let mut all = Vec::new();
+    loop {
+        let deliveries = fixture.ports.queue.receive(request).await.unwrap();
+        if deliveries.is_empty() {
+            return all;
+        }
+        let receipts: Vec<Receipt> = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
+        fixture.ports.queue.ack(request.queue, &receipts).await;
+        all.extend(deliveries);
+    }
+}
+
+fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
+    let number = |delivery: &Delivery| {
+        serde_json::from_str::<Value>(&delivery.body).unwrap()["event"]["n"].as_u64().unwrap()
+    };
+    deliveries.iter().map(number).collect()
+}
+
+#[tokio::test]
+async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice() {
+    let fixture = Fixture::open().await;
+    let put_aside = async |delivery: &Delivery| {
+        quarantine::put(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
+    };
+    let replay = async |id: Option<String>| {
+        let command = QuarantineCommand::Replay { all: id.is_none(), id, backend: fixture.data() };
+        printed(&fixture, &command).await.unwrap();
+    };
+    // All of them within one millisecond, and enough that their numbers have different lengths.
+    let events = (0..12_u64).map(|n| Outgoing {
+        queue: QueueName::Events,
+        group: GroupId::of(&["T1", "C1"]),
+        dedup: DedupId::of(&[&n.to_be_bytes()]),
+        body: encode_event(&format!("{{\"n\":{n}}}")),
+    });
+    fixture.ports.queue.send(events.collect()).await;
+    let sent = received(&fixture).await;
+    let first_order: Vec<u64> = (0..12).collect();
+    assert_eq!(numbers(&sent), first_order);
+    for delivery in sent.iter().rev() {
+        put_aside(delivery).await;
+    }
+    let fifth = quarantine::list(fixture.archive()).await.unwrap().remove(5).id;
+    replay(Some(fifth.clone())).await;
+    let again = received(&fixture).await;
+    assert_eq!(numbers(&again), [5]);
+    put_aside(&again[0]).await;
+    // Twice at the same time: each replay is a message of its own.
+    replay(Some(fifth)).await;
+    let again = received(&fixture).await;
+    assert_eq!(numbers(&again), [5]);
+    put_aside(&again[0]).await;
+
+    replay(None).await;
+    assert_eq!(numbers(&received(&fixture).await), first_order);
+    assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
+    let fixture = Fixture::open().await;
+    let envelope = serde_json::json!({ "token": "verification", "team_id": "T1", "event": {
+        "type": "message", "channel": "C1", "channel_type": "channel", "event_ts": "1700000000.000100",
+        "text": "xoxb-1-2-abcdefgh" } });
+    let delivery = Delivery {
+        message_id: MessageId("7".into()),
+        group: GroupId::of(&["T1", "C1"]),
+        body: encode_event(&envelope.to_string()),
+        receive_count: 1,
+        sent_at: TimestampMs(1_795_178_096_789),
+        receipt: Receipt("1".into()),
+    };
+    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, "no xoxb-1-2-abcdefgh")
+        .await
+        .unwrap();
+    let (id, backend) = ("events-1795178096789-7".to_owned(), fixture.data());
+    for json in [true, false] {
+        let show = QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json, zone: utc() };
+        let list = QuarantineCommand::List { backend: backend.clone(), json, zone: utc() };
+        for command in [show, list] {
+            let text = printed(&fixture, &command).await.unwrap();
+            assert!(!text.contains("verification") && !text.contains("xoxb"), "{text}");
+            let time = if json { "2026-11-20T12:34:56.789Z" } else { "2026-11-20 12:34:56" };
+            assert!(text.contains(time) && text.contains("[removed]"), "{text}");
+        }
+    }
+    let drop = QuarantineCommand::Drop { id, backend };
+    assert!(printed(&fixture, &drop).await.unwrap().ends_with("shows that C1 lacks it\n"));
+    let gaps = reader::gaps::read_all(fixture.archive()).await.unwrap();
+    let [(team, gap)] = gaps.as_slice() else { panic!("{gaps:?}") };
+    assert_eq!((team.as_str(), gap.reason.as_str()), ("T1", "dropped"));
+    assert_eq!((gap.from.as_str(), gap.to.as_ref()), ("1700000000.000100", Some(&gap.from)));
+}
