@@ -1,12 +1,13 @@
 //! The router behind the real server on a real socket.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ports::queue::job::MAX_EVENT_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -15,6 +16,9 @@ use crate::server::serve_at_most;
 
 /// Connections that are accepted: this process holds both ends of each.
 const CONNECTIONS: usize = 64;
+
+/// More clients than there are places.
+const BUSY_CLIENTS: u32 = 80;
 
 struct Served {
     bench: Bench,
@@ -155,7 +159,7 @@ async fn clients_that_hold_every_connection_half_open_stop_nobody() {
 }
 
 /// Asks for something small as soon as the last answer is there, on another connection if the server has closed this one.
-async fn keep_busy(address: SocketAddr, request: String) {
+async fn keep_busy(address: SocketAddr, request: String, answered: Arc<Semaphore>) {
     loop {
         let Ok(mut stream) = TcpStream::connect(address).await else { continue };
         while stream.write_all(request.as_bytes()).await.is_ok() {
@@ -164,6 +168,7 @@ async fn keep_busy(address: SocketAddr, request: String) {
                 let Ok(byte) = stream.read_u8().await else { break };
                 answer.push(byte);
             }
+            answered.add_permits(1);
             // Well within the time after which a client that sends nothing gives its place back.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -176,11 +181,12 @@ async fn busy_connections_that_take_every_place_keep_no_event_out() {
     for request in ["GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), unsigned] {
         let served = served(Behaviour::Keep).await;
         let mut busy = tokio::task::JoinSet::new();
-        for _ in 0..CONNECTIONS + CONNECTIONS / 4 {
-            busy.spawn(keep_busy(served.address, request.clone()));
+        let answered = Arc::new(Semaphore::new(0));
+        for _ in 0..BUSY_CLIENTS {
+            busy.spawn(keep_busy(served.address, request.clone(), Arc::clone(&answered)));
         }
-        // Until all places are taken and kept for a while.
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Until the clients have come to their places, and asked again.
+        answered.acquire_many(2 * BUSY_CLIENTS).await.unwrap().forget();
         for _ in 0..4 {
             let began = Instant::now();
             let delivered = tokio::time::timeout(Duration::from_secs(3), async {
