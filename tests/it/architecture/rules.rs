@@ -83,6 +83,14 @@ pub(super) const RULES: &[Rule] = &[
         example: "archive.apply_once(&[&update]).await;",
     },
     Rule {
+        rooms: &["reader/src/"],
+        except: &[],
+        forbidden: &["clap", "println!", "print!", "std::io", "std::fs", "process::"],
+        tests_too: true,
+        why: "pages, exports and the command line stand on it: it answers values, and each of them shows these in its way",
+        example: "println!(\"{row}\");",
+    },
+    Rule {
         rooms: &["shared/aws/src/", "shared/embedded/src/"],
         except: &[],
         forbidden: &["rules::", "slack::event", "slack::envelope", "key::messages"],
