@@ -8,6 +8,7 @@ use ingest::Ingest;
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
 use process::config::backend::Backend;
+use process::requests::OpenRequests;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -37,11 +38,13 @@ impl Composition {
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
+        let open_requests = OpenRequests::default();
         let router = ingest::router(Ingest {
             queue: backend.queue(),
             secrets,
             clock: Arc::clone(clock),
             limits: ingest::IngestLimits::default(),
+            open_requests: open_requests.clone(),
             run: Some(RunId::begin()),
         });
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
@@ -49,7 +52,7 @@ impl Composition {
         let (working, no_more_jobs) = watch::channel(false);
         let environment = Environment::on(backend, clock, work);
         // Shared settings are also how the workers know of each other's pressure.
-        let settings = Settings::on(backend);
+        let settings = Settings { open_requests, ..Settings::on(backend) };
         let mut workers = JoinSet::new();
         for (_, build) in registry::workers() {
             let ports = environment.ports.clone();

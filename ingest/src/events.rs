@@ -102,6 +102,7 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
         return endpoint.answer(endpoint.shed("too many at once").into());
     };
+    let _open = endpoint.ingest.open_requests.open();
     let complete = Instant::now();
     let answer = endpoint.decide(&head.headers, body).await;
     endpoint.counters.answered_after(complete.elapsed());

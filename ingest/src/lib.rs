@@ -24,6 +24,7 @@ use axum::routing::{get, post};
 use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
+use process::requests::OpenRequests;
 use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
 
@@ -45,6 +46,8 @@ pub struct Ingest {
     pub clock: SharedClock,
     /// Bounds on what a request may take.
     pub limits: IngestLimits,
+    /// Counts requests, so that the workers of the same process let a burst go first.
+    pub open_requests: OpenRequests,
     /// Begins with this process, so that the time between two runs shows as a gap. None on Lambda, which is always there:
     /// its functions begin and end as it pleases, and that says nothing about what was missed.
     pub run: Option<RunId>,

@@ -11,6 +11,7 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use process::requests::OpenRequests;
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
@@ -65,6 +66,7 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
         secrets,
         clock: Arc::clone(&clock),
         limits: IngestLimits::default(),
+        open_requests: OpenRequests::default(),
         run: None,
     });
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
@@ -86,8 +88,14 @@ async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
     let queue = backend.queue();
     // Before any event is accepted: a wrong setting should show at once.
     queue.ready().await?;
-    let router =
-        router(Ingest { queue, secrets, clock, limits: IngestLimits::default(), run: Some(RunId::begin()) });
+    let router = router(Ingest {
+        queue,
+        secrets,
+        clock,
+        limits: IngestLimits::default(),
+        open_requests: OpenRequests::default(),
+        run: Some(RunId::begin()),
+    });
     tracing::info!(%address, backend = %command.backend, "listening");
     serve(events, router, ends(shutdown)).await;
     backend.close().await;

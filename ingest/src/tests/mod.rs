@@ -16,6 +16,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Request, StatusCode};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::run::RunId;
+use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
 use tower::ServiceExt;
@@ -60,6 +61,7 @@ impl Bench {
             secrets: secrets("current,next"),
             clock,
             limits,
+            open_requests: OpenRequests::default(),
             run: Some(run()),
         };
         Self { queue, router: router(ingest) }

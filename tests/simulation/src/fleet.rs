@@ -11,6 +11,7 @@ use ports::existence::Existence;
 use ports::files::Files;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
+use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
 use slack_api::{ApiUrl, Token, Tokens, WebApi};
@@ -111,6 +112,7 @@ impl Surroundings {
             secrets,
             clock: Arc::clone(&ports.clock),
             limits: ingest::IngestLimits::default(),
+            open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
         let check = Check::new(existence::Parts {

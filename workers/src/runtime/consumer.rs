@@ -88,6 +88,11 @@ pub(crate) async fn consume(
                 () = context.worker.permit() => permitted = true,
             }
         }
+        tokio::select! {
+            biased;
+            _ = shutdown.wait_for(|shutdown| *shutdown) => break,
+            () = context.settings.open_requests.wait_for_burst_to_end() => {}
+        }
         let received = tokio::select! {
             // Received messages are handled even if the shutdown came in the same instant: dropped, they would stay
             // invisible to every process until their leases end.

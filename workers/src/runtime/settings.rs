@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use process::config::backend::Backend;
 
+use process::requests::OpenRequests;
+
 use super::Pressure;
 
 /// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
@@ -29,6 +31,8 @@ pub struct Settings {
     pub gauge_interval: Duration,
     /// Seeds the jitter of backoffs.
     pub seed: u64,
+    /// Shared with an ingest of the same process, whose bursts go first.
+    pub open_requests: OpenRequests,
     /// Shared by the workers of a process, so that messages go first.
     pub pressure: Pressure,
 }
@@ -55,6 +59,7 @@ impl Default for Settings {
             drain_deadline: Duration::from_secs(8),
             gauge_interval: Duration::from_secs(5),
             seed: fastrand::u64(..),
+            open_requests: OpenRequests::default(),
             pressure: Pressure::default(),
         }
     }

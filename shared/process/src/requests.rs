@@ -1,0 +1,82 @@
+//! Requests first: while Slack sends many events at once, the workers of the same process wait.
+//!
+//! Slack gives up on a request after 3 s and slows down for an app that answers late; a job on the queue is durable and
+//! waits. Both share the machine's processors, so a burst is acknowledged first and drained afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// From this many requests at once it is a burst. One group commit answers many: at 10,000 events a second, far above
+/// Slack's limit, about 30 are open while workers run and about 10 while they wait.
+const BURST: usize = 32;
+
+/// How often a worker that waits looks whether the burst is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A worker waits at most this long before its next batch, so that a burst that does not end cannot stop it.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Counts the requests that ingest is answering; shared with the workers of the same process.
+#[derive(Debug, Clone, Default)]
+pub struct OpenRequests(Arc<AtomicUsize>);
+
+/// One request, counted until this is dropped.
+#[derive(Debug)]
+pub struct OpenRequest(Arc<AtomicUsize>);
+
+impl OpenRequests {
+    /// Counts a request.
+    #[must_use]
+    pub fn open(&self) -> OpenRequest {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(Arc::clone(&self.0))
+    }
+
+    /// Resolves when there is no burst, or after [`LONGEST_WAIT`].
+    pub async fn wait_for_burst_to_end(&self) {
+        let until = Instant::now() + LONGEST_WAIT;
+        while self.0.load(Ordering::Relaxed) >= BURST && Instant::now() < until {
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_waits_while_a_burst_lasts_and_no_longer() {
+        let requests = OpenRequests::default();
+        let began = Instant::now();
+        let mut open: Vec<OpenRequest> = (1..BURST).map(|_| requests.open()).collect();
+        requests.wait_for_burst_to_end().await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "a few requests are no burst");
+
+        open.push(requests.open());
+        let ends = async {
+            sleep(Duration::from_secs(1)).await;
+            open.pop();
+        };
+        tokio::join!(requests.wait_for_burst_to_end(), ends);
+        assert!((Duration::from_secs(1)..Duration::from_millis(1_010)).contains(&began.elapsed()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_that_does_not_end_cannot_stop_a_worker() {
+        let requests = OpenRequests::default();
+        let _open: Vec<OpenRequest> = (0..BURST).map(|_| requests.open()).collect();
+        let began = Instant::now();
+        requests.wait_for_burst_to_end().await;
+        assert!((LONGEST_WAIT..LONGEST_WAIT + LOOK_AGAIN * 2).contains(&began.elapsed()));
+    }
+}
