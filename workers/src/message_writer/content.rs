@@ -103,8 +103,8 @@ pub(super) async fn write_changes(
     // A row may only follow revisions that are kept.
     let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(plans.len());
     for plan in &plans {
-        let outcomes = kept.by_ref().take(plan.keep.len());
-        ready.push(outcomes.fold(Ok(()), |all_kept, outcome| all_kept.and(outcome.map(drop))));
+        let outcomes: Vec<_> = kept.by_ref().take(plan.keep.len()).collect();
+        ready.push(outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)));
     }
     let rows = plans.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
     let rows: Vec<&Update> = rows.filter_map(|(plan, _)| plan.row.as_ref()).collect();
