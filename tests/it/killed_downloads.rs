@@ -30,7 +30,7 @@ const SIZE_BYTES: usize = 2 * 1024 * 1024;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 async fn downloader(data: &Path, slack: &str) -> Process {
-    let mut command = Command::new(&binaries().worker("file-downloader"));
+    let mut command = Command::new(binaries().worker("file-downloader"));
     command.arg("--data").arg(data);
     command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
     process::worker(&mut command).await

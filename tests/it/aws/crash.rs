@@ -55,7 +55,7 @@ async fn nothing_is_lost_when_parts_are_killed_under_load() {
 const SIZE_BYTES: usize = 20 * 1024 * 1024;
 
 async fn downloader(installation: &Installation, slack: &str) -> Process {
-    let mut command = Command::new(&binaries().worker("file-downloader"));
+    let mut command = Command::new(binaries().worker("file-downloader"));
     installation.lead(&mut command);
     command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
     process::worker(&mut command).await

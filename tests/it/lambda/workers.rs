@@ -182,7 +182,7 @@ async fn what_is_not_a_functions_own_is_refused_whole() {
         (record("arn:aws:sqs:eu-central-1:1:elsewhere.fifo"), "ANNALIST_PREFIX"),
         (record(&format!("arn:aws:sqs:eu-central-1:1:{prefix}-files.fifo")), "map events to it"),
         (json!({}), "brings no messages"),
-        (json!({ "annalist": "sync" }), "does not know"),
+        (json!({ "annalist": "sync" }), "has no command"),
     ] {
         let error = writer.invoke(&payload, DEADLINE).await.unwrap_err();
         assert!(error["errorMessage"].as_str().unwrap().contains(expected), "{error}");

@@ -1,5 +1,4 @@
 //! The whole fleet on virtual time, some hundred seeds of it; `simulate --seeds 10000` plays more.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

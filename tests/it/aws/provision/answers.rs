@@ -191,7 +191,8 @@ async fn the_region_without_a_location_gets_none() {
 
 #[tokio::test]
 async fn what_a_store_never_shows_is_no_change() {
-    let (server, aws) = scripted(|operation, request| {
+    let as_wanted = QueueName::Stats.spec().visibility_timeout.as_secs().to_string();
+    let (server, aws) = scripted(move |operation, request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let dead_letters = body.to_string().contains("-dlq.fifo");
         match operation {
@@ -206,7 +207,7 @@ async fn what_a_store_never_shows_is_no_change() {
             }
             "GetQueueAttributes" if dead_letters => (
                 200,
-                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": "180" } })
+                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": as_wanted } })
                     .to_string(),
             ),
             "GetQueueAttributes" => (

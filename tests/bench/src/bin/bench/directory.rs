@@ -58,7 +58,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 /// The nth start of an indexer on this folder.
 async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<Run> {
     let started = Instant::now();
-    let mut command = Command::new(&binaries().worker("channel-indexer"));
+    let mut command = Command::new(binaries().worker("channel-indexer"));
     command.args(["--slack-api-url", url]).arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN);
     let indexer = process::worker(&mut command).await;
     let observer = Observer::open(data)?;

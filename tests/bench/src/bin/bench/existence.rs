@@ -66,7 +66,7 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> an
     let data = machine::data_folder()?;
     drain::fill(data.path(), pool, settings).await?;
     let observer = Observer::open(data.path())?;
-    let mut command = Command::new(&binaries().worker("message-writer"));
+    let mut command = Command::new(binaries().worker("message-writer"));
     command.args(["--slack-api-url", api, "--existence-check", mode]).arg("--data").arg(data.path());
     let started = Instant::now();
     let writer = process::worker(command.env("SLACK_BOT_TOKEN", slack::TOKEN)).await;

@@ -99,7 +99,7 @@ async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<Run> {
 }
 
 async fn downloader(data: &Path, api: &str) -> Process {
-    let mut command = Command::new(&binaries().worker("file-downloader"));
+    let mut command = Command::new(binaries().worker("file-downloader"));
     command.args(["--slack-api-url", api, "--files-per-minute", &FILES_PER_MINUTE.to_string()]);
     process::worker(command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN)).await
 }

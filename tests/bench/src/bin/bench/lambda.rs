@@ -111,7 +111,7 @@ async fn batches(binaries: &Binaries, installation: &Installation) -> anyhow::Re
     }
     let own_ms = ms((writer.process.usage().cpu - before) / batches.max(1));
     let peak_mib = mib(writer.process.usage().peak_rss_kib);
-    let size_mib = std::fs::metadata(&binaries.worker("message-writer"))?.len() as f64 / MIB;
+    let size_mib = std::fs::metadata(binaries.worker("message-writer"))?.len() as f64 / MIB;
     Ok(Section {
         title: "Lambda: message-writer",
         method: format!(

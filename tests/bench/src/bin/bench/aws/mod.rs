@@ -122,7 +122,7 @@ async fn files(installation: &Installation, connections: usize) -> anyhow::Resul
     let sent = metered::send(installation, bodies.collect(), connections).await;
     let written = metered::write(installation).await;
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
-    let mut command = Command::new(&binaries().worker("file-downloader"));
+    let mut command = Command::new(binaries().worker("file-downloader"));
     installation.through(&proxy.endpoint).lead(&mut command);
     command
         .env("SLACK_API_URL", format!("{}/api/", slack.uri()))
