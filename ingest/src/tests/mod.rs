@@ -45,6 +45,7 @@ fn secrets(list: &str) -> SigningSecrets {
 /// A router beside its queue.
 struct Bench {
     queue: Arc<TestQueue>,
+    open_requests: OpenRequests,
     router: Router,
 }
 
@@ -56,15 +57,16 @@ impl Bench {
     fn with_limits(behaviour: Behaviour, limits: IngestLimits) -> Self {
         let queue = Arc::new(TestQueue::new(behaviour));
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
+        let open_requests = OpenRequests::default();
         let ingest = Ingest {
             queue: queue.clone(),
             secrets: secrets("current,next"),
             clock,
             limits,
-            open_requests: OpenRequests::default(),
+            open_requests: open_requests.clone(),
             run: Some(run()),
         };
-        Self { queue, router: router(ingest) }
+        Self { queue, open_requests, router: router(ingest) }
     }
 
     async fn send(&self, request: Request<Body>) -> Answered {

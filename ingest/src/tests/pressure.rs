@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use tokio::time::Instant;
@@ -86,6 +86,19 @@ async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
     }
     assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
     assert_eq!(bench.queue.kept().len(), 3);
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_the_queue_are_a_burst_until_they_are_answered() {
+    let bench = Bench::new(Behaviour::KeepWhenLet);
+    let held: Vec<_> = (0..64).map(|_| tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)))).collect();
+    bench.queue.arrived.acquire_many(64).await.unwrap().forget();
+    assert!(bench.open_requests.wait_for_burst_to_end().now_or_never().is_none(), "64 requests are open");
+    bench.queue.gate.add_permits(64);
+    for answer in held {
+        assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+    assert!(bench.open_requests.wait_for_burst_to_end().now_or_never().is_some(), "no request is open");
 }
 
 /// A signed request that says how many bytes it has, and sends none of them.

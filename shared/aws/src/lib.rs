@@ -1,8 +1,8 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
 //! * [`queue`], [`archive`], [`files`], [`existence`], [`claims`]: one adapter each, constructed alone.
-//! * [`provision`]: makes what they need, from the topology; [`template`] prints the same, and every part as a function.
-//! * [`permissions`]: what each part asks of AWS.
+//! * [`provision`]: makes what they need, from the topology; [`aws_template`] prints the same, and every part as a
+//!   function, with what each part asks of AWS.
 //! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
 //!   configuration only names.
 //! * [`policy`]: how long each kind of call may take and how often it is tried; [`request_counter`] counts them all.

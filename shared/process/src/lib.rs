@@ -5,7 +5,6 @@ pub mod requests;
 pub mod shutdown;
 pub mod telemetry;
 
-/// Every program of Annalist allocates with it: a backlog is drained with a tenth less processor time than with the
-/// system's allocator (BENCHMARKS.md).
+/// Every program allocates with it: it is made for many small allocations, such as those of an event.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// From this many requests at once it is a burst. One group commit answers many: at 10,000 events a second, far above
-/// Slack's limit, about 30 are open while workers run and about 10 while they wait.
+/// From this many requests at once it is a burst. Requests share group commits, so at Slack's limit of 30,000 events an
+/// hour for a workspace hardly more than one is open at a time.
 const BURST: usize = 32;
 
 /// How often a worker that waits looks whether the burst is over.

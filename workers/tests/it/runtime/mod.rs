@@ -9,6 +9,7 @@ mod permits;
 use std::time::Duration;
 
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
+use process::requests::OpenRequest;
 use testkit::faults::{Fault, Method, Plan};
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
@@ -25,6 +26,22 @@ async fn jobs_of_a_group_are_done_in_order() {
     let of = |group: char| worker.done().into_iter().filter(|job| job.starts_with(group)).collect::<Vec<_>>();
     assert_eq!(of('a'), ["a1", "a2", "a3"]);
     assert_eq!(of('b'), ["b1", "b2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_receives_nothing_while_ingest_answers_a_burst() {
+    let fixture = Fixture::new();
+    fixture.send(&["a1"]).await;
+    let settings = settings();
+    let burst: Vec<OpenRequest> = (0..256).map(|_| settings.open_requests.open()).collect();
+    let worker = Scripted::new(|_, _| done());
+    let running = fixture.start(&worker, settings);
+    sleep(Duration::from_secs(9)).await;
+    assert!(worker.done().is_empty(), "{:?}", worker.done());
+    drop(burst);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(worker.done(), ["a1"]);
+    running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
