@@ -104,6 +104,18 @@ impl ItemKey {
         Self::new(joins(team, channel), clock.padded())
     }
 
+    /// How far back a channel was read of Slack's history, from `to` on towards its beginning.
+    #[must_use]
+    pub fn filled(team: &TeamId, channel: &ChannelId, to: &Ts) -> Self {
+        Self::new(filled(team), format!("{channel}#{}", to.padded()))
+    }
+
+    /// That what is older than `from` could not be read of a channel's history.
+    #[must_use]
+    pub fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts) -> Self {
+        Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
+    }
+
     /// A workspace that has sent something.
     #[must_use]
     pub fn team(team: &TeamId) -> Self {
@@ -187,6 +199,12 @@ pub fn gaps(team: &TeamId) -> String {
 #[must_use]
 pub fn filled(team: &TeamId) -> String {
     format!("filled#{team}")
+}
+
+/// The partition of what could not be read of Slack's history: by channel and time, `{channel}#{from padded}`.
+#[must_use]
+pub fn unreadable(team: &TeamId) -> String {
+    format!("unreadable#{team}")
 }
 
 /// The partition of what each run of ingest saw of a workspace.

@@ -1,0 +1,271 @@
+//! What was read of the history of channels, and what could not be: facts that only grow.
+//!
+//! * `filled#{team}` / `{channel}#{to padded}`: everything of a channel from `from` on and before `to` was read, its threads
+//!   included. `from` is a minimum: pages come newest first, so it is the progress of a backfill, the point at which it goes
+//!   on after a crash, and what closes a gap. It is written after the rows that it claims.
+//! * `unreadable#{team}` / `{channel}#{from padded}`: what is older than `from` could not be read, and why.
+
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use serde_json::Value;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use crate::gap::run::unpadded;
+use crate::interval::Interval;
+
+const FROM: &str = "from";
+const REASON: &str = "reason";
+const SOURCE: &str = "source";
+
+/// Where a span was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// Slack's history, through its Web API.
+    History,
+    /// An export.
+    Import,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::History, Self::Import];
+
+    /// The source as it is stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::History => "history",
+            Self::Import => "import",
+        }
+    }
+}
+
+/// Why Slack does not show a part of a channel's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unreadable {
+    /// The plan shows nothing that old.
+    PlanLimit,
+    /// The app is not in the channel.
+    NotInChannel,
+    /// Slack knows no such channel, or does not show it to the app.
+    NotFound,
+    /// The token lacks the scope.
+    MissingScope,
+}
+
+impl Unreadable {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::PlanLimit, Self::NotInChannel, Self::NotFound, Self::MissingScope];
+
+    /// The reason as it is stored. Of several for one time the greatest stays, and that is the only final one.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MissingScope => "missing_scope",
+            Self::NotFound => "not_found",
+            Self::NotInChannel => "not_in_channel",
+            Self::PlanLimit => "plan_limit",
+        }
+    }
+}
+
+/// The fact that a channel was read from `from` on and before `to`, its threads included.
+///
+/// `to` must not be later than the moment at which the reading began: what was written after that moment cannot be in it.
+/// It stays the same while the same reading goes on, and `from` goes down.
+#[must_use]
+pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: Source) -> Update {
+    let guard = Guard::Less { register: FROM.into(), version: from.padded() };
+    let mut set_if_absent = identity("filled", team, channel);
+    set_if_absent.insert("to".into(), to.as_str().into());
+    set_if_absent.insert(SOURCE.into(), source.as_str().into());
+    Update { guard, set_if_absent, ..Update::new(ItemKey::filled(team, channel, to)) }
+}
+
+/// The fact that what is older than `from` could not be read: for the plan's limit, `from` is the oldest ts that Slack still
+/// gave, or what was asked for as the newest if it gave nothing; for the other reasons it is always what was asked for as the
+/// newest.
+#[must_use]
+pub fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts, reason: Unreadable) -> Update {
+    let guard = Guard::Greater { register: REASON.into(), version: reason.as_str().into() };
+    let mut set_if_absent = identity("unreadable", team, channel);
+    set_if_absent.insert(FROM.into(), from.as_str().into());
+    Update { guard, set_if_absent, ..Update::new(ItemKey::unreadable(team, channel, from)) }
+}
+
+fn identity(kind: &str, team: &TeamId, channel: &ChannelId) -> Attributes {
+    [("type", kind), ("team_id", team.as_str()), ("channel_id", channel.as_str())]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect()
+}
+
+/// A time of a channel that was read whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its oldest moment.
+    pub from: Ts,
+    /// Its end, which is not part of it.
+    pub to: Ts,
+    /// Where it was read.
+    pub source: Source,
+}
+
+impl Span {
+    /// Its time.
+    #[must_use]
+    pub fn interval(&self) -> Interval {
+        Interval { from: self.from.micros(), to: self.to.micros() }
+    }
+}
+
+/// The spans that these rows of `filled#{team}` claim. A row that this version does not understand is skipped, and one that
+/// claims nothing yet.
+#[must_use]
+pub fn spans(rows: &[Item]) -> Vec<Span> {
+    let span = |row: &Item| {
+        let (channel, to) = place(row)?;
+        let from = unpadded(row.text(FROM)?)?;
+        let source = row.text(SOURCE)?;
+        let source = Source::ALL.into_iter().find(|known| known.as_str() == source)?;
+        (from < to).then_some(Span { channel, from, to, source })
+    };
+    rows.iter().filter_map(span).collect()
+}
+
+/// A part of a channel's history that could not be read: all that is older than `from`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadableBefore {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its end, which is not part of it.
+    pub from: Ts,
+    /// Why.
+    pub reason: Unreadable,
+}
+
+/// What these rows of `unreadable#{team}` say. A row that this version does not understand is skipped.
+#[must_use]
+pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
+    let fact = |row: &Item| {
+        let (channel, from) = place(row)?;
+        let reason = row.text(REASON)?;
+        let reason = Unreadable::ALL.into_iter().find(|known| known.as_str() == reason)?;
+        Some(UnreadableBefore { channel, from, reason })
+    };
+    rows.iter().filter_map(fact).collect()
+}
+
+/// The channel and the time of a fact's key.
+fn place(row: &Item) -> Option<(ChannelId, Ts)> {
+    if row.is_erased() {
+        return None;
+    }
+    let (channel, time) = row.key.timestamp.split_once('#')?;
+    Some((ChannelId::parse(channel).ok()?, unpadded(time)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::interval::union;
+
+    fn ts(second: i64) -> Ts {
+        Ts::parse(&format!("{second}.000000")).unwrap()
+    }
+
+    fn channel() -> ChannelId {
+        ChannelId::parse("C1").unwrap()
+    }
+
+    /// The rows that these updates leave, whatever their order.
+    fn rows(updates: &[Update]) -> Vec<Item> {
+        let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
+        for update in updates {
+            if let Some(attributes) = update.apply(rows.get(&update.key)) {
+                rows.insert(update.key.clone(), attributes);
+            }
+        }
+        rows.into_iter().map(|(key, attributes)| Item { key, attributes }).collect()
+    }
+
+    fn read(from: i64, to: i64, source: Source) -> Update {
+        reached(&TeamId::parse("T1").unwrap(), &channel(), &ts(from), &ts(to), source)
+    }
+
+    #[test]
+    fn a_reading_is_one_row_that_goes_down_as_text() {
+        let zero = Ts::parse("0.000000").unwrap();
+        let long_ago = reached(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), Source::History);
+        let rows = rows(&[read(40, 50, Source::History), long_ago, read(9, 50, Source::History)]);
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!(row.key, ItemKey::new("filled#T1", "C1#000000000050.000000"));
+        let expected = serde_json::json!({ "type": "filled", "team_id": "T1", "channel_id": "C1", "to": "50.000000",
+            "from": "000000000000.000000", "source": "history" });
+        assert_eq!(Value::Object(row.attributes.clone()), expected);
+        let span = Span { channel: channel(), from: zero, to: ts(50), source: Source::History };
+        assert_eq!(spans(&rows), [span]);
+    }
+
+    #[test]
+    fn of_what_could_not_be_read_the_final_reason_stays() {
+        let team = TeamId::parse("T1").unwrap();
+        let mut updates: Vec<Update> =
+            Unreadable::ALL.into_iter().map(|reason| unreadable(&team, &channel(), &ts(7), reason)).collect();
+        for _ in 0..updates.len() {
+            updates.rotate_left(1);
+            let rows = rows(&updates);
+            assert_eq!(rows[0].key, ItemKey::new("unreadable#T1", "C1#000000000007.000000"));
+            let expected =
+                UnreadableBefore { channel: channel(), from: ts(7), reason: Unreadable::PlanLimit };
+            assert_eq!(unreadables(&rows), [expected]);
+        }
+    }
+
+    #[test]
+    fn odd_rows_say_nothing() {
+        let mut good = rows(&[read(1, 5, Source::Import)]);
+        for odd in [
+            ("C1#soon", "from", "000000000001.000000"),
+            ("c1#000000000005.000000", "from", "000000000001.000000"),
+            ("C1", "from", "000000000001.000000"),
+            ("C1#000000000005.000000", "from", "soon"),
+            ("C1#000000000005.000000", "from", "000000000005.000000"),
+            ("C1#000000000005.000000", "source", "elsewhere"),
+        ] {
+            let mut row = good[0].clone();
+            row.key.timestamp = odd.0.into();
+            row.attributes.insert(odd.1.into(), odd.2.into());
+            assert_eq!((spans(std::slice::from_ref(&row)), unreadables(&[row])), (vec![], vec![]), "{odd:?}");
+        }
+        good[0].attributes.insert("erased".into(), true.into());
+        assert_eq!(spans(&good), []);
+    }
+
+    proptest! {
+        /// Pages of several readings, each told once or more, in any order.
+        #[test]
+        fn any_order_of_facts_gives_the_same_cover(
+            facts in prop::collection::vec((0_i64..60, prop::sample::select(vec![20_i64, 40, 60])), 1..30),
+            again in 0_usize..30,
+            seed in any::<u64>(),
+        ) {
+            let update = |(from, to): &(i64, i64)| read(*from, *to, Source::History);
+            let told: Vec<Update> = facts.iter().map(update).collect();
+            let mut shuffled: Vec<Update> =
+                told.iter().chain(told.iter().take(again)).cloned().collect();
+            fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
+            let rows_told = rows(&told);
+            prop_assert_eq!(&rows(&shuffled), &rows_told);
+            let covered = |spans: Vec<Span>| union(spans.iter().map(Span::interval));
+            // Every fact that was told is covered, even though its row has gone down since, and nothing else is.
+            let all = facts.iter().map(|(from, to)| Interval { from: from * 1_000_000, to: to * 1_000_000 });
+            prop_assert_eq!(covered(spans(&rows_told)), union(all));
+        }
+    }
+}
