@@ -7,6 +7,7 @@ pub mod directory;
 pub mod file;
 pub mod filled;
 pub mod gap;
+pub mod history;
 pub mod interval;
 pub mod merge;
 pub mod message;

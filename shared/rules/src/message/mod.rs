@@ -118,6 +118,23 @@ impl<'a> Told<'a> {
     }
 }
 
+/// What a message object of history changes, and when it was last edited: content of clock 0, or a deletion if it is a
+/// tombstone. `raw` is what is kept of it.
+pub(super) fn listed(
+    team: &TeamId,
+    channel: &ChannelId,
+    raw: &RawValue,
+    thread_ts: Option<&Ts>,
+    reactions: &[(String, UserId)],
+) -> Result<(Change, Option<Ts>), Malformed> {
+    let mut object: MessageObject<'_> = envelope::read(raw)?;
+    object.thread_ts = thread_ts.map(|thread_ts| thread_ts.as_str().into());
+    let edited_ts = object.edited_ts()?;
+    let reactions = reactions.to_vec();
+    let message = ToldMessage { object, reactions, raw, clock: version::zero(), change: false };
+    Ok((Place { team, channel }.written(&message)?, edited_ts))
+}
+
 /// A message event without `event_ts` has the same time in `ts`.
 fn clock(event: &Event<'_>, outer: &MessageObject<'_>) -> Ts {
     let ts = || outer.ts.as_deref().and_then(|ts| Ts::parse(ts).ok());

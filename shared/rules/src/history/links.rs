@@ -1,0 +1,106 @@
+//! Addresses without credentials. An export's addresses of files carry a token, `?t=xoxe-…`, which reads every file of the
+//! workspace.
+
+/// Where the bytes of files are: what stands behind the path there is a credential, or changes.
+const FILE_HOSTS: [&str; 2] = ["files.slack.com", "slack-files.com"];
+
+/// A workspace's own host, on which the pages of files are.
+const WORKSPACE_HOST: &str = ".slack.com";
+
+/// What tokens begin with, and the letter that follows: <https://docs.slack.dev/authentication/tokens>.
+const TOKEN: &str = "xox";
+const KINDS: &[u8] = b"abcdeoprs";
+
+/// Tokens that are taken out of one address: with more, what follows is left out, so that hostile text costs no more time.
+const MOST_TOKENS: usize = 16;
+
+/// Takes the credentials out of every address in a text.
+pub(super) fn clean(text: &mut String) {
+    if is_file_address(text) {
+        if let Some(end) = text.find(['?', '#']) {
+            text.truncate(end);
+        }
+    }
+    // Most texts end here.
+    if text.contains(TOKEN) && text.split(is_boundary).any(has_token) {
+        let cleaned = text.split_inclusive(is_boundary).map(|part| {
+            let (word, boundary) = match part.char_indices().next_back() {
+                Some((at, last)) if is_boundary(last) => part.split_at(at),
+                Some(_) | None => (part, ""),
+            };
+            if has_token(word) { format!("{}{boundary}", without_tokens(word)) } else { part.to_owned() }
+        });
+        *text = cleaned.collect();
+    }
+}
+
+/// Whether a text is the address of a file on Slack, and nothing else.
+fn is_file_address(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some((host, path)) = rest.and_then(|rest| rest.split_once('/')) else { return false };
+    let is_page = || host.ends_with(WORKSPACE_HOST) && path.starts_with("files");
+    !text.contains(is_boundary) && (FILE_HOSTS.contains(&host) || is_page())
+}
+
+/// What no address contains.
+fn is_boundary(letter: char) -> bool {
+    letter.is_whitespace() || letter.is_control() || "<>|\"`".contains(letter)
+}
+
+/// Whether a word is an address with a token in it. A token that stands alone is what a person wrote.
+fn has_token(word: &str) -> bool {
+    let address = [word.find("://"), word.find('?')].into_iter().flatten().min();
+    address.is_some_and(|address| first_token(&word[address..]).is_some())
+}
+
+/// Where the first token begins.
+fn first_token(word: &str) -> Option<usize> {
+    let begins = |(at, _): (usize, &str)| {
+        let rest = &word.as_bytes()[at + TOKEN.len()..];
+        let (kind, rest) = rest.split_first()?;
+        let is_token = [&b"-"[..], b"%2d", b"%2D", b".xox"].iter().any(|next| rest.starts_with(next));
+        (KINDS.contains(kind) && is_token).then_some(at)
+    };
+    word.match_indices(TOKEN).find_map(begins)
+}
+
+/// The address without the parameters that hold a token; a token in another place goes alone.
+fn without_tokens(word: &str) -> String {
+    let mut word = word.to_owned();
+    let mut removed = 0;
+    while let Some(at) = first_token(&word) {
+        removed += 1;
+        if removed > MOST_TOKENS {
+            word.truncate(at);
+            break;
+        }
+        let is_query = word[..at].contains(['?', '#']);
+        let from = if is_query { word[..at].rfind(['?', '&', ';', '#']).unwrap_or(at) } else { at };
+        let ends: &[char] = if is_query { &['&', '#'] } else { &['/', '?', '#', '&'] };
+        let to = word[at..].find(ends).map_or(word.len(), |end| at + end);
+        remove(&mut word, from, to, is_query);
+    }
+    word
+}
+
+/// Removes a parameter with the delimiter in front of it, or, of the first one, with the delimiter behind it.
+fn remove(word: &mut String, from: usize, to: usize, is_parameter: bool) {
+    const ESCAPED: &str = "&amp;";
+    if !is_parameter {
+        word.replace_range(from..to, "");
+        return;
+    }
+    let is_first = word[from..].starts_with(['?', '#']);
+    let after = if word[to..].starts_with(ESCAPED) {
+        ESCAPED.len()
+    } else {
+        usize::from(word[to..].starts_with('&'))
+    };
+    if is_first && after > 0 {
+        word.replace_range(from + 1..to + after, "");
+        return;
+    }
+    // `&amp;` is one delimiter.
+    let from = if word[..=from].ends_with(ESCAPED) { from + 1 - ESCAPED.len() } else { from };
+    word.replace_range(from..to, "");
+}

@@ -1,0 +1,134 @@
+//! Messages as Slack's history and its exports list them: normalised, then content of clock 0.
+//!
+//! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
+//! * [`links`] takes tokens out of addresses.
+//!
+//! History is Slack's own answer about a channel: what it brings needs no check of existence. Its content has clock 0, like a
+//! `previous_message`, so an event about the same version wins. Its reactions are added at clock 0; absence removes nothing.
+//!
+//! <https://docs.slack.dev/reference/methods/conversations.history>
+
+mod links;
+mod normal;
+#[cfg(test)]
+mod tests;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use crate::message::{self, Content};
+use crate::{Change, Malformed, file, reaction};
+use slack::envelope::{self, Unreadable};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+/// The user in whose name old exports say that a message was deleted.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// What such a message says.
+const DELETED_TEXT: &str = "This message was deleted.";
+
+/// A message as history lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryMessage {
+    /// Which message of its channel.
+    pub ts: Ts,
+    /// Who wrote it, if a person or an app's user did.
+    pub author: Option<UserId>,
+    /// When it was last edited, if it was.
+    pub edited: Option<Ts>,
+    /// The root of the thread that it is in; of a root with replies, itself.
+    pub thread_ts: Option<Ts>,
+    /// What it changes: content of clock 0, or a deletion; its reactions are in it.
+    pub change: Change,
+    /// What it says of its thread, if it is the root of one with replies.
+    pub thread: Option<ThreadHead>,
+    /// Who has reacted with what, as far as it is listed.
+    pub reactions: Vec<(String, UserId)>,
+    /// Whether Slack counts more reactions than it lists.
+    pub reactions_cut: bool,
+}
+
+/// What a root says of its thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadHead {
+    /// How many replies there are.
+    pub reply_count: u64,
+    /// The newest of them, if it is named.
+    pub latest_reply: Option<Ts>,
+}
+
+impl HistoryMessage {
+    /// Its content; `None` for a tombstone.
+    #[must_use]
+    pub fn content(&self) -> Option<&Content> {
+        match &self.change {
+            Change::Content(content) => Some(content),
+            Change::Register(_) => None,
+        }
+    }
+
+    /// The jobs of its files.
+    #[must_use]
+    pub fn files(&self) -> file::Jobs {
+        self.content().map(file::jobs).unwrap_or_default()
+    }
+
+    /// Whether it is a reply in a thread that another message began.
+    #[must_use]
+    pub fn is_reply(&self) -> bool {
+        self.thread_ts.as_ref().is_some_and(|thread_ts| *thread_ts != self.ts)
+    }
+
+    /// The latest time in it that decides what wins: of its post, or of its edit.
+    #[must_use]
+    pub fn newest_time(&self) -> &Ts {
+        self.edited.as_ref().map_or(&self.ts, |edited| edited.max(&self.ts))
+    }
+}
+
+/// Reads a message object of a page of history or of an export.
+///
+/// # Errors
+/// [`Malformed`] if it is no object, or has no usable `ts`; [`Malformed::Id`] if a timestamp in it does not have Slack's shape.
+pub fn read(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<HistoryMessage, Malformed> {
+    let missing = |field| Malformed::Missing { event: "history", field };
+    let Value::Object(mut object) = envelope::value(raw.get())? else { return Err(missing("message")) };
+    normal::timestamps(&mut object);
+    let listed = object.get("reactions").map(to_raw_value).transpose().map_err(|_| Unreadable)?;
+    let reactions = listed.as_deref().map(reaction::listed).unwrap_or_default();
+    let reactions_cut = is_cut(&object);
+    let ts = Ts::parse(text(&object, "ts").ok_or(missing("ts"))?)?;
+    let thread = thread_head(&object);
+    let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
+    let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
+    let author = text(&object, "user").and_then(|user| UserId::parse(user).ok());
+    if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
+        object.insert("subtype".into(), "tombstone".into());
+    }
+    normal::reduce(&mut object);
+    let raw = to_raw_value(&object).map_err(|_| Unreadable)?;
+    let (change, edited) = message::listed(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
+    Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
+}
+
+fn text<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o str> {
+    object.get(name).and_then(Value::as_str)
+}
+
+/// What a root says of its thread. Old exports list the replies and do not count them.
+fn thread_head(object: &Map<String, Value>) -> Option<ThreadHead> {
+    let is_reply = text(object, "thread_ts").is_some_and(|thread_ts| Some(thread_ts) != text(object, "ts"));
+    let listed = || object.get("replies").and_then(Value::as_array).map(|replies| replies.len() as u64);
+    let reply_count = object.get("reply_count").and_then(Value::as_u64).or_else(listed)?;
+    let latest_reply = text(object, "latest_reply").and_then(|ts| Ts::parse(ts).ok());
+    (!is_reply && reply_count > 0).then_some(ThreadHead { reply_count, latest_reply })
+}
+
+/// Whether a reaction counts more people than it lists: Slack lists about fifty.
+fn is_cut(object: &Map<String, Value>) -> bool {
+    let reactions = object.get("reactions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    reactions.iter().any(|reaction| {
+        let listed = reaction["users"].as_array().map_or(0, Vec::len) as u64;
+        reaction["count"].as_u64().is_some_and(|count| count > listed)
+    })
+}

@@ -1,0 +1,97 @@
+//! What of a message object is kept. Two copies of one version must be equal text however and whenever they were fetched: two
+//! that differ are ordered by their hashes, and each refetch could write the row again.
+
+use serde_json::{Map, Value};
+
+use super::links;
+
+/// Members that change although the message does not, or that only some sources have; what is known of replies and reactions is
+/// stored elsewhere.
+const LEFT_OUT: [&str; 20] = [
+    "is_locked",
+    "is_starred",
+    "last_read",
+    "latest_reply",
+    "parent_user_id",
+    "permalink",
+    "pinned_info",
+    "pinned_to",
+    "reactions",
+    "replies",
+    "reply_count",
+    "reply_users",
+    "reply_users_count",
+    "root",
+    "saved",
+    "source_team",
+    "subscribed",
+    "team",
+    "unread_count",
+    "user_profile",
+];
+
+/// The workspace of the author: the same.
+const USER_TEAM: &str = "user_team";
+
+/// Members of a file object that change although the file does not.
+const LEFT_OUT_OF_FILES: [&str; 5] =
+    ["comments_count", "has_more_shares", "is_starred", "num_stars", "shares"];
+
+/// Members that hold timestamps. Old exports have numbers there.
+const TIMESTAMPS: [&str; 3] = ["ts", "thread_ts", "latest_reply"];
+
+/// Spells timestamps that are numbers as Slack spells them now.
+pub(super) fn timestamps(message: &mut Map<String, Value>) {
+    let spell = |value: Option<&mut Value>| {
+        if let Some(value) = value
+            && let Some(number) = value.as_f64()
+        {
+            *value = format!("{number:.6}").into();
+        }
+    };
+    for name in TIMESTAMPS {
+        spell(message.get_mut(name));
+    }
+    spell(message.get_mut("edited").and_then(|edited| edited.get_mut("ts")));
+}
+
+/// Leaves out what is not kept.
+pub(super) fn reduce(message: &mut Map<String, Value>) {
+    for name in LEFT_OUT.iter().chain([&USER_TEAM]) {
+        message.remove(*name);
+    }
+    // A root has it once there is a reply: the register of its thread keeps it.
+    if message.get("thread_ts") == message.get("ts") {
+        message.remove("thread_ts");
+    }
+    members(message);
+}
+
+fn members(object: &mut Map<String, Value>) {
+    for (name, value) in object.iter_mut() {
+        match value {
+            Value::Array(files) if name == "files" => files.iter_mut().for_each(file),
+            Value::Object(_) if name == "file" => file(value),
+            Value::String(_) | Value::Array(_) | Value::Object(_) => clean(value),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+fn file(file: &mut Value) {
+    if let Some(file) = file.as_object_mut() {
+        for name in LEFT_OUT_OF_FILES {
+            file.remove(name);
+        }
+    }
+    clean(file);
+}
+
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => links::clean(text),
+        Value::Array(values) => values.iter_mut().for_each(clean),
+        Value::Object(object) => members(object),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
