@@ -21,3 +21,4 @@ pub mod registry;
 mod runs;
 pub mod runtime;
 pub mod standalone;
+pub mod store;

@@ -20,7 +20,7 @@ pub mod workspace;
 
 use serde_json::value::RawValue;
 
-use ports::archive::Update;
+use ports::archive::{ItemKey, Update};
 use slack::catalogue::{EventType, Rule, Visibility};
 use slack::envelope::{self, Envelope, Unreadable};
 use slack::event::EventHeader;
@@ -77,6 +77,17 @@ pub enum Change {
     Content(Box<Content>),
     /// Any other register: one update.
     Register(Update),
+}
+
+impl Change {
+    /// The row that it changes.
+    #[must_use]
+    pub fn key(&self) -> &ItemKey {
+        match self {
+            Self::Content(content) => content.key(),
+            Self::Register(update) => &update.key,
+        }
+    }
 }
 
 /// What an event is about, once its ids are known to be valid.

@@ -2,10 +2,8 @@
 //!
 //! * [`decision`] decides, in the order of each group, which events are stored at all.
 //! * [`parking`] is where events wait whose audience is not known yet.
-//! * [`content`] writes versions of messages, so that any order gives the same rows.
 //! * [`follow_up`] is what other workers do next.
 
-mod content;
 mod decision;
 mod follow_up;
 mod parking;
@@ -16,14 +14,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
 use rules::Change;
 use rules::audience::DropReason;
-use rules::message::{Content, KeptVersions};
 use slack::catalogue::Rule;
 use slack::ids::Ts;
 
@@ -33,8 +30,8 @@ use crate::existence::Check;
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
+use crate::store::changes;
 
-use content::Written;
 use decision::Step;
 
 /// The worker's name in the topology.
@@ -209,83 +206,9 @@ impl MessageWriter {
 
     /// Whether each of these changes is of an item that there is.
     async fn are_there(&self, changes: &[Change]) -> Result<bool, ArchiveError> {
-        let keys: Vec<&ItemKey> = changes.iter().map(|change| &update(change).key).collect();
+        let keys: Vec<&ItemKey> = changes.iter().map(Change::key).collect();
         Ok(self.archive.get_all(&keys).await?.iter().all(Option::is_some))
     }
-
-    /// Writes the changes of many events: what each begins with together, the rest side by side.
-    async fn write(&self, events: &[(&BatchJob<'_>, EventEffects)]) -> Vec<Result<(), ArchiveError>> {
-        let archive = &*self.archive;
-        let beginnings: Vec<&Update> = events
-            .iter()
-            .flat_map(|(_, effects)| effects.changes.iter().take(beginning(&effects.changes)).map(update))
-            .collect();
-        let changed: Vec<&Content> =
-            events.iter().filter_map(|(_, effects)| first_change(&effects.changes)).collect();
-        let mut begun = archive.write_all(&beginnings).await.into_iter();
-        let mut written = content::write_changes(archive, &changed).await.into_iter();
-        let finishing = events.iter().map(|(_, EventEffects { changes, .. })| {
-            let begun = begun.by_ref().take(beginning(changes)).collect();
-            let written = first_change(changes).and_then(|_| written.next());
-            finish(archive, changes, begun, written)
-        });
-        join_all(finishing).await
-    }
-}
-
-/// How many of an event's changes can be written before anything is read: all of a plain message.
-fn beginning(changes: &[Change]) -> usize {
-    // What a second content does depends on how the first one fared.
-    match changes.iter().position(|change| matches!(change, Change::Content(_))) {
-        Some(index) if first_change(&changes[index..]).is_some() => index,
-        Some(index) => index + 1,
-        None => changes.len(),
-    }
-}
-
-/// The change of a message behind an event's beginning: content that most likely replaces another.
-fn first_change(changes: &[Change]) -> Option<&Content> {
-    let first_content = changes.iter().find_map(|change| match change {
-        Change::Content(content) => Some(&**content),
-        Change::Register(_) => None,
-    });
-    first_content.filter(|content| content.is_change())
-}
-
-/// A change as one update that reads nothing first.
-fn update(change: &Change) -> &Update {
-    match change {
-        Change::Content(content) => content.if_absent(),
-        Change::Register(update) => update,
-    }
-}
-
-/// Does what is left of an event, given what became of its beginning and of the change behind that.
-async fn finish(
-    archive: &dyn Archive,
-    changes: &[Change],
-    begun: Vec<Result<WriteOutcome, ArchiveError>>,
-    mut written: Option<Result<KeptVersions, ArchiveError>>,
-) -> Result<(), ArchiveError> {
-    let mut begun = begun.into_iter();
-    let mut before: Option<Written<'_>> = None;
-    for change in changes {
-        match (change, begun.next()) {
-            (Change::Register(_), Some(outcome)) => drop(outcome?),
-            (Change::Register(update), None) => drop(archive.write(update).await?),
-            (Change::Content(content), Some(outcome)) => {
-                before = Some((content, content::settle(archive, content, outcome?).await?));
-            }
-            (Change::Content(content), None) => {
-                let standing = match written.take() {
-                    Some(standing) => standing?,
-                    None => content::write(archive, content, before.take()).await?,
-                };
-                before = Some((content, standing));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[async_trait]
@@ -339,7 +262,9 @@ impl Worker for MessageWriter {
         }
         // Side by side, so that one machine needs no sync of its own for it.
         let runs = self.runs.write(&*self.archive, sightings, batch.received().len());
-        let (written, runs) = tokio::join!(self.write(&admitted), runs);
+        let changes: Vec<&[Change]> =
+            admitted.iter().map(|(_, effects)| effects.changes.as_slice()).collect();
+        let (written, runs) = tokio::join!(changes::write(&*self.archive, &changes), runs);
         // Nothing follows from an event that is not stored yet.
         let mut stored = Vec::with_capacity(admitted.len());
         for ((job, effects), written) in admitted.into_iter().zip(written) {

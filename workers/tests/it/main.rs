@@ -7,4 +7,5 @@ mod existence;
 mod file_downloader;
 mod message_writer;
 mod runtime;
+mod store;
 mod workspaces;

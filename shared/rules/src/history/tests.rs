@@ -181,8 +181,7 @@ fn no_token_is_kept_wherever_it_is() {
 
 /// Something with addresses in it, at any depth.
 fn member() -> impl Strategy<Value = Value> {
-    let text =
-        prop_oneof![
+    let text = prop_oneof![
             "[a-z xo&?=;#/-]{0,12}".prop_map(Value::from),
             ("[a-z]{0,3}", "[a-z&;#=/]{0,6}", "[a-z&;#=/]{0,6}")
                 .prop_map(

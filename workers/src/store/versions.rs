@@ -50,7 +50,8 @@ pub(super) async fn settle(
     }
 }
 
-async fn write_planned(
+/// Writes one version, given its message as it was read.
+pub(super) async fn write_planned(
     archive: &dyn Archive,
     content: &Content,
     mut stored: Option<Item>,

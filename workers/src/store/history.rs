@@ -1,0 +1,154 @@
+//! Messages of history. Most of a page that is fetched again is in the archive: it is read first, and only what changes
+//! something is written. A conditional write that fails costs more than a read, and on one machine a sync of the disk.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
+use rules::Change;
+use rules::history::HistoryMessage;
+use rules::message::{Plan, plan, stored_version};
+
+use super::versions;
+
+/// What became of a message of history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoredAs {
+    /// It was in the archive already, or something newer.
+    Unchanged,
+    /// The archive had it, and learned something of it: a version, a reaction, its thread.
+    Updated,
+    /// It was not there.
+    New,
+}
+
+/// What a message needs to have written.
+struct Step<'m> {
+    message: &'m HistoryMessage,
+    is_new: bool,
+    revisions: Vec<Update>,
+    row: Option<Cow<'m, Update>>,
+}
+
+/// Stores messages of history; one result per message, in their order. It may be repeated, also after a crash between any
+/// two writes: revisions come before the rows that no longer say what they keep.
+pub async fn store_history(
+    archive: &dyn Archive,
+    messages: &[HistoryMessage],
+) -> Vec<Result<StoredAs, ArchiveError>> {
+    let mut outcomes: Vec<Option<Result<StoredAs, ArchiveError>>> = vec![None; messages.len()];
+    let mut waiting: Vec<usize> = (0..messages.len()).collect();
+    // A message that is listed twice is planned again once its first copy is written.
+    while !waiting.is_empty() {
+        let mut keys: HashSet<&ItemKey> = HashSet::with_capacity(waiting.len());
+        let (round, later) =
+            waiting.into_iter().partition(|index| keys.insert(messages[*index].change.key()));
+        let round: Vec<usize> = round;
+        let of_round: Vec<&HistoryMessage> = round.iter().map(|index| &messages[*index]).collect();
+        for (index, outcome) in round.iter().zip(store_distinct(archive, &of_round).await) {
+            outcomes[*index] = Some(outcome);
+        }
+        waiting = later;
+    }
+    let lost = || Err(ArchiveError::Unavailable("a write was not answered".into()));
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(lost)).collect()
+}
+
+async fn store_distinct(
+    archive: &dyn Archive,
+    messages: &[&HistoryMessage],
+) -> Vec<Result<StoredAs, ArchiveError>> {
+    let keys: Vec<&ItemKey> = messages.iter().map(|message| message.change.key()).collect();
+    let stored = match archive.get_all(&keys).await {
+        Ok(stored) => stored,
+        Err(error) => return vec![Err(error); messages.len()],
+    };
+    let mut steps: Vec<Step<'_>> =
+        messages.iter().zip(&stored).map(|(message, stored)| step(message, stored.as_ref())).collect();
+    if let Err(error) = leave_out_kept(archive, &mut steps).await {
+        return vec![Err(error); messages.len()];
+    }
+    let revisions: Vec<&Update> = steps.iter().flat_map(|step| &step.revisions).collect();
+    let mut kept = archive.write_all(&revisions).await.into_iter();
+    // A row may only follow revisions that are kept.
+    let ready: Vec<Result<(), ArchiveError>> = steps
+        .iter()
+        .map(|step| {
+            let outcomes: Vec<_> = kept.by_ref().take(step.revisions.len()).collect();
+            outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
+        })
+        .collect();
+    let rows = steps.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
+    let rows: Vec<&Update> = rows.filter_map(|(step, _)| step.row.as_deref()).collect();
+    let mut written = archive.write_all(&rows).await.into_iter();
+    let mut outcomes = Vec::with_capacity(steps.len());
+    for (step, ready) in steps.iter().zip(ready) {
+        outcomes.push(match (ready, &step.row) {
+            (Err(error), _) => Err(error),
+            (Ok(()), None) if step.revisions.is_empty() => Ok(StoredAs::Unchanged),
+            (Ok(()), None) => Ok(StoredAs::Updated),
+            (Ok(()), Some(_)) => match written.next() {
+                Some(Ok(outcome)) => settle(archive, step, outcome).await,
+                Some(Err(error)) => Err(error),
+                None => Err(ArchiveError::Unavailable("a write was not answered".into())),
+            },
+        });
+    }
+    outcomes
+}
+
+async fn settle(
+    archive: &dyn Archive,
+    step: &Step<'_>,
+    outcome: WriteOutcome,
+) -> Result<StoredAs, ArchiveError> {
+    match (outcome, &step.message.change) {
+        (WriteOutcome::Applied, _) if step.is_new => Ok(StoredAs::New),
+        (WriteOutcome::Applied, _) => Ok(StoredAs::Updated),
+        // Another process wrote in between.
+        (WriteOutcome::Rejected(now), Change::Content(content)) => {
+            let has_content = stored_version(&now).is_some();
+            versions::write_planned(archive, content, Some(now)).await?;
+            Ok(if has_content || !step.is_new { StoredAs::Updated } else { StoredAs::New })
+        }
+        (WriteOutcome::Rejected(_), Change::Register(_)) => Ok(StoredAs::Unchanged),
+    }
+}
+
+fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> Step<'m> {
+    let is_new = stored.is_none_or(|stored| {
+        !stored.is_erased() && !stored.is("deleted") && stored_version(stored).is_none()
+    });
+    let (revisions, row) = match (&message.change, stored) {
+        (Change::Content(content), None) => (Vec::new(), Some(Cow::Borrowed(content.if_absent()))),
+        (Change::Content(content), Some(stored)) => {
+            let Plan { keep, row, .. } = plan(content, Some(stored));
+            (keep, row.or_else(|| content.if_absent().left_out(stored)).map(Cow::Owned))
+        }
+        (Change::Register(update), None) => (Vec::new(), Some(Cow::Borrowed(update))),
+        (Change::Register(update), Some(stored)) => (Vec::new(), update.left_out(stored).map(Cow::Owned)),
+    };
+    Step { message, is_new, revisions, row }
+}
+
+/// Leaves out the revisions that are kept already.
+async fn leave_out_kept(archive: &dyn Archive, steps: &mut [Step<'_>]) -> Result<(), ArchiveError> {
+    let keys: Vec<&ItemKey> =
+        steps.iter().flat_map(|step| &step.revisions).map(|revision| &revision.key).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut stored = archive.get_all(&keys).await?.into_iter();
+    for step in steps {
+        step.revisions.retain(|revision| changes_something(revision, stored.next().flatten().as_ref()));
+    }
+    Ok(())
+}
+
+/// Whether an update would change what is stored.
+fn changes_something(update: &Update, stored: Option<&Item>) -> bool {
+    match update.apply(stored.map(|stored| &stored.attributes)) {
+        Some(after) => stored.is_none_or(|stored| stored.attributes != after),
+        None => stored.is_some_and(|stored| update.left_out(stored).is_some()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Messages of history beside those of events, in one archive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveExt, Attributes, ItemKey, Query, Update, key, query_all};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::Queue;
+use rules::history::{self, HistoryMessage};
+use rules::{message, project};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts};
+use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery;
+use testkit::faults::{CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+use workers::store::{StoredAs, store_history};
+
+const TS: &str = "1700000000.000100";
+
+fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+fn channel() -> ChannelId {
+    ChannelId::parse("C01").unwrap()
+}
+
+fn listed(message: &Value) -> HistoryMessage {
+    history::read(&team(), &channel(), &to_raw_value(message).unwrap()).unwrap()
+}
+
+/// Counts writes.
+#[derive(Default)]
+struct Writes(AtomicU64);
+
+#[async_trait]
+impl FaultSchedule for Writes {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        self.0.fetch_add(u64::from(method == Method::Write), Ordering::SeqCst);
+        None
+    }
+
+    async fn after(&self, _: Method) {}
+}
+
+struct Fixture {
+    memory: Arc<MemoryArchive>,
+    archive: FaultyArchive,
+    writes: Arc<Writes>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let memory = Arc::new(MemoryArchive::new());
+        let writes = Arc::new(Writes::default());
+        let schedule = Arc::clone(&writes) as Arc<dyn FaultSchedule>;
+        let archive = FaultyArchive::on(Arc::clone(&memory) as Arc<dyn Archive>, schedule);
+        Self { memory, archive, writes }
+    }
+
+    /// Stores a page; what became of each message, and how many writes that took.
+    async fn store(&self, messages: &[Value]) -> (Vec<StoredAs>, u64) {
+        let before = self.writes.0.load(Ordering::SeqCst);
+        let messages: Vec<HistoryMessage> = messages.iter().map(listed).collect();
+        let stored = store_history(&self.archive, &messages).await;
+        let writes = self.writes.0.load(Ordering::SeqCst) - before;
+        (stored.into_iter().map(Result::unwrap).collect(), writes)
+    }
+
+    async fn handle(&self, events: &[Value]) {
+        let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
+        let writer = MessageWriter::new(Arc::clone(&self.memory) as Arc<dyn Archive>, queue);
+        for (number, event) in events.iter().enumerate() {
+            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
+            assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+        }
+    }
+
+    async fn message(&self) -> Value {
+        let key = ItemKey::message(&team(), &channel(), &Ts::parse(TS).unwrap());
+        project::message(&self.memory.get(&key).await.unwrap().unwrap()).unwrap()
+    }
+
+    async fn revisions(&self) -> Vec<String> {
+        let ts = Ts::parse(TS).unwrap();
+        let rows = Query::partition(key::revisions(&team(), &channel(), &ts));
+        let rows = query_all(&*self.memory, rows).await.unwrap();
+        let message = self.memory.get(&ItemKey::message(&team(), &channel(), &ts)).await.unwrap();
+        let replaced = message::versions(&rows, message.as_ref()).replaced;
+        replaced.iter().map(|version| version.row.text("text").unwrap().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_there_is_read_and_not_written() {
+    let fixture = Fixture::new();
+    let page = [event::message(TS, "U01", "hi"), event::reply("1700000001.000000", TS, "U02", "ho")];
+    assert_eq!(fixture.store(&page).await, (vec![StoredAs::New, StoredAs::New], 2));
+    for counted in 1..4 {
+        let volatile = [
+            ("reply_count", json!(counted)),
+            ("latest_reply", json!(format!("{}.000000", 1_700_000_001 + counted))),
+            ("user_profile", json!({ "real_name": counted.to_string() })),
+            ("thread_ts", json!(TS)),
+        ];
+        let again = [event::with(page[0].clone(), volatile), page[1].clone()];
+        let (stored, writes) = fixture.store(&again).await;
+        // That it has become the root of a thread is news once.
+        let expected = if counted == 1 { (StoredAs::Updated, 1) } else { (StoredAs::Unchanged, 0) };
+        assert_eq!((stored, writes), (vec![expected.0, StoredAs::Unchanged], expected.1));
+    }
+}
+
+#[tokio::test]
+async fn what_an_event_stored_stays_and_costs_no_write() {
+    let fixture = Fixture::new();
+    let posted = event::message(TS, "U01", "hi");
+    fixture.handle(&[event::posted("C01", &posted)]).await;
+    let rows = fixture.memory.items();
+    let (stored, writes) = fixture.store(std::slice::from_ref(&posted)).await;
+    assert_eq!((stored, writes), (vec![StoredAs::Unchanged], 0));
+    assert_eq!(fixture.memory.items(), rows);
+    let reacted = json!([{ "name": "tada", "users": ["U02"], "count": 1 }]);
+    let reacted = event::with(posted, [("reactions", reacted)]);
+    assert_eq!(fixture.store(std::slice::from_ref(&reacted)).await, (vec![StoredAs::Updated], 1));
+    assert_eq!(fixture.store(std::slice::from_ref(&reacted)).await, (vec![StoredAs::Unchanged], 0));
+    assert_eq!(
+        fixture.message().await["reactions"],
+        json!([{ "name": "tada", "count": 1, "users": ["U02"] }])
+    );
+}
+
+#[tokio::test]
+async fn a_missed_edit_wins_and_an_older_version_is_kept_once() {
+    let fixture = Fixture::new();
+    let first = event::message(TS, "U01", "first");
+    let second = event::edited(&first, "1700000010.000000", "second");
+    let third = event::edited(&second, "1700000020.000000", "third");
+    fixture.handle(&[event::posted("C01", &first)]).await;
+    assert_eq!(fixture.store(std::slice::from_ref(&third)).await, (vec![StoredAs::Updated], 2));
+    assert_eq!(fixture.message().await["text"], "third");
+    assert_eq!(fixture.revisions().await, ["first"]);
+    // An old export.
+    assert_eq!(fixture.store(std::slice::from_ref(&second)).await, (vec![StoredAs::Updated], 1));
+    assert_eq!(fixture.store(std::slice::from_ref(&second)).await, (vec![StoredAs::Unchanged], 0));
+    assert_eq!(fixture.revisions().await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_tombstone_deletes_once_and_never_creates_text() {
+    let fixture = Fixture::new();
+    let message = event::message(TS, "U01", "hi");
+    fixture.store(std::slice::from_ref(&message)).await;
+    let tombstone = [event::tombstone(&message)];
+    assert_eq!(fixture.store(&tombstone).await, (vec![StoredAs::Updated], 1));
+    assert_eq!(fixture.store(&tombstone).await, (vec![StoredAs::Unchanged], 0));
+    let row = fixture.message().await;
+    assert_eq!((&row["deleted"], &row["text"]), (&json!(true), &json!("hi")));
+}
+
+#[tokio::test]
+async fn a_message_twice_in_a_page_is_stored_once_and_an_erased_one_not_at_all() {
+    let fixture = Fixture::new();
+    let first = event::message(TS, "U01", "first");
+    let second = event::edited(&first, "1700000010.000000", "second");
+    let (stored, _) = fixture.store(&[first.clone(), second, first]).await;
+    assert_eq!(stored, [StoredAs::New, StoredAs::Updated, StoredAs::Unchanged]);
+    assert_eq!(fixture.message().await["text"], "second");
+    let erased = "1700000003.000000";
+    let key = ItemKey::message(&team(), &channel(), &Ts::parse(erased).unwrap());
+    let set_if_absent: Attributes = [("erased".to_owned(), true.into())].into_iter().collect();
+    fixture.memory.write(&Update { set_if_absent, ..Update::new(key) }).await.unwrap();
+    let again = event::message(erased, "U01", "gone");
+    assert_eq!(fixture.store(&[again]).await, (vec![StoredAs::Unchanged], 0));
+}
+
+#[tokio::test]
+async fn a_crash_between_any_two_steps_loses_nothing() {
+    let first = event::message(TS, "U01", "first");
+    let second = event::edited(&first, "1700000010.000000", "second");
+    let page = [listed(&second), listed(&event::message("1700000001.000000", "U02", "other"))];
+    let whole = Fixture::new();
+    whole.handle(&[event::posted("C01", &first)]).await;
+    let counting = CrashPoint::never();
+    let archive = CrashingArchive::new(Arc::clone(&whole.memory) as Arc<dyn Archive>, Arc::clone(&counting));
+    store_history(&archive, &page).await;
+    for steps in 0..counting.steps() {
+        let fixture = Fixture::new();
+        fixture.handle(&[event::posted("C01", &first)]).await;
+        let point = CrashPoint::after(steps);
+        let mortal = CrashingArchive::new(Arc::clone(&fixture.memory) as Arc<dyn Archive>, point);
+        let stored = store_history(&mortal, &page).await;
+        assert!(stored.iter().any(Result::is_err), "a step after the crash cannot be done");
+        store_history(&*fixture.memory, &page).await;
+        assert_eq!(fixture.memory.items(), whole.memory.items(), "after {steps} steps");
+    }
+}
