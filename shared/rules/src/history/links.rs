@@ -16,10 +16,10 @@ const MOST_TOKENS: usize = 16;
 
 /// Takes the credentials out of every address in a text.
 pub(super) fn clean(text: &mut String) {
-    if is_file_address(text) {
-        if let Some(end) = text.find(['?', '#']) {
-            text.truncate(end);
-        }
+    if is_file_address(text)
+        && let Some(end) = text.find(['?', '#'])
+    {
+        text.truncate(end);
     }
     // Most texts end here.
     if text.contains(TOKEN) && text.split(is_boundary).any(has_token) {
