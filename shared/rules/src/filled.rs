@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::interval::union;
+    use crate::interval::Cover;
 
     fn ts(second: i64) -> Ts {
         Ts::parse(&format!("{second}.000000")).unwrap()
@@ -262,10 +262,10 @@ mod tests {
             fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
             let rows_told = rows(&told);
             prop_assert_eq!(&rows(&shuffled), &rows_told);
-            let covered = |spans: Vec<Span>| union(spans.iter().map(Span::interval));
+            let covered = |spans: Vec<Span>| Cover::of(spans.iter().map(Span::interval));
             // Every fact that was told is covered, even though its row has gone down since, and nothing else is.
             let all = facts.iter().map(|(from, to)| Interval { from: from * 1_000_000, to: to * 1_000_000 });
-            prop_assert_eq!(covered(spans(&rows_told)), union(all));
+            prop_assert_eq!(covered(spans(&rows_told)), Cover::of(all));
         }
     }
 }

@@ -11,8 +11,10 @@
 //! * `channel_history_changed`, `group_history_changed`: Slack changed many messages of a channel at once,
 //!   <https://docs.slack.dev/reference/events/channel_history_changed>
 //!
-//! What readers see is made of these facts by [`projection`].
+//! What readers see is made of these facts by [`projection`]; [`closing`] says which gaps history has filled since, and
+//! what is still to be asked of it.
 
+pub mod closing;
 pub mod projection;
 pub mod run;
 
@@ -24,7 +26,7 @@ use serde_json::value::RawValue;
 
 use super::{Event, Malformed, version};
 use ports::archive::key::gaps;
-use ports::archive::{Attributes, ItemKey, Update};
+use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::{ChannelChange, GapKind, Rule};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -74,6 +76,14 @@ impl Reason {
             Self::Dropped => "dropped",
             Self::Refused => "refused",
             Self::HistoryChanged => "history_changed",
+        }
+    }
+
+    /// Whether an event may be missing at the very end of the gap. The others end with an event that was taken.
+    fn misses_its_end(self) -> bool {
+        match self {
+            Self::Dropped | Self::Refused | Self::HistoryChanged => true,
+            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked => false,
         }
     }
 
@@ -176,6 +186,9 @@ struct HistoryChanged<'a> {
     latest: Option<Cow<'a, str>>,
 }
 
+/// When Slack told of a change, a register: only what was read of the history since then has the change in it.
+const TOLD: &str = "told";
+
 /// The gap of a history that Slack changed: what was kept of the channel up to `latest` may be other now. Slack's own
 /// example names no channel: then every channel is meant.
 fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
@@ -184,11 +197,12 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
     let latest = Ts::parse(&latest.ok_or(missing)?)?;
     // Nothing was changed after the event that reports it.
     let clock = event.clock();
-    let latest = if clock == version::zero() { latest } else { latest.min(clock) };
+    let latest = if clock == version::zero() { latest } else { latest.min(clock.clone()) };
     let channel = event.header.channel().map(|channel| ChannelId::parse(&channel)).transpose()?;
     // The channel's own beginning is not in the event.
     let (from, to) = (version::zero(), Some(latest));
-    Ok(Row { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update())
+    let gap = Row { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update();
+    Ok(Update { guard: Guard::Greater { register: TOLD.into(), version: clock.padded() }, ..gap })
 }
 
 /// The gap an event opens, if it is one that does.
@@ -298,6 +312,14 @@ mod tests {
         // As Slack's reference has it.
         let anywhere = opened(r#"{"type":"group_history_changed","latest":"9.000100"}"#).unwrap().unwrap();
         assert_eq!(anywhere.key.timestamp, "all#0.000000#history_changed#9.000100");
+        // Told again: what was read before the last time does not count.
+        let again = in_channel.replace("11.000000", "12.000000");
+        let rows =
+            [opened(&again).unwrap().unwrap(), gap].into_iter().fold(None, |row: Option<_>, update| {
+                assert_eq!(update.key.timestamp, "C1#0.000000#history_changed#9.000100");
+                update.apply(row.as_ref()).or(row)
+            });
+        assert_eq!(rows.unwrap()["told"], "000000000012.000000");
         let later = in_channel.replace("9.000100", "999999999999.000000");
         assert_eq!(opened(&later).unwrap().unwrap().set_if_absent["to"], "11.000000");
         assert!(opened(r#"{"type":"channel_history_changed","channel":"C1"}"#).is_err());

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Reason;
-use super::run::Seen;
+use super::run::{Seen, unpadded};
+use super::{Reason, TOLD};
+use crate::interval::Interval;
 use crate::message;
 use ports::archive::Item;
 use slack::ids::{ChannelId, Ts};
@@ -19,33 +20,17 @@ pub struct Gap {
     pub channel: Option<ChannelId>,
     /// Why.
     pub reason: Reason,
-}
-
-/// How a gap stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It goes on: nothing has ended it yet.
-    Open,
-    /// It has ended, and the missed events are not filled in.
-    Missing,
-}
-
-impl State {
-    /// As people and scripts read it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Missing => "missing",
-        }
-    }
+    /// Only what was read of the history after this time counts, if not everything does: before that it was another history.
+    pub told: Option<Ts>,
 }
 
 impl Gap {
-    /// How it stands.
+    /// The time of which something may be missing; `None` while nothing has ended it.
     #[must_use]
-    pub fn state(&self) -> State {
-        if self.to.is_some() { State::Missing } else { State::Open }
+    pub fn interval(&self) -> Option<Interval> {
+        let from = self.from.micros();
+        let to = self.to.as_ref()?.micros() + i64::from(self.reason.misses_its_end());
+        Some(Interval { from, to: to.max(from + 1) })
     }
 }
 
@@ -54,10 +39,15 @@ impl Gap {
 pub fn recorded(rows: &[Item]) -> Vec<Gap> {
     let gap = |row: &Item| {
         let reason = row.text("reason")?;
+        let reason = Reason::ALL.into_iter().find(|known| known.as_str() == reason)?;
+        let to = row.text("to").and_then(|to| Ts::parse(to).ok());
+        // Rows of earlier versions do not say when Slack told of the change: it was not before its end.
+        let told = || row.text(TOLD).and_then(unpadded).max(to.clone());
         Some(Gap {
-            reason: Reason::ALL.into_iter().find(|known| known.as_str() == reason)?,
+            told: (reason == Reason::HistoryChanged).then(told).flatten(),
+            reason,
             from: Ts::parse(row.text("from")?).ok()?,
-            to: row.text("to").and_then(|to| Ts::parse(to).ok()),
+            to,
             channel: row.text("channel_id").and_then(|channel| ChannelId::parse(channel).ok()),
         })
     };
@@ -73,7 +63,8 @@ pub fn between(mut runs: Vec<Seen>) -> Vec<Gap> {
     let mut until: Option<Ts> = None;
     for Seen { first, last } in runs {
         if let Some(until) = until.clone().filter(|until| *until < first) {
-            gaps.push(Gap { from: until, to: Some(first), channel: None, reason: Reason::Downtime });
+            let (to, reason) = (Some(first), Reason::Downtime);
+            gaps.push(Gap { from: until, to, channel: None, reason, told: None });
         }
         until = until.max(Some(last));
     }
@@ -127,7 +118,10 @@ fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
     let mut joined: Vec<Gap> = Vec::with_capacity(gaps.len());
     for gap in gaps {
         match joined.last_mut() {
-            Some(last) if follows(last, &gap) => last.to = last.to.clone().max(gap.to),
+            Some(last) if follows(last, &gap) => {
+                last.to = last.to.clone().max(gap.to);
+                last.told = last.told.clone().max(gap.told);
+            }
             Some(_) | None => joined.push(gap),
         }
     }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
+use super::super::closing::{HistoryFacts, State};
 use super::*;
 use crate::{Change, Event};
 use slack::envelope::Envelope;
@@ -14,12 +15,17 @@ fn run(first: u32, last: u32) -> Seen {
 }
 
 fn downtime(from: u32, to: u32) -> Gap {
-    Gap { from: ts(from), to: Some(ts(to)), channel: None, reason: Reason::Downtime }
+    Gap { to: Some(ts(to)), ..gap(Reason::Downtime, None, from) }
 }
 
 fn gap(reason: Reason, channel: Option<&str>, from: u32) -> Gap {
     let channel = channel.map(|channel| ChannelId::parse(channel).unwrap());
-    Gap { from: ts(from), to: None, channel, reason }
+    Gap { from: ts(from), to: None, channel, reason, told: None }
+}
+
+/// How a gap stands if no history was read.
+fn state(gap: &Gap) -> State {
+    HistoryFacts::default().state(gap).0
 }
 
 #[test]
@@ -40,10 +46,10 @@ fn downtime_is_what_no_run_covers() {
 #[test]
 fn a_gap_ends_with_the_first_sign_after_its_beginning() {
     let left = || gap(Reason::Left, Some("C1"), 50);
-    assert_eq!(ended(left(), []).state(), State::Open);
+    assert_eq!(state(&ended(left(), [])), State::Open);
     assert_eq!(ended(left(), [ts(40), ts(50)]).to, None);
     let closed = ended(left(), [ts(90), ts(40), ts(60)]);
-    assert_eq!((closed.to.clone(), closed.state()), (Some(ts(60)), State::Missing));
+    assert_eq!((closed.to.clone(), state(&closed)), (Some(ts(60)), State::Missing));
     // A sign that comes late may only bring the end forward.
     assert_eq!(ended(closed.clone(), [ts(70)]), closed);
 }

@@ -1,0 +1,238 @@
+//! What closes gaps: what was read of the history of channels since. Functions of stored facts, whatever their order.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Reason;
+use super::projection::Gap;
+use crate::filled::{Span, Unreadable, UnreadableBefore};
+use crate::interval::{Cover, Interval};
+use slack::ids::{ChannelId, Ts};
+
+/// How a gap stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It goes on: nothing has ended it yet.
+    Open,
+    /// It has ended, and Slack may have what is missing.
+    Missing,
+    /// It has ended, and everything that Slack has of it was read.
+    Filled,
+    /// It has ended, and Slack's plan no longer shows what is missing.
+    Lost,
+}
+
+impl State {
+    /// As people and scripts read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Missing => "missing",
+            Self::Filled => "filled",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether there is anything left to do about it.
+    #[must_use]
+    pub fn needs_work(self) -> bool {
+        match self {
+            Self::Open | Self::Missing => true,
+            Self::Filled | Self::Lost => false,
+        }
+    }
+}
+
+/// A time of a channel that is to be read of Slack's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedSpan {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its oldest moment.
+    pub from: Ts,
+    /// Its end, which is not part of it: the `to` of the fact that it was read. It stays the same until the span is read, so
+    /// the fact says where to go on.
+    pub to: Ts,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What is known of the history of a workspace's channels.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryFacts {
+    read: BTreeMap<ChannelId, ReadHistory>,
+    /// The channels that a gap of all channels is about, and when each was created, if that is known.
+    kept: BTreeMap<ChannelId, Option<Ts>>,
+}
+
+/// What is known of the history of one channel.
+#[derive(Debug, Clone, Default)]
+struct ReadHistory {
+    spans: Vec<Interval>,
+    cover: Cover,
+    /// Slack's plan shows nothing older, in microseconds; zero if it shows everything.
+    limited_before: i64,
+    /// What is older could not be read for other reasons.
+    refused: BTreeMap<Unreadable, i64>,
+}
+
+impl HistoryFacts {
+    /// What these facts say of the channels that are kept.
+    #[must_use]
+    pub fn new(
+        spans: &[Span],
+        unreadables: &[UnreadableBefore],
+        kept: impl IntoIterator<Item = ChannelId>,
+    ) -> Self {
+        let mut read: BTreeMap<ChannelId, ReadHistory> = BTreeMap::new();
+        for span in spans {
+            read.entry(span.channel.clone()).or_default().spans.push(span.interval());
+        }
+        for history in read.values_mut() {
+            history.cover = Cover::of(history.spans.iter().copied());
+        }
+        for UnreadableBefore { channel, from, reason } in unreadables {
+            let history = read.entry(channel.clone()).or_default();
+            let before = match reason {
+                Unreadable::PlanLimit => &mut history.limited_before,
+                Unreadable::NotInChannel | Unreadable::NotFound | Unreadable::MissingScope => {
+                    history.refused.entry(*reason).or_default()
+                }
+            };
+            *before = from.micros().max(*before);
+        }
+        Self { read, kept: kept.into_iter().map(|channel| (channel, None)).collect() }
+    }
+
+    /// When a channel was created: gaps that ended before are not about it.
+    pub fn created(&mut self, channel: &ChannelId, created: Ts) {
+        if let Some(known) = self.kept.get_mut(channel) {
+            *known = Some(created);
+        }
+    }
+
+    /// Gaps of all channels are not about this one.
+    pub fn leave_out(&mut self, channel: &ChannelId) {
+        self.kept.remove(channel);
+    }
+
+    /// Whether Slack refused to show the channel for this reason.
+    #[must_use]
+    pub fn is_refused(&self, channel: &ChannelId, reason: Unreadable) -> bool {
+        self.read.get(channel).is_some_and(|history| history.refused.contains_key(&reason))
+    }
+
+    /// The oldest ts that Slack still showed of a channel, if its plan does not show everything.
+    #[must_use]
+    pub fn limited_before(&self, channel: &ChannelId) -> Option<i64> {
+        self.read.get(channel).map(|history| history.limited_before).filter(|before| *before > 0)
+    }
+
+    /// The channels in which something of a gap that has ended is still missing; of a gap that goes on, all it is about.
+    #[must_use]
+    pub fn lacking<'a>(&'a self, gap: &'a Gap) -> Vec<&'a ChannelId> {
+        let is_lacking = |channel: &&ChannelId| gap.to.is_none() || !self.rest(channel, gap).is_empty();
+        self.concerned(gap).into_iter().filter(is_lacking).collect()
+    }
+
+    /// How a gap stands, and if it is about all channels, in how many something is missing.
+    #[must_use]
+    pub fn state(&self, gap: &Gap) -> (State, Option<usize>) {
+        let lacking = self.lacking(gap);
+        let is_limited = |channel: &&ChannelId| {
+            let before = self.limited_before(channel).unwrap_or_default();
+            self.rest(channel, gap).first().is_some_and(|rest| rest.from < before)
+        };
+        let state = if gap.to.is_none() {
+            State::Open
+        } else if lacking.iter().any(is_limited) {
+            State::Lost
+        } else if lacking.is_empty() && (gap.channel.is_some() || !self.kept.is_empty()) {
+            State::Filled
+        } else {
+            State::Missing
+        };
+        (state, gap.channel.is_none().then_some(lacking.len()))
+    }
+
+    /// What is still missing of a gap in one channel, oldest first; nothing while the gap goes on.
+    #[must_use]
+    pub fn rest(&self, channel: &ChannelId, gap: &Gap) -> Vec<Interval> {
+        let Some(whole) = gap.interval() else { return Vec::new() };
+        match (self.read.get(channel), &gap.told) {
+            (None, _) => vec![whole],
+            (Some(history), None) => history.cover.rest(whole),
+            (Some(history), Some(told)) => {
+                let told = told.micros();
+                Cover::of(history.spans.iter().filter(|span| span.to > told).copied()).rest(whole)
+            }
+        }
+    }
+
+    /// The spans that are to be read of Slack's history for gaps that have ended, at most `limit` of them: those of the
+    /// gaps that are filled, and what Slack refused to show, are left out. Reading all of it, and asking again until there
+    /// is nothing left, fills every gap of which Slack shows everything.
+    ///
+    /// One channel comes after the other, so a channel that fails again and again holds up no other.
+    #[must_use]
+    pub fn wanted(&self, gaps: &[Gap], now: &Ts, limit: usize) -> Vec<WantedSpan> {
+        let goes_on = |gap: &&Gap| gap.to.is_none();
+        if gaps.iter().filter(goes_on).any(|gap| gap.reason == Reason::Revoked) {
+            return Vec::new();
+        }
+        let left: BTreeSet<&ChannelId> =
+            gaps.iter().filter(goes_on).filter_map(|gap| gap.channel.as_ref()).collect();
+        let mut wanted: BTreeMap<&ChannelId, BTreeMap<i64, (i64, Reason)>> = BTreeMap::new();
+        for gap in gaps {
+            for channel in self.concerned(gap).into_iter().filter(|channel| !left.contains(channel)) {
+                let Some(Interval { from, to }) = self.wanted_in(channel, gap) else { continue };
+                if to > now.micros() {
+                    continue;
+                }
+                match wanted.entry(channel).or_default().entry(to) {
+                    Entry::Vacant(vacant) => drop(vacant.insert((from, gap.reason))),
+                    Entry::Occupied(mut other) => other.get_mut().0 = from.min(other.get().0),
+                }
+            }
+        }
+        let mut in_turn: Vec<(usize, WantedSpan)> = Vec::new();
+        for (channel, spans) in wanted {
+            in_turn.extend(spans.into_iter().enumerate().map(|(turn, (to, (from, reason)))| {
+                let interval = Interval { from, to };
+                let (from, to) = (interval.from_ts(), interval.to_ts());
+                (turn, WantedSpan { channel: channel.clone(), from, to, reason })
+            }));
+        }
+        in_turn.sort_by_key(|(turn, _)| *turn);
+        in_turn.into_iter().map(|(_, wanted)| wanted).take(limit).collect()
+    }
+
+    /// What is to be read of one channel to fill a gap in it, as far as Slack shows it.
+    fn wanted_in(&self, channel: &ChannelId, gap: &Gap) -> Option<Interval> {
+        let whole = gap.interval()?;
+        let shown_from = self.limited_before(channel).unwrap_or_default();
+        let oldest = self.rest(channel, gap).into_iter().find(|rest| rest.to > shown_from)?;
+        let told = gap.told.as_ref().map_or(0, |told| told.micros() + 1);
+        let to = whole.to.max(told);
+        let history = self.read.get(channel);
+        let is_refused = history.is_some_and(|history| history.refused.values().any(|before| *before >= to));
+        (!is_refused).then(|| Interval { from: oldest.from.max(shown_from), to })
+    }
+
+    /// The channels that a gap is about.
+    fn concerned<'a>(&'a self, gap: &'a Gap) -> Vec<&'a ChannelId> {
+        if let Some(channel) = &gap.channel {
+            return vec![channel];
+        }
+        let existed = |created: &Option<Ts>| match (created, &gap.to) {
+            (Some(created), Some(to)) => created.micros() <= to.micros(),
+            (None, _) | (_, None) => true,
+        };
+        self.kept.iter().filter(|(_, created)| existed(created)).map(|(channel, _)| channel).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "closing_tests.rs"]
+mod tests;
