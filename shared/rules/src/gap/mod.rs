@@ -15,6 +15,7 @@
 //! what is still to be asked of it.
 
 pub mod closing;
+pub mod coverage;
 pub mod projection;
 pub mod run;
 
