@@ -2,11 +2,15 @@
 //! [`projection`](rules::gap::projection).
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
+use rules::filled::{self, Span};
 use rules::gap::Reason;
+use rules::gap::closing::{State, WantedSpan};
 use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
 use rules::gap::run::{Seen, unpadded};
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
+
+use crate::history;
 
 /// Channels that are asked when events came again after a lost token: a row or few of each.
 const MAX_CHANNELS: usize = 2_000;
@@ -17,6 +21,46 @@ const MAX_MESSAGES: usize = 500;
 
 /// Read in pages of this: nearly always the first row decides.
 const PAGE: usize = 25;
+
+/// A gap and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GapProgress {
+    /// The gap.
+    pub gap: Gap,
+    /// Whether it goes on, and whether history has filled it since.
+    pub state: State,
+    /// In how many channels something is missing, if it is about all of them.
+    pub channels_left: Option<usize>,
+}
+
+/// The gaps of a workspace and how they stand, oldest first.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapProgress>, ArchiveError> {
+    let gaps = read(archive, team).await?;
+    let facts = history::facts(archive, team, &gaps).await?;
+    let progress = gaps.into_iter().map(|gap| {
+        let (state, channels_left) = facts.state(&gap);
+        GapProgress { gap, state, channels_left }
+    });
+    Ok(progress.collect())
+}
+
+/// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is the
+/// time by this machine's clock.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn wanted(
+    archive: &dyn Archive,
+    team: &TeamId,
+    now: &Ts,
+    limit: usize,
+) -> Result<Vec<WantedSpan>, ArchiveError> {
+    let gaps = read(archive, team).await?;
+    Ok(history::facts(archive, team, &gaps).await?.wanted(&gaps, now, limit))
+}
 
 /// The gaps of a workspace, oldest first.
 ///
@@ -47,24 +91,24 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
     Ok(oldest_first(gaps))
 }
 
-/// The gaps of every workspace.
+/// The gaps of every workspace and how they stand.
 ///
 /// # Errors
-/// As [`read`].
-pub async fn read_all(archive: &dyn Archive) -> Result<Vec<(TeamId, Gap)>, ArchiveError> {
+/// As [`progress`].
+pub async fn progress_of_all(archive: &dyn Archive) -> Result<Vec<(TeamId, GapProgress)>, ArchiveError> {
     let mut gaps = Vec::new();
     for row in query_all(archive, Query::partition(key::TEAMS)).await? {
         if let Ok(team) = TeamId::parse(&row.key.timestamp) {
-            gaps.extend(read(archive, &team).await?.into_iter().map(|gap| (team.clone(), gap)));
+            gaps.extend(progress(archive, &team).await?.into_iter().map(|gap| (team.clone(), gap)));
         }
     }
-    gaps.sort_by(|(_, one), (_, other)| one.cmp(other));
+    gaps.sort_by(|(_, one), (_, other)| one.gap.cmp(&other.gap));
     Ok(gaps)
 }
 
 /// When the app is known to have been in a channel again: it was told to have joined, or a message was delivered from
 /// there. The second is for a join that was missed, since it may have come in a time without events.
-async fn back_in(
+pub(crate) async fn back_in(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
@@ -87,17 +131,15 @@ async fn back_at_work(
     from: &Ts,
 ) -> Result<Vec<Ts>, ArchiveError> {
     let mut signs: Vec<Ts> = runs.iter().map(|run| run.first.clone()).collect();
-    let marks = Query { limit: MAX_CHANNELS, ..Query::partition(key::public_marks(team)) };
-    for mark in archive.query(&marks).await?.items {
-        let Ok(channel) = ChannelId::parse(&mark.key.timestamp) else { continue };
-        signs.extend(first_post(archive, team, &channel, from).await?);
+    for channel in history::marked(archive, team).await?.iter().take(MAX_CHANNELS) {
+        signs.extend(first_post(archive, team, channel, from).await?);
     }
     Ok(signs)
 }
 
 /// The first message after this time that came as it was posted. Messages from history prove nothing, so the search goes
 /// on behind the span that they fill.
-async fn first_post(
+pub(crate) async fn first_post(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
@@ -106,7 +148,7 @@ async fn first_post(
     let partition = key::messages(team, channel);
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
     let mut query = Query { after, limit: PAGE, ..Query::partition(partition.clone()) };
-    let mut spans: Option<Vec<FilledSpan>> = None;
+    let mut spans: Option<Vec<Span>> = None;
     let mut looked_at = 0;
     loop {
         let page = archive.query(&query).await?;
@@ -121,7 +163,7 @@ async fn first_post(
                 spans = Some(filled_spans(archive, team, channel, from).await?);
             }
             let spans = spans.iter().flatten();
-            behind_span = spans.filter(|span| span.contains(&ts)).map(FilledSpan::last_key).max();
+            behind_span = spans.filter(|span| span.interval().contains(ts.micros())).map(last_key).max();
             if behind_span.is_some() {
                 break;
             }
@@ -140,23 +182,10 @@ fn from_history(row: &Item) -> Option<Ts> {
     is_from_history.then(|| Ts::parse(&row.key.timestamp).ok()).flatten()
 }
 
-/// A span of one channel that was filled from history.
-struct FilledSpan {
-    from: Ts,
-    /// Not part of it.
-    to: Ts,
-}
-
-impl FilledSpan {
-    fn contains(&self, ts: &Ts) -> bool {
-        (self.from.micros()..self.to.micros()).contains(&ts.micros())
-    }
-
-    /// The greatest key that a message in it can have. Ten digits of seconds, as every timestamp since 2001 has.
-    fn last_key(&self) -> String {
-        let micros = self.to.micros() - 1;
-        format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
-    }
+/// The greatest key that a message of a span can have. Ten digits of seconds, as every timestamp since 2001 has.
+fn last_key(span: &Span) -> String {
+    let micros = span.to.micros() - 1;
+    format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
 /// The filled spans of a channel that end after this time.
@@ -165,17 +194,13 @@ async fn filled_spans(
     team: &TeamId,
     channel: &ChannelId,
     after: &Ts,
-) -> Result<Vec<FilledSpan>, ArchiveError> {
+) -> Result<Vec<Span>, ArchiveError> {
     let partition = key::filled(team);
     let after = Some(ItemKey::new(partition.clone(), format!("{channel}#{}", after.padded())));
     // The sign that comes next after `#`: the bound of this channel's keys.
     let until = Some(format!("{channel}$"));
     let facts = query_all(archive, Query { after, until, ..Query::partition(partition) }).await?;
-    let span = |fact: &Item| {
-        let (_, to) = fact.key.timestamp.rsplit_once('#')?;
-        Some(FilledSpan { from: unpadded(fact.text("from")?)?, to: unpadded(to)? })
-    };
-    Ok(facts.iter().filter_map(span).collect())
+    Ok(filled::spans(&facts))
 }
 
 #[cfg(test)]

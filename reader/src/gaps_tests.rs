@@ -1,4 +1,5 @@
 use ports::archive::{ArchiveExt, Attributes, Update};
+use rules::filled::Source;
 use serde_json::json;
 use testkit::memory::archive::MemoryArchive;
 
@@ -38,8 +39,9 @@ async fn backfilled(archive: &MemoryArchive, seconds: std::ops::Range<i64>) {
 }
 
 async fn filled(archive: &MemoryArchive, channel: &str, from: i64, to: i64) {
-    let key = ItemKey::new(key::filled(&team()), format!("{channel}#{}", ts(to).padded()));
-    set(archive, key, json!({"from": ts(from).padded()})).await;
+    let channel = ChannelId::parse(channel).unwrap();
+    let fact = filled::reached(&team(), &channel, &ts(from), &ts(to), Source::History);
+    archive.write(&fact).await.unwrap();
 }
 
 async fn found(archive: &MemoryArchive) -> Option<Ts> {

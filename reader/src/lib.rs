@@ -5,12 +5,13 @@
 //! * [`text`]: what a message says, as spans; [`names`]: what people and channels are called; [`plain`]: text made safe to
 //!   show.
 //! * [`directory`]: which channel has which name, and where a workspace is.
-//! * [`gaps`]: when events may be missing.
+//! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod directory;
 pub mod find;
 pub mod gaps;
+pub mod history;
 pub mod joined;
 pub mod names;
 pub mod permalink;

@@ -71,8 +71,15 @@ fn gap(reason: &str, channel: Option<&str>, from: u64, to: Option<u64>) -> Value
         "state": if to.is_some() { "missing" } else { "open" } })
 }
 
+/// A gap of all channels, in so many of which something may be missing.
+fn gap_of_all(reason: &str, from: u64, to: Option<u64>, channels_left: u64) -> Value {
+    let mut gap = gap(reason, None, from, to);
+    gap["channels_left"] = channels_left.into();
+    gap
+}
+
 fn downtime(from: u64, to: u64) -> Value {
-    gap("downtime", None, from, Some(to))
+    gap_of_all("downtime", from, Some(to), 1)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,7 +191,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
         "api_app_id": "A0ANNALIST" });
     assert_eq!(Slack::to(server, RetryDelays::none()).deliver(&minute.to_string()).await, Ok(1));
     let lost_minute = json!({ "team_id": TEAM, "channel_id": null, "reason": "rate_limited",
-        "from": "1700000100.000000", "to": "1700000160.000000", "state": "missing" });
+        "from": "1700000100.000000", "to": "1700000160.000000", "state": "missing", "channels_left": 4 });
     let open = [
         gap("left", Some(joined), 10, None),
         gap("left", Some(written), 11, None),
@@ -216,10 +223,10 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
         json!({ "type": "tokens_revoked", "tokens": { "oauth": [], "bot": [APP] }, "event_ts": ts(201) });
     deliver(server, &revoked).await;
     deliver(server, &uninstalled).await;
-    expected.push(gap("revoked", None, 200, None));
+    expected.push(gap_of_all("revoked", 200, None, 4));
     assert_eq!(gaps(data).await, expected);
     says(server, 300).await;
-    *expected.last_mut().unwrap() = gap("revoked", None, 200, Some(300));
+    *expected.last_mut().unwrap() = gap_of_all("revoked", 200, Some(300), 4);
     assert_eq!(gaps(data).await, expected);
 
     // An event that no version could store, and that a person drops.
@@ -253,7 +260,7 @@ async fn what_came_at_another_time_by_the_machines_clock_is_a_gap() {
     assert_eq!(answer.status.as_u16(), 401);
     assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
     assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
-    assert_eq!(gaps(data).await, [gap("refused", None, 7, Some(7))]);
+    assert_eq!(gaps(data).await, [gap_of_all("refused", 7, Some(7), 0)]);
     let text = annalist_at(data, &["messages", CHANNEL]).await;
     assert!(!text.stdout.contains("an hour ago"), "{text:?}");
 }

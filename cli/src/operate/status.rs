@@ -33,7 +33,7 @@ pub(crate) struct Status {
     pub(crate) queues: Vec<QueueStatus>,
     /// Jobs in quarantine, for a person.
     pub(crate) quarantined: u64,
-    /// Times in which events may be missing.
+    /// Times in which events may be missing: those that go on, and those that history has not filled yet.
     pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight on the live queues.
     pub(crate) idle: bool,
@@ -145,11 +145,17 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
     Ok(Status {
         queues,
         quarantined: quarantine::count(archive).await?,
-        gaps: u64::try_from(reader::gaps::read_all(archive).await?.len()).unwrap_or(u64::MAX),
+        gaps: gaps_left(archive).await?,
         idle,
         busy,
         existence_check: held::read(archive).await?,
     })
+}
+
+/// Gaps about which there is something left to do.
+async fn gaps_left(archive: &dyn Archive) -> anyhow::Result<u64> {
+    let gaps = reader::gaps::progress_of_all(archive).await?;
+    Ok(gaps.iter().map(|(_, gap)| u64::from(gap.state.needs_work())).sum())
 }
 
 async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<QueueStatus> {

@@ -7,9 +7,10 @@ use std::num::NonZeroUsize;
 use ports::archive::Archive;
 use reader::directory::{self, Channels};
 use reader::find;
-use reader::gaps;
+use reader::gaps::{self, GapProgress};
 use rules::gap::Reason;
-use rules::gap::projection::{Gap, State};
+use rules::gap::closing::State;
+use rules::gap::projection::Gap;
 use rules::version::zero;
 use serde_json::json;
 use slack::ids::{TeamId, Ts};
@@ -28,18 +29,21 @@ pub(crate) async fn gaps(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
-    let mut found: Vec<(TeamId, Gap)> = Vec::new();
+    let mut found: Vec<(TeamId, GapProgress)> = Vec::new();
     for team in &teams {
-        found.extend(gaps::read(archive, team).await?.into_iter().map(|gap| (team.clone(), gap)));
+        found.extend(gaps::progress(archive, team).await?.into_iter().map(|gap| (team.clone(), gap)));
     }
-    found.sort_by(|(_, one), (_, other)| one.cmp(other));
+    found.sort_by(|(_, one), (_, other)| one.gap.cmp(&other.gap));
     let limit = args.limit.map_or(usize::MAX, NonZeroUsize::get);
     found.drain(..found.len().saturating_sub(limit));
     if args.json {
-        for (team, gap) in &found {
-            let Gap { from, to, channel, reason } = gap;
-            let row = json!({ "channel_id": channel, "reason": reason.as_str(), "from": from, "to": to,
-                "state": gap.state().as_str(), "team_id": team });
+        for (team, GapProgress { gap, state, channels_left }) in &found {
+            let Gap { from, to, channel, reason, told: _ } = gap;
+            let mut row = json!({ "channel_id": channel, "reason": reason.as_str(), "from": from, "to": to,
+                "state": state.as_str(), "team_id": team });
+            if let Some(channels_left) = channels_left {
+                row["channels_left"] = (*channels_left).into();
+            }
             plain::json_line(out, &row)?;
         }
         return Ok(());
@@ -57,7 +61,7 @@ pub(crate) async fn gaps(
 
 async fn table(
     archive: &dyn Archive,
-    found: &[(TeamId, Gap)],
+    found: &[(TeamId, GapProgress)],
     several_teams: bool,
     zone: &Zone,
     out: &mut dyn Write,
@@ -65,7 +69,7 @@ async fn table(
     let mut named: HashMap<&TeamId, Channels> = HashMap::new();
     writeln!(out, "Times are in {}.", zone.name())?;
     writeln!(out, "{:<20} {:<20} {:>9}  {:<8} {:<26} why", "from", "to", "how long", "state", "where")?;
-    for (team, gap) in found {
+    for (team, GapProgress { gap, state, channels_left }) in found {
         if gap.channel.is_some() && !named.contains_key(team) {
             named.insert(team, directory::read(archive, team).await?);
         }
@@ -77,16 +81,27 @@ async fn table(
             None => ("still going on".to_owned(), String::new()),
         };
         let from = if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
-        let (state, why) = (gap.state().as_str(), meaning(gap.reason));
+        let place = match (state, channels_left) {
+            (State::Missing | State::Lost, Some(left)) => format!("{place}, {left} left"),
+            (State::Open | State::Filled, _) | (State::Missing | State::Lost, None) => place,
+        };
+        let (state, why) = (state.as_str(), meaning(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
     }
-    let open = found.iter().any(|(_, gap)| gap.state() == State::Open);
-    writeln!(
-        out,
-        "\nWhat was written in these times is in Slack, for as long as its plan shows it, and not here: this version \
-         does not fetch it.{}",
-        if open { " `annalist doctor` says how to end an open gap." } else { "" }
-    )?;
+    let any = |wanted: State| found.iter().any(|(_, gap)| gap.state == wanted);
+    let advice = [
+        (State::Open, "open: `annalist doctor` says how to end it."),
+        (
+            State::Missing,
+            "missing: what was written is in Slack. `annalist up` with a token reads it by itself, and `annalist backfill` now.",
+        ),
+        (State::Filled, "filled: read from Slack's history, or from an export, since."),
+        (State::Lost, "lost: Slack's plan no longer shows it; an export that holds it can be imported."),
+    ];
+    writeln!(out)?;
+    for (_, says) in advice.iter().filter(|(state, _)| any(*state)) {
+        writeln!(out, "{says}")?;
+    }
     Ok(())
 }
 
@@ -125,7 +140,10 @@ fn meaning(reason: Reason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ArchiveExt;
+    use rules::filled::{self, Source, Unreadable};
     use serde_json::Value;
+    use slack::ids::ChannelId;
 
     use super::*;
     use crate::fixture::{Fixture, message_args};
@@ -197,6 +215,25 @@ mod tests {
         assert!(printed(&fixture, &args(true)).await.contains("\"open\""));
         fixture.post("T1", "C1", "1700000190.000000", "after the return").await;
         assert!(printed(&fixture, &args(true)).await.contains("1700000190.000000"));
+    }
+
+    #[tokio::test]
+    async fn what_history_filled_needs_no_advice_and_what_it_cannot_fill_is_counted() {
+        let fixture = left_twice().await;
+        let (team, gone) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let ts = |text: &str| Ts::parse(text).unwrap();
+        let write = async |update| fixture.archive().write(&update).await.unwrap();
+        let reached = |from, to| filled::reached(&team, &gone, &ts(from), &ts(to), Source::Import);
+        write(reached("1700000060.000000", "1700000125.000100")).await;
+        assert!(printed(&fixture, &args(true)).await.contains(r#""state":"missing""#));
+        let limit = filled::unreadable(&team, &gone, &ts("1700000060.000000"), Unreadable::PlanLimit);
+        write(limit).await;
+        let lost = printed(&fixture, &args(false)).await;
+        assert!(lost.contains("lost: Slack's plan no longer shows it"), "{lost}");
+        assert!(!lost.contains("annalist backfill"), "{lost}");
+        write(reached("1600000000.000000", "1700000060.000000")).await;
+        let text = printed(&fixture, &args(true)).await;
+        assert!(text.contains(r#""state":"filled""#) && !text.contains("channels_left"), "{text}");
     }
 
     #[test]

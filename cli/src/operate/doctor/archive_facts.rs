@@ -9,7 +9,8 @@ use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use rules::gap::Reason;
-use rules::gap::projection::{Gap, State};
+use rules::gap::closing::State;
+use rules::gap::projection::Gap;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -128,14 +129,30 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 }
 
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
-    let gaps: Vec<Gap> = reader::gaps::read_all(archive).await?.into_iter().map(|(_, gap)| gap).collect();
-    let open = || gaps.iter().filter(|gap| gap.state() == State::Open);
+    let gaps = reader::gaps::progress_of_all(archive).await?;
+    let of = |state: State| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
+    let newest = of(State::Open).next_back().or_else(|| of(State::Missing).next_back());
+    let refused = gaps.iter().rfind(|(_, gap)| gap.gap.reason == Reason::Refused);
     Ok(Gaps {
-        count: gaps.len(),
-        open: open().count(),
-        newest: open().next_back().or(gaps.last()).cloned(),
-        refused: gaps.iter().rfind(|gap| gap.reason == Reason::Refused).cloned(),
+        open: of(State::Open).count(),
+        missing: of(State::Missing).count(),
+        filled: of(State::Filled).count(),
+        lost: of(State::Lost).count(),
+        newest: newest.map(|newest| newest.gap.clone()),
+        refused: refused.map(|(_, refused)| refused.gap.clone()),
+        has_history: has_history(archive).await?,
     })
+}
+
+/// Whether anything was ever read of Slack's history, or of an export.
+async fn has_history(archive: &dyn Archive) -> Result<bool, ArchiveError> {
+    for team in teams(archive).await? {
+        let any = Query { limit: 1, ..Query::partition(key::filled(&team)) };
+        if !archive.query(&any).await?.items.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn seconds(ts: &str) -> Option<i64> {
@@ -168,9 +185,9 @@ mod tests {
         let fixture = Fixture::open().await;
         assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
         let told = async || {
-            let Gaps { count, open, newest, .. } = gaps(fixture.archive()).await.unwrap();
+            let Gaps { open, missing, newest, .. } = gaps(fixture.archive()).await.unwrap();
             let newest = newest.unwrap();
-            (count, open, newest.channel.unwrap().to_string(), newest.from.to_string())
+            (open + missing, open, newest.channel.unwrap().to_string(), newest.from.to_string())
         };
         fixture.channel_event("T1", "channel_left", "C9", "1700000100.000000").await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000200.000000").await;

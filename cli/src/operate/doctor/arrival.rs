@@ -338,6 +338,7 @@ mod tests {
                 to: Some(ts(last_s)),
                 channel: None,
                 reason: Reason::Refused,
+                told: None,
             });
             refused(&ingest, gap.as_ref(), NOW_S, "--data d")
         };

@@ -136,13 +136,18 @@ pub(super) struct Newest {
 /// The gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Gaps {
-    pub(super) count: usize,
     /// How many of them go on.
     pub(super) open: usize,
-    /// Of those that go on, or else of all, the one that began last.
+    /// How many have ended, and Slack may have what is missing.
+    pub(super) missing: usize,
+    pub(super) filled: usize,
+    pub(super) lost: usize,
+    /// Of those that go on, or else of those that are missing, the one that began last.
     pub(super) newest: Option<Gap>,
     /// The newest of the times in which requests were refused although Slack had signed them.
     pub(super) refused: Option<Gap>,
+    /// Whether anything was ever read of Slack's history, or of an export.
+    pub(super) has_history: bool,
 }
 
 /// Asks everybody at once: one that does not answer holds up no other.

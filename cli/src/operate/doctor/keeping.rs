@@ -6,6 +6,7 @@ use ports::queue::topology::{QueueName, QueueRole};
 use rules::gap::Reason;
 use rules::gap::projection::Gap;
 use rules::version::zero;
+use slack::ids::ChannelId;
 
 use super::check::{Check, counted};
 use super::facts::{ArchiveFacts, Facts, Gaps};
@@ -143,22 +144,46 @@ fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
 }
 
 fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
-    let Gaps { count, open, newest, .. } = match gaps {
+    let gaps = match gaps {
         Err(why) => return Check::skipped(GAPS, why.as_str()),
         Ok(gaps) => gaps,
     };
-    let Some(newest) = newest else { return Check::ok(GAPS, "no gaps detected") };
-    let (from, why) = (since(newest), meaning(newest.reason));
-    if *open == 0 {
+    let newest = |newest: &Gap| format!("the newest{}: {}", since(newest), meaning(newest.reason));
+    let Some(gap) = &gaps.newest else { return Check::ok(GAPS, no_gap_left(gaps, place)) };
+    if gaps.open == 0 {
         // Nothing can be set up better: what was missed in the past is no step that is missing now.
         let says = format!(
-            "no gap is open; {} in which events may be missing, the newest{from}: {why}; `annalist gaps {place}` lists them",
-            counted(*count, "time")
+            "no gap is open; {} in which events may be missing, {}; `annalist gaps {place}` lists them, and \
+             `annalist backfill --all {place}` reads them from Slack's history",
+            counted(gaps.missing, "time"),
+            newest(gap)
         );
         return Check::ok(GAPS, says);
     }
-    let says = format!("{} since which events are missing, the newest{from}: {why}", counted(*open, "time"));
-    Check::finding(GAPS, says, remedy(newest.reason))
+    let says = format!("{} since which events are missing, {}", counted(gaps.open, "time"), newest(gap));
+    let whole = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
+    let next =
+        format!("{}; `annalist backfill {whole} {place}` then reads what was missed", remedy(gap.reason));
+    Check::finding(GAPS, says, next)
+}
+
+fn no_gap_left(gaps: &Gaps, place: &str) -> String {
+    let Gaps { filled, lost, has_history, .. } = gaps;
+    let mut says = match (filled, lost) {
+        (0, 0) => "no gaps detected".to_owned(),
+        (filled, 0) => format!("no gaps are left: {} filled from history", counted(*filled, "time")),
+        (filled, lost) => format!(
+            "no gaps are left to fill: {} filled from history, {} lost, as Slack's plan no longer shows what was written",
+            counted(*filled, "time"),
+            counted(*lost, "time")
+        ),
+    };
+    if !has_history {
+        says.push_str(&format!(
+            "; `annalist backfill --all {place}` reads what was written before annalist was there"
+        ));
+    }
+    says
 }
 
 fn since(gap: &Gap) -> String {
@@ -189,9 +214,7 @@ fn meaning(reason: Reason) -> &'static str {
 
 fn remedy(reason: Reason) -> &'static str {
     match reason {
-        Reason::Left => {
-            "invite the app again in that channel: /invite @annalist; what was written meanwhile is only in Slack"
-        }
+        Reason::Left => "invite the app again in that channel: /invite @annalist",
         Reason::Revoked => {
             "install the app again at api.slack.com/apps > your app > Install App, if it is not"
         }
@@ -356,11 +379,10 @@ mod tests {
                 to: to.map(ts),
                 channel: channel.map(|channel| channel.parse().unwrap()),
                 reason,
+                told: None,
             };
-            gaps(
-                &Ok(Gaps { count: 2, open: usize::from(to.is_none()), newest: Some(newest), refused: None }),
-                "--data d",
-            )
+            let open = usize::from(to.is_none());
+            gaps(&Ok(Gaps { open, missing: 2 - open, newest: Some(newest), ..Gaps::default() }), "--data d")
         };
         let ended = Some("1700000060.000000");
         says(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
@@ -385,14 +407,34 @@ mod tests {
             to: ended.map(ts),
             channel: Some("C1".parse().unwrap()),
             reason: Reason::HistoryChanged,
+            told: ended.map(ts),
         };
-        let changed = Gaps { count: 1, newest: Some(changed), ..Gaps::default() };
+        let changed = Gaps { missing: 1, newest: Some(changed), ..Gaps::default() };
         says(
             &gaps(&Ok(changed), ""),
             CheckState::Ok,
             "from the beginning in C1: Slack changed many messages",
         );
         says(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
+    }
+
+    #[test]
+    fn how_to_read_what_is_missing_is_told_until_it_was_read() {
+        let ok =
+            |gaps: Gaps, expected: &str| says(&self::gaps(&Ok(gaps), "--data d"), CheckState::Ok, expected);
+        let backfill = "`annalist backfill --all --data d`";
+        ok(Gaps::default(), backfill);
+        let read = || Gaps { has_history: true, ..Gaps::default() };
+        ok(read(), "no gaps detected");
+        assert!(!gaps(&Ok(read()), "").says.contains("backfill"));
+        ok(Gaps { filled: 2, ..read() }, "2 times filled from history");
+        ok(Gaps { filled: 2, lost: 1, ..read() }, "1 time lost");
+        let missing =
+            Gap { from: zero(), to: Some(zero()), channel: None, reason: Reason::Downtime, told: None };
+        ok(Gaps { missing: 1, filled: 2, newest: Some(missing.clone()), ..read() }, backfill);
+        let open =
+            Gaps { open: 1, newest: Some(Gap { to: None, reason: Reason::Left, ..missing }), ..read() };
+        assert!(gaps(&Ok(open), "").next.is_some_and(|next| next.contains("`annalist backfill")));
     }
 
     #[test]

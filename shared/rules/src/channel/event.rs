@@ -135,6 +135,14 @@ pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
     told != known
 }
 
+/// When a channel was created, as far as the events kept in one of its rows say it.
+#[must_use]
+pub fn created(row: &Item) -> Option<Ts> {
+    let created_s = |event: &Kept| event.number("/channel/created").or_else(|| event.number("/created"));
+    let created_s = kept(row).iter().filter_map(created_s).filter(|created_s| *created_s > 0).min()?;
+    Ts::parse(&format!("{created_s}.000000")).ok()
+}
+
 /// The attributes that say which channel a row is about.
 pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
     [("type", "channel"), ("team_id", team.as_str()), ("channel_id", channel.as_str())]

@@ -52,6 +52,10 @@ impl Kept {
         self.value.pointer(pointer).and_then(Value::as_str)
     }
 
+    pub(super) fn number(&self, pointer: &str) -> Option<i64> {
+        self.value.pointer(pointer).and_then(Value::as_i64)
+    }
+
     /// The two ids of a change, where both are ids.
     fn changed_ids(&self) -> Option<(ChannelId, ChannelId)> {
         let id = |pointer| ChannelId::parse(self.text(pointer)?).ok();

@@ -12,4 +12,4 @@ pub mod event;
 pub mod fold;
 pub mod index;
 
-pub use event::{ChannelEvent, is_news};
+pub use event::{ChannelEvent, created, is_news};

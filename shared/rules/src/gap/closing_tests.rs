@@ -55,7 +55,7 @@ fn a_gap_of_all_channels_is_filled_if_it_is_in_each_that_was_there() {
     assert_eq!(facts.state(&down), (State::Missing, Some(1)));
     facts.created(&channel("C2"), ts(31));
     assert_eq!(facts.state(&down), (State::Filled, Some(0)));
-    // While it goes on, nobody knows which channels it will be about.
+    // While it goes on, it may be about every channel.
     let revoked = gap(Reason::Revoked, None, 10, None);
     assert_eq!(facts.state(&revoked), (State::Open, Some(3)));
     facts.leave_out(&channel("C2"));
