@@ -40,7 +40,7 @@ use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
-use read::{ChannelsArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
+use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
@@ -92,9 +92,15 @@ enum Command {
     #[command(after_help = "Example: annalist users --history U0123ABCD")]
     Users(UsersArgs),
     /// Show when events may be missing, where and why
-    #[command(after_help = "A gap is open while it lasts, and missing once it has ended.\n\
-        Example: annalist gaps --json")]
+    #[command(
+        after_help = "A gap is open while it lasts, and missing once it has ended; it is filled if history was \
+        read since, and lost if Slack's plan no longer shows what was written.\n\
+        Example: annalist gaps --json"
+    )]
     Gaps(ReadArgs),
+    /// Show what is held of each channel, from which source, and where the holes are
+    #[command(after_help = "Examples: annalist coverage; annalist coverage '#general'")]
+    Coverage(CoverageArgs),
     /// Sync channels, people and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
@@ -210,6 +216,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Gaps(args) => {
             on_archive(&args.backend, async |backend| Ok(read::gaps(&*backend.archive(), &args, out).await?))
         }
+        Command::Coverage(args) => on_archive(&args.read.backend, async |backend| {
+            Ok(read::coverage(&*backend.archive(), &args, out).await?)
+        }),
         Command::Sync(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;
             let api = runtime.block_on(config::slack::web_api(&args.slack))?;

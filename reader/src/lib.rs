@@ -5,9 +5,10 @@
 //! * [`text`]: what a message says, as spans; [`names`]: what people and channels are called; [`plain`]: text made safe to
 //!   show.
 //! * [`directory`]: which channel has which name, and where a workspace is.
-//! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history.
+//! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
+pub mod coverage;
 pub mod directory;
 pub mod find;
 pub mod gaps;

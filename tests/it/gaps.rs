@@ -4,8 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use ports::archive::{ArchiveExt, Update};
+use ports::clock::SystemClock;
+use rules::filled::{Source, Unreadable, reached, unreadable};
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts};
 use slack::signature::SigningSecrets;
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
@@ -71,7 +75,7 @@ fn gap(reason: &str, channel: Option<&str>, from: u64, to: Option<u64>) -> Value
         "state": if to.is_some() { "missing" } else { "open" } })
 }
 
-/// A gap of all channels, in so many of which something may be missing.
+/// A gap of all channels, of which `channels_left` may miss something.
 fn gap_of_all(reason: &str, from: u64, to: Option<u64>, channels_left: u64) -> Value {
     let mut gap = gap(reason, None, from, to);
     gap["channels_left"] = channels_left.into();
@@ -263,4 +267,85 @@ async fn what_came_at_another_time_by_the_machines_clock_is_a_gap() {
     assert_eq!(gaps(data).await, [gap_of_all("refused", 7, Some(7), 0)]);
     let text = annalist_at(data, &["messages", CHANNEL]).await;
     assert!(!text.stdout.contains("an hour ago"), "{text:?}");
+}
+
+/// Writes a fact as the part that reads history does.
+async fn record(data: &Path, fact: impl FnOnce(&TeamId, &ChannelId) -> Update) {
+    let database = embedded::Database::open(data, SystemClock::shared()).unwrap();
+    let fact = fact(&TeamId::parse(TEAM).unwrap(), &ChannelId::parse(CHANNEL).unwrap());
+    database.archive().write(&fact).await.unwrap();
+    database.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let up = process::up(data).await;
+    says(up.address, 0).await;
+    says(up.address, 10).await;
+    End::Kill.befalls(up.process).await;
+    let up = process::up(data).await;
+    says(up.address, 70).await;
+    says(up.address, 80).await;
+    assert_eq!(gaps(data).await, [downtime(10, 70)]);
+    End::Term.befalls(up.process).await;
+
+    let hole = |from: &str, to: &str, reason: &str, state: &str| json!({ "from": from, "to": to, "reason": reason, "state": state });
+    let live = |from, to| json!({ "from": ts(from), "to": ts(to), "source": "live" });
+    let before = hole("0.000000", &ts(0), "before_joining", "missing");
+    let mut expected = json!({ "team_id": TEAM, "channel_id": CHANNEL, "name": null,
+        "spans": [live(0, 10), live(70, 80)],
+        "holes": [before, hole(&ts(10), &ts(70), "downtime", "missing")],
+        "last_message_timestamp": 1_700_000_080, "limited_before": null });
+    assert_eq!(json_lines(data, &["coverage"]).await, [expected.clone()]);
+
+    // The newest page is there, and then a part is that Slack's plan no longer shows.
+    let clock = |second| Ts::parse(&ts(second)).unwrap();
+    let read = |from, to| {
+        move |team: &_, channel: &_| reached(team, channel, &clock(from), &clock(to), Source::History)
+    };
+    record(data, read(40, 70)).await;
+    assert_eq!(json_lines(data, &["gaps"]).await, [downtime(10, 70)]);
+    record(data, |team, channel| unreadable(team, channel, &clock(30), Unreadable::PlanLimit)).await;
+    let lost = json_lines(data, &["gaps"]).await;
+    assert_eq!((&lost[0]["state"], &lost[0]["channels_left"]), (&"lost".into(), &1.into()));
+    assert_eq!(status(data).await["gaps"], 0);
+    let covered = json_lines(data, &["coverage", CHANNEL]).await;
+    let holes = json!([
+        hole("0.000000", &ts(0), "plan_limit", "lost"),
+        hole(&ts(10), &ts(30), "downtime", "lost"),
+        hole(&ts(30), &ts(40), "downtime", "missing"),
+    ]);
+    assert_eq!(covered[0]["holes"], holes);
+
+    // An export has all of it.
+    record(data, |team, channel| {
+        reached(team, channel, &Ts::parse("1600000000.000000").unwrap(), &clock(75), Source::Import)
+    })
+    .await;
+    let filled = json_lines(data, &["gaps"]).await;
+    assert_eq!((&filled[0]["state"], &filled[0]["channels_left"]), (&"filled".into(), &0.into()));
+    assert_eq!(status(data).await["gaps"], 0);
+    expected["holes"] = json!([hole("0.000000", "1600000000.000000", "plan_limit", "lost")]);
+    expected["spans"] = json!([
+        { "from": "1600000000.000000", "to": ts(75), "source": "import" },
+        live(0, 10),
+        { "from": ts(40), "to": ts(70), "source": "history" },
+        live(70, 80),
+    ]);
+    expected["limited_before"] = ts(30).into();
+    assert_eq!(json_lines(data, &["coverage"]).await, [expected]);
+    let table = annalist_at(data, &["coverage", CHANNEL]).await;
+    assert!(table.stdout.contains("import: read from an export"), "{table:?}");
+    let unknown = annalist_at(data, &["coverage", "#nowhere"]).await;
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(1), ""));
+
+    let database = rusqlite::Connection::open(data.join(embedded::DATABASE_FILE)).unwrap();
+    let row = database
+        .query_row("SELECT slack_cid, last_message_timestamp FROM channel_configuration", [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+        })
+        .unwrap();
+    assert_eq!(row, (CHANNEL.to_owned(), 1_700_000_080));
 }

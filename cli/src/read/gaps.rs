@@ -115,7 +115,7 @@ fn place(gap: &Gap, named: Option<&Channels>) -> String {
 }
 
 /// As precise as people want to know it.
-fn length(from: &Ts, to: &Ts) -> String {
+pub(super) fn length(from: &Ts, to: &Ts) -> String {
     match (to.micros() - from.micros()) / 1_000_000 {
         0 if from == to => "a moment".to_owned(),
         0 => "< 1 s".to_owned(),
@@ -126,7 +126,7 @@ fn length(from: &Ts, to: &Ts) -> String {
     }
 }
 
-fn meaning(reason: Reason) -> &'static str {
+pub(super) fn meaning(reason: Reason) -> &'static str {
     match reason {
         Reason::Downtime => "downtime: Annalist was stopped, or started again",
         Reason::RateLimited => "rate_limited: too many events, Slack held them back",

@@ -3,11 +3,12 @@
 //! It looks everything up through the `reader` crate.
 //!
 //! * [`target`] reads what the command line names, [`range`] from when to when; [`channel`] says why a channel is not found.
-//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`channels`] and [`snapshots`] are the commands.
+//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`coverage`], [`channels`] and [`snapshots`] are the commands.
 //! * [`threads`] puts replies under their roots; [`printer`] and [`render`] print messages.
 
 mod channel;
 mod channels;
+mod coverage;
 mod files;
 mod gaps;
 mod messages;
@@ -31,6 +32,7 @@ use slack::ids::{TeamId, Ts};
 use crate::zone::ZoneArgs;
 
 pub(crate) use channels::channels;
+pub(crate) use coverage::{CoverageArgs, coverage};
 pub(crate) use files::{FileArgs, files, human_size};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;

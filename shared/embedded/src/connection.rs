@@ -27,6 +27,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/03.sql")),
     M::up(include_str!("schema/04.sql")),
     M::up(include_str!("schema/05.sql")),
+    M::up(include_str!("schema/06.sql")),
 ];
 
 /// The schema of this version.

@@ -10,7 +10,6 @@ use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use rules::gap::Reason;
 use rules::gap::closing::State;
-use rules::gap::projection::Gap;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -70,7 +70,7 @@ pub struct Hole {
     pub to: Option<Ts>,
     /// Why.
     pub reason: HoleReason,
-    /// How it stands: a hole that is filled is none.
+    /// How it stands. It is not filled: then there is no hole.
     pub state: State,
 }
 
@@ -128,7 +128,9 @@ impl KnownChannel<'_> {
             match gap.reason {
                 // These are about what is held, too.
                 Reason::HistoryChanged | Reason::Dropped => self.add_gap(gap, 0, &mut holes),
-                _ => self.add_gap(gap, joined, &mut holes),
+                Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Refused => {
+                    self.add_gap(gap, joined, &mut holes)
+                }
             }
         }
         let start = self.created.as_ref().map_or(0, Ts::micros);
@@ -182,7 +184,7 @@ impl KnownChannel<'_> {
             };
             let reason = match reason {
                 HoleReason::BeforeJoining if is_lost => HoleReason::PlanLimit,
-                reason => reason,
+                HoleReason::BeforeJoining | HoleReason::PlanLimit | HoleReason::Gap(_) => reason,
             };
             let end = end.filter(|_| part.to == hole.to).cloned();
             let to = (part.to != FOREVER).then(|| end.unwrap_or_else(|| part.to_ts()));

@@ -1,0 +1,381 @@
+//! `annalist coverage`: what is held of each channel, from which source, and where the holes are.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+
+use ports::archive::Archive;
+use reader::coverage::{ChannelCoverage, TeamCoverage};
+use reader::directory;
+use reader::find;
+use reader::joined::Place;
+use rules::gap::closing::State;
+use rules::gap::coverage::{HeldBy, HeldSpan, Hole, HoleReason};
+use rules::interval::{Cover, Interval};
+use rules::version::zero;
+use serde_json::json;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use super::gaps::{length, meaning};
+use super::{ReadArgs, ReadError};
+use crate::plain;
+use crate::zone::Zone;
+
+/// So much of a channel's name fits a row.
+const NAME: usize = 24;
+
+/// Which channels.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CoverageArgs {
+    /// Only this channel, with each of its times: its name or id, such as '#general' or C0123ABCD
+    #[arg(value_name = "CHANNEL", value_parser = super::target::channel)]
+    pub(crate) channel: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// A channel as it is printed.
+struct CoveredChannel<'a> {
+    team: &'a TeamId,
+    channel: &'a ChannelId,
+    name: Option<&'a str>,
+    coverage: ChannelCoverage,
+}
+
+/// Prints what is held of every channel, or the times of one.
+pub(crate) async fn coverage(
+    archive: &dyn Archive,
+    args: &CoverageArgs,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let read = &args.read;
+    let asked_for = match &args.channel {
+        Some(called) => {
+            let channel = find::channel(archive, called, read.team.as_ref()).await?;
+            Some(channel.places().to_vec())
+        }
+        None => None,
+    };
+    let teams = match &asked_for {
+        Some(places) => {
+            let mut teams: Vec<TeamId> = places.iter().map(|place| place.team.clone()).collect();
+            teams.sort();
+            teams.dedup();
+            teams
+        }
+        None => find::teams_asked_for(archive, read.team.as_ref()).await?,
+    };
+    let mut printer = Printer {
+        json: read.json,
+        is_detailed: asked_for.is_some(),
+        with_team: teams.len() > 1,
+        zone: read.zone.zone(),
+        printed: 0,
+        has_missing: false,
+    };
+    let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
+    for team in &teams {
+        let known = TeamCoverage::read(archive, team).await?;
+        let names = directory::read(archive, team).await?;
+        for channel in channels(&known, asked_for.as_deref()) {
+            if printer.printed == limit {
+                break;
+            }
+            let coverage = known.of(channel).await?;
+            printer.print(&CoveredChannel { team, channel, name: names.name(channel), coverage }, out)?;
+        }
+    }
+    Ok(printer.finish(out)?)
+}
+
+/// The channels of a workspace that are asked for, or all of them.
+fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [Place]>) -> Vec<&'a ChannelId> {
+    match asked_for {
+        Some(places) => {
+            places.iter().filter(|place| place.team == *known.team()).map(|place| &place.channel).collect()
+        }
+        None => known.channels().into_iter().collect(),
+    }
+}
+
+struct Printer {
+    json: bool,
+    is_detailed: bool,
+    with_team: bool,
+    zone: Zone,
+    printed: usize,
+    has_missing: bool,
+}
+
+impl Printer {
+    fn print(&mut self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
+        if self.json {
+            plain::json_line(out, &as_json(channel))?;
+        } else {
+            if self.printed == 0 {
+                writeln!(out, "Times are in {}.", self.zone.name())?;
+            }
+            if self.is_detailed {
+                self.times(channel, out)?;
+            } else {
+                self.row(channel, out)?;
+            }
+        }
+        self.printed += 1;
+        self.has_missing |= channel.coverage.holes.iter().any(|hole| hole.state == State::Missing);
+        Ok(())
+    }
+
+    fn finish(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        if self.printed == 0 {
+            return writeln!(out, "No channel is kept yet: `annalist doctor` says what is missing.");
+        }
+        if !self.is_detailed {
+            writeln!(out, "\n`annalist coverage CHANNEL` lists the times of one channel.")?;
+        }
+        if self.has_missing {
+            writeln!(out, "`annalist backfill` reads what is missing from Slack's history.")?;
+        }
+        Ok(())
+    }
+
+    /// `#general`, `C0123ABCD` if its name is unknown.
+    fn place(&self, channel: &CoveredChannel<'_>) -> String {
+        let place = match channel.name {
+            Some(name) => format!("#{}", plain::excerpt(name, NAME)),
+            None => channel.channel.to_string(),
+        };
+        if self.with_team { format!("{} {place}", channel.team) } else { place }
+    }
+
+    fn time(&self, ts: &Ts) -> String {
+        if *ts == zero() { "the beginning".to_owned() } else { self.zone.time(ts.as_str()) }
+    }
+
+    /// A line of a channel among others.
+    fn row(&self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
+        if self.printed == 0 {
+            writeln!(out, "{:<26} {:<20} {:<20} {:<21} missing", "channel", "held from", "to", "source")?;
+        }
+        let ChannelCoverage { held, holes, .. } = &channel.coverage;
+        let from = held.iter().map(|span| &span.from).min().map_or("-".to_owned(), |from| self.time(from));
+        let to = held.iter().map(|span| &span.to).max().map_or("-".to_owned(), |to| self.time(to));
+        let mut sources: Vec<HeldBy> = held.iter().map(|span| span.held_by).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let sources: Vec<&str> = sources.into_iter().map(HeldBy::as_str).collect();
+        let sources = if sources.is_empty() { "-".to_owned() } else { sources.join(", ") };
+        let missing = self.missing(holes);
+        writeln!(out, "{:<26} {from:<20} {to:<20} {sources:<21} {missing}", self.place(channel))
+    }
+
+    /// What is missing of a channel, in a few words.
+    fn missing(&self, holes: &[Hole]) -> String {
+        let before =
+            holes.iter().filter(|hole| is_before(hole.reason)).max_by(|one, other| one.from.cmp(&other.from));
+        let mut missing = Vec::new();
+        match before.map(|hole| &hole.to) {
+            Some(Some(to)) => missing.push(format!("before {}", self.time(to))),
+            Some(None) => missing.push("the app is not in it".to_owned()),
+            None => {}
+        }
+        let mut reasons: Vec<&str> = Vec::new();
+        let mut between = Vec::new();
+        let mut goes_on = false;
+        for hole in holes.iter().filter(|hole| !is_before(hole.reason)) {
+            if !reasons.contains(&hole.reason.as_str()) {
+                reasons.push(hole.reason.as_str());
+            }
+            goes_on |= hole.to.is_none();
+            let to = hole.to.as_ref().unwrap_or(&hole.from).micros();
+            between.push(Interval { from: hole.from.micros(), to: to.max(hole.from.micros() + 1) });
+        }
+        if !between.is_empty() {
+            let count = between.len();
+            let cover = Cover::of(between);
+            let micros = cover.intervals().iter().map(|interval| interval.to - interval.from).sum();
+            let mut says = match count {
+                1 => "1 time".to_owned(),
+                count => format!("{count} times"),
+            };
+            let whole = Interval { from: 0, to: micros };
+            let long = length(&whole.from_ts(), &whole.to_ts());
+            let going_on = if goes_on { " and going on" } else { "" };
+            says.push_str(&format!(", {long}{going_on}: {}", reasons.join(", ")));
+            missing.push(says);
+        }
+        if missing.is_empty() { "nothing".to_owned() } else { missing.join("; ") }
+    }
+
+    /// The times of one channel.
+    fn times(&self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let ChannelCoverage { held, holes, last_message, limited_before } = &channel.coverage;
+        writeln!(out, "\n{} ({}, {})", self.place(channel), channel.team, channel.channel)?;
+        writeln!(out, "{:<20} {:<20} {:>9}  {:<8} how, or why", "from", "to", "how long", "state")?;
+        let mut lines: Vec<(&Ts, Option<&Ts>, &str, &str)> = Vec::new();
+        for HeldSpan { from, to, held_by } in held {
+            lines.push((from, Some(to), "held", how(*held_by)));
+        }
+        for Hole { from, to, reason, state } in holes {
+            lines.push((from, to.as_ref(), state.as_str(), why(*reason)));
+        }
+        lines.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+        for (from, to, state, says) in lines {
+            let how_long = match to {
+                Some(to) if *from != zero() => length(from, to),
+                Some(_) | None => String::new(),
+            };
+            let to = to.map_or("still going on".to_owned(), |to| self.time(to));
+            writeln!(out, "{:<20} {to:<20} {how_long:>9}  {state:<8} {says}", self.time(from))?;
+        }
+        if let Some(last) = last_message {
+            writeln!(out, "The newest message is of {}.", self.time(last))?;
+        }
+        if let Some(limit) = limited_before {
+            writeln!(out, "Slack's plan shows nothing before {}.", self.time(limit))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_before(reason: HoleReason) -> bool {
+    match reason {
+        HoleReason::BeforeJoining | HoleReason::PlanLimit => true,
+        HoleReason::Gap(_) => false,
+    }
+}
+
+fn how(held_by: HeldBy) -> &'static str {
+    match held_by {
+        HeldBy::Live => "live: as it happened",
+        HeldBy::Read(rules::filled::Source::History) => "history: read from Slack",
+        HeldBy::Read(rules::filled::Source::Import) => "import: read from an export",
+    }
+}
+
+fn why(reason: HoleReason) -> &'static str {
+    match reason {
+        HoleReason::Gap(reason) => meaning(reason),
+        HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
+        HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
+    }
+}
+
+fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
+    let CoveredChannel { team, channel, name, coverage } = channel;
+    let span = |span: &HeldSpan| json!({ "from": span.from, "to": span.to, "source": span.held_by.as_str() });
+    let hole = |hole: &Hole| json!({ "from": hole.from, "to": hole.to, "reason": hole.reason.as_str(), "state": hole.state.as_str() });
+    json!({
+        "team_id": team,
+        "channel_id": channel,
+        "name": name,
+        "spans": coverage.held.iter().map(span).collect::<Vec<_>>(),
+        "holes": coverage.holes.iter().map(hole).collect::<Vec<_>>(),
+        "last_message_timestamp": coverage.last_message.as_ref().map(|ts| ts.micros() / 1_000_000),
+        "limited_before": coverage.limited_before,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::ArchiveExt;
+    use rules::filled::{self, Source, Unreadable};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+
+    async fn printed(fixture: &Fixture, channel: Option<&str>, json: bool) -> String {
+        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
+        let args = CoverageArgs { channel: channel.map(str::to_owned), read };
+        let mut out = Vec::new();
+        coverage(fixture.archive(), &args, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Out of the channel for two minutes.
+    async fn left() -> Fixture {
+        let fixture = Fixture::open().await;
+        fixture.channel("T1", "C1", "1699990000.000000", "general").await;
+        fixture.post("T1", "C1", "1699999990.000000", "before").await;
+        fixture.channel_event("T1", "channel_left", "C1", "1700000000.000000").await;
+        fixture.post("T1", "C1", "1700000125.000100", "back again").await;
+        fixture.post("T1", "C1", "1700000126.000100", "later").await;
+        fixture
+    }
+
+    #[tokio::test]
+    async fn json_is_a_line_per_channel_of_the_documented_shape() {
+        let text = printed(&left().await, None, true).await;
+        let expected = json!({
+            "team_id": "T1",
+            "channel_id": "C1",
+            "name": "general",
+            "spans": [
+                { "from": "1699999990.000000", "to": "1700000000.000000", "source": "live" },
+                { "from": "1700000125.000100", "to": "1700000126.000100", "source": "live" },
+            ],
+            "holes": [
+                { "from": "0.000000", "to": "1699999990.000000", "reason": "before_joining", "state": "missing" },
+                { "from": "1700000000.000000", "to": "1700000125.000100", "reason": "left", "state": "missing" },
+            ],
+            "last_message_timestamp": 1_700_000_126,
+            "limited_before": null,
+        });
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn people_see_each_channel_at_a_glance_and_the_times_of_one() {
+        let fixture = left().await;
+        let squeezed = |text: &str| -> Vec<String> {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        let all = squeezed(&printed(&fixture, None, false).await);
+        assert_eq!(all[1], "channel held from to source missing");
+        assert_eq!(
+            all[2],
+            "#general 2023-11-14 22:13:10 2023-11-14 22:15:26 live before 2023-11-14 22:13:10; 1 time, 2 min: left"
+        );
+        assert!(all.join(" ").contains("`annalist backfill` reads what is missing"), "{all:?}");
+        let one = squeezed(&printed(&fixture, Some("#general"), false).await);
+        let expected = [
+            "#general (T1, C1)",
+            "from to how long state how, or why",
+            "the beginning 2023-11-14 22:13:10 missing before_joining: the app was not in the channel yet",
+            "2023-11-14 22:13:10 2023-11-14 22:13:20 10 s held live: as it happened",
+            "2023-11-14 22:13:20 2023-11-14 22:15:25 2 min missing left: the app was not in the channel",
+            "2023-11-14 22:15:25 2023-11-14 22:15:26 1 s held live: as it happened",
+            "The newest message is of 2023-11-14 22:15:26.",
+        ];
+        assert_eq!(one[2..9], expected);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_is_held_and_what_the_plan_hides_is_told() {
+        let fixture = left().await;
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let ts = |text: &str| Ts::parse(text).unwrap();
+        let limit = ts("1600000000.000000");
+        let write = async |update| fixture.archive().write(&update).await.unwrap();
+        write(filled::reached(&team, &channel, &limit, &ts("1700000200.000000"), Source::History)).await;
+        write(filled::unreadable(&team, &channel, &limit, Unreadable::PlanLimit)).await;
+        let text = printed(&fixture, Some("C1"), true).await;
+        let row: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(row["limited_before"], "1600000000.000000");
+        let hole =
+            json!({ "from": "0.000000", "to": "1600000000.000000", "reason": "plan_limit", "state": "lost" });
+        assert_eq!(row["holes"], json!([hole]));
+        let text = printed(&fixture, Some("C1"), false).await;
+        assert!(text.contains("Slack's plan shows nothing before 2020-09-13 12:26:40."), "{text}");
+        assert!(text.contains("history: read from Slack") && !text.contains("annalist backfill"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_empty_archive_says_what_to_do() {
+        assert!(printed(&Fixture::open().await, None, false).await.contains("annalist doctor"));
+        assert_eq!(printed(&Fixture::open().await, None, true).await, "");
+    }
+}

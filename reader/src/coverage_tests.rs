@@ -1,0 +1,84 @@
+use ports::archive::{ArchiveExt, ItemKey, Update};
+use rules::filled::{Source, Unreadable, reached, unreadable};
+use rules::gap::closing::State;
+use rules::gap::coverage::{HeldBy, HoleReason};
+use rules::public_mark;
+use serde_json::json;
+use testkit::memory::archive::MemoryArchive;
+
+use super::*;
+
+fn team() -> TeamId {
+    TeamId::parse("T1").unwrap()
+}
+
+fn channel() -> ChannelId {
+    ChannelId::parse("C1").unwrap()
+}
+
+fn at(second: i64) -> Ts {
+    Ts::parse(&format!("{}.000000", 1_700_000_000 + second)).unwrap()
+}
+
+async fn write(archive: &MemoryArchive, update: Update) {
+    archive.write(&update).await.unwrap();
+}
+
+/// A row of a message whose content has this clock.
+async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
+    let version = format!("{}/{}/hash", at(second).padded(), clock.padded());
+    let set = json!({ "ts": at(second).as_str(), "content_version": version }).as_object().cloned().unwrap();
+    write(archive, Update { set, ..Update::new(ItemKey::message(&team(), &channel(), &at(second))) }).await;
+}
+
+async fn coverage(archive: &MemoryArchive) -> ChannelCoverage {
+    let coverage = TeamCoverage::read(archive, &team()).await.unwrap();
+    coverage.of(&channel()).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_events_brought_is_live_and_what_was_before_is_a_hole() {
+    let archive = MemoryArchive::new();
+    write(&archive, public_mark::opening(&team(), &channel())).await;
+    for second in [50, 60] {
+        message(&archive, second, &at(second)).await;
+    }
+    // A reaction to a message that is not there.
+    let key = ItemKey::message(&team(), &channel(), &at(70));
+    let set = json!({ "ts": at(70).as_str() }).as_object().cloned().unwrap();
+    write(&archive, Update { set, ..Update::new(key) }).await;
+    let ChannelCoverage { held, holes, last_message, limited_before } = coverage(&archive).await;
+    assert_eq!(held, [HeldSpan { from: at(50), to: at(60), held_by: HeldBy::Live }]);
+    let before = (HoleReason::BeforeJoining, State::Missing, Some(at(50)));
+    assert_eq!(
+        holes.iter().map(|hole| (hole.reason, hole.state, hole.to.clone())).collect::<Vec<_>>(),
+        [before]
+    );
+    assert_eq!((last_message, limited_before), (Some(at(60)), None));
+}
+
+#[tokio::test]
+async fn messages_of_history_are_the_last_ones_and_no_events() {
+    let archive = MemoryArchive::new();
+    message(&archive, 10, &at(10)).await;
+    for second in 20..90 {
+        message(&archive, second, &rules::version::zero()).await;
+    }
+    write(&archive, reached(&team(), &channel(), &at(20), &at(95), Source::History)).await;
+    write(&archive, unreadable(&team(), &channel(), &at(5), Unreadable::PlanLimit)).await;
+    let coverage = TeamCoverage::read(&archive, &team()).await.unwrap();
+    assert_eq!(
+        coverage.channels(),
+        BTreeSet::from([&channel()]),
+        "it was read, though nothing says that it is kept"
+    );
+    let coverage = coverage.of(&channel()).await.unwrap();
+    assert_eq!(coverage.last_message, Some(at(89)));
+    assert_eq!(coverage.limited_before, Some(at(5)));
+    let held: Vec<_> =
+        coverage.held.iter().map(|span| (span.held_by, span.from.clone(), span.to.clone())).collect();
+    let expected = [(HeldBy::Live, at(10), at(10)), (HeldBy::Read(Source::History), at(20), at(95))];
+    assert_eq!(held, expected);
+    let reasons: Vec<_> = coverage.holes.iter().map(|hole| hole.reason.as_str()).collect();
+    assert_eq!(reasons, ["plan_limit", "before_joining", "downtime"]);
+}
