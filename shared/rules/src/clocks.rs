@@ -1,7 +1,6 @@
 //! The clocks of an event, compared with the time at which it came. They decide what wins in a row, and a row never goes
 //! back: one from the far future would win for ever over what Slack says from then on.
 
-use super::message;
 use super::message::ToldMessage;
 use super::{Event, Malformed};
 use slack::catalogue::Rule;
@@ -25,9 +24,9 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
     match event.rule() {
         Some(Rule::Message) => {
             // What cannot be read is refused if it is to be stored.
-            let Ok(told) = message::told(event) else { return Ok(()) };
-            check("ts", Some(told.clock))?;
-            check("deleted_ts", told.deleted)?;
+            let Ok(Some(told)) = event.told() else { return Ok(()) };
+            check("ts", Some(told.clock.clone()))?;
+            check("deleted_ts", told.deleted.clone())?;
             for ToldMessage { object, .. } in &told.messages {
                 check("ts", parsed(object.ts.as_deref()))?;
                 check("thread_ts", parsed(object.thread_ts.as_deref()))?;

@@ -21,13 +21,13 @@ pub mod workspace;
 use serde_json::value::RawValue;
 
 use ports::archive::{ItemKey, Update};
-use slack::catalogue::{EventType, Rule, Visibility};
+use slack::catalogue::{Rule, Visibility};
 use slack::envelope::{self, Envelope, Unreadable};
 use slack::event::EventHeader;
 use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 
 pub use self::clocks::MAX_AHEAD_S;
-use self::message::Content;
+use self::message::{Content, Told};
 
 /// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,9 +98,8 @@ pub struct Event<'a> {
     pub header: EventHeader<'a>,
     /// The event itself.
     pub raw: &'a RawValue,
-    /// What the catalogue says of its type.
-    event_type: Option<&'static EventType>,
     event_time_s: Option<i64>,
+    told: Option<Result<Told<'a>, Malformed>>,
 }
 
 impl<'a> Event<'a> {
@@ -113,14 +112,16 @@ impl<'a> Event<'a> {
         let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
         let raw = envelope.event.ok_or(missing("event"))?;
         let header: EventHeader<'a> = envelope::read(raw)?;
-        let event_type = header.kind.as_deref().and_then(EventType::named);
-        Ok(Self { team, header, raw, event_type, event_time_s: envelope.event_time_s() })
+        let mut event = Self { team, header, raw, event_time_s: envelope.event_time_s(), told: None };
+        // Read once, for all that look at it.
+        event.told = (event.rule() == Some(Rule::Message)).then(|| message::told(&event));
+        Ok(event)
     }
 
     /// What is made of the event; `None` if its type is unknown.
     #[must_use]
     pub fn rule(&self) -> Option<Rule> {
-        let rule = self.event_type?.rule;
+        let rule = self.header.kind.event_type?.rule;
         let stored = !matches!(rule, Rule::Reaction(_)) || self.is_about_a_message();
         Some(if stored { rule } else { Rule::Ignored("reactions to files are not stored") })
     }
@@ -128,7 +129,15 @@ impl<'a> Event<'a> {
     /// What says who may read the channel that the event is about.
     #[must_use]
     pub fn visibility(&self) -> Visibility {
-        self.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
+        self.header.kind.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
+    }
+
+    /// What a message event tells: what the rows are made of, and whose existence is asked about. `None` for other events.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a message in it cannot be read.
+    pub fn told(&self) -> Result<Option<&Told<'a>>, Malformed> {
+        self.told.as_ref().map(|told| told.as_ref().map_err(Clone::clone)).transpose()
     }
 
     fn is_about_a_message(&self) -> bool {

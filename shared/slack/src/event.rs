@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::catalogue::{ChannelChange, Rule};
+use super::catalogue::{ChannelChange, EventType, Rule};
 use super::envelope::{self, Unreadable, object, text, text_or_none};
 use super::ids::Ts;
 
 /// What every event may carry: enough to route it and to judge its audience.
 #[derive(Debug, Default, Deserialize)]
 pub struct EventHeader<'a> {
-    /// The event's name, such as `message` or `reaction_added`.
-    #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
-    pub kind: Option<Cow<'a, str>>,
+    /// What kind of event it is.
+    #[serde(rename = "type", borrow, default, deserialize_with = "event_kind")]
+    pub kind: EventKind<'a>,
     /// The kind of message, such as `message_changed`.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub subtype: Option<Cow<'a, str>>,
@@ -52,6 +52,21 @@ pub struct EventHeader<'a> {
     pub new_channel_id: Option<Cow<'a, str>>,
 }
 
+/// The kind of an event.
+#[derive(Debug, Default)]
+pub struct EventKind<'a> {
+    /// Its name, such as `message` or `reaction_added`.
+    pub name: Option<Cow<'a, str>>,
+    /// Its row of the catalogue, looked up once; `None` if the name is unknown.
+    pub event_type: Option<&'static EventType>,
+}
+
+fn event_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<EventKind<'de>, D::Error> {
+    let name = text_or_none(deserializer)?;
+    let event_type = name.as_deref().and_then(EventType::named);
+    Ok(EventKind { name, event_type })
+}
+
 #[derive(Default, Deserialize)]
 struct WithId<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
@@ -85,7 +100,7 @@ impl<'a> EventHeader<'a> {
     #[must_use]
     pub fn channel(&self) -> Option<Cow<'a, str>> {
         let of_item = || self.item().and_then(|item| item.channel);
-        match self.kind.as_deref().and_then(Rule::named) {
+        match self.kind.event_type.map(|event_type| event_type.rule) {
             Some(Rule::Reaction(_)) => of_item(),
             Some(Rule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
             Some(_) | None => self.stated_channel().or_else(of_item).or_else(|| self.old_channel_id.clone()),
@@ -276,7 +291,7 @@ mod tests {
     #[test]
     fn an_event_that_is_no_object_has_no_fields() {
         for json in ["[]", "[\"message\"]", "7", "null", "\"message\""] {
-            assert!(EventHeader::read(&raw(json)).kind.is_none(), "{json}");
+            assert!(EventHeader::read(&raw(json)).kind.name.is_none(), "{json}");
         }
     }
 }

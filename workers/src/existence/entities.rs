@@ -10,7 +10,7 @@ use std::fmt;
 
 use ports::clock::TimestampMs;
 use ports::existence::CacheKey;
-use rules::message::{self, ToldMessage};
+use rules::message::ToldMessage;
 use rules::{Event, Malformed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -193,7 +193,9 @@ impl Subject {
                     header.bot_id.as_deref(),
                     [&header.user_team, &header.source_team],
                 )?;
-                for ToldMessage { object, reactions, .. } in message::told(event)?.messages {
+                for ToldMessage { object, reactions, .. } in
+                    event.told()?.into_iter().flat_map(|told| &told.messages)
+                {
                     let teams = [&object.user_team, &object.source_team];
                     reader.author(object.user.clone(), object.bot_id.as_deref(), teams)?;
                     for (_, user) in reactions {

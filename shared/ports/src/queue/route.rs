@@ -69,7 +69,7 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
         return Route::DirectMessage;
     }
     let kind = match envelope.kind.as_deref() {
-        Some("event_callback") => event.kind.as_deref().unwrap_or_default(),
+        Some("event_callback") => event.kind.name.as_deref().unwrap_or_default(),
         Some(other) => other,
         None => "",
     };

@@ -41,7 +41,7 @@ impl ChannelEvent {
         let Some(change) = told_by(event) else { return Ok(None) };
         let name = match event.rule() {
             Some(Rule::Message) => &event.header.subtype,
-            Some(_) | None => &event.header.kind,
+            Some(_) | None => &event.header.kind.name,
         };
         if matches!(change, ChannelChange::Created | ChannelChange::Renamed) {
             check_name(event.raw, "channel")?;

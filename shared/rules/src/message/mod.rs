@@ -30,12 +30,12 @@ pub use revision::{KeptVersions, Plan, Replaced, Versions, as_revision, plan, ve
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
     let place = Place { team: &event.team, channel: &channel };
-    let Told { deleted, messages, .. } = told(event)?;
-    let deleted = deleted.map(|ts| Ok(place.deleted(&ts, Attributes::new())));
+    let Some(Told { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
+    let deleted = deleted.as_ref().map(|ts| Ok(place.deleted(ts, Attributes::new())));
     deleted.into_iter().chain(messages.iter().map(|message| place.written(message))).collect()
 }
 
-/// What a message event tells: what the rows are made of, and whose existence is asked about.
+/// What a message event tells.
 pub struct Told<'a> {
     /// When it happened, by Slack's clock.
     pub clock: Ts,
@@ -57,10 +57,7 @@ pub struct ToldMessage<'a> {
 }
 
 /// Reads what a message event tells.
-///
-/// # Errors
-/// [`Malformed`] if a message in it cannot be read.
-pub fn told<'a>(event: &Event<'a>) -> Result<Told<'a>, Malformed> {
+pub(super) fn told<'a>(event: &Event<'a>) -> Result<Told<'a>, Malformed> {
     let outer: MessageObject<'a> = envelope::read(event.raw)?;
     let mut told = Told { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
     match event.header.subtype.as_deref() {

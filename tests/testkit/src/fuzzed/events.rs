@@ -4,7 +4,7 @@ use ports::archive::{Attributes, ItemKey, Update, key};
 use ports::queue::job::{Job, Payload};
 use rules::channel::ChannelEvent;
 use rules::file::{self, FileJob};
-use rules::message::{self, ToldMessage};
+use rules::message::ToldMessage;
 use rules::{Change, Event, gap};
 use serde_json::value::RawValue;
 use slack::catalogue::Rule;
@@ -42,12 +42,8 @@ pub fn check(event: &[u8]) {
         told.inserts().iter().for_each(well_formed);
     }
     let Ok(changes) = event.changes() else { return };
-    let named: Vec<String> = if event.rule() == Some(Rule::Message) {
-        let messages = message::told(&event).expect("what changes rows was read").messages;
-        messages.iter().flat_map(who).collect()
-    } else {
-        Vec::new()
-    };
+    let told = event.told().expect("what changes rows was read");
+    let named: Vec<String> = told.into_iter().flat_map(|told| &told.messages).flat_map(who).collect();
     for change in &changes {
         match change {
             Change::Register(update) => {
