@@ -91,7 +91,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     // Any word will do for a token: nothing but this process knows it.
     let token = format!("made-up-{:032x}", fastrand::u128(..));
     let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(Token::parse(&token)?)));
-    let web = web::Server::new(token, origin, week.before.clone(), week.after.clone());
+    let web = web::Server::new(token, &origin, &week.before, week.after.clone());
     let (_open, closed) = watch::channel(false);
     tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), turned(closed)));
 

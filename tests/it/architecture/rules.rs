@@ -30,7 +30,13 @@ pub(super) const RULES: &[Rule] = &[
         example: "use ports::archive::{Archive, ArchiveExt};",
     },
     Rule {
-        rooms: &["shared/aws-template/src/", "shared/ports/src/", "shared/rules/src/", "shared/slack/src/"],
+        rooms: &[
+            "shared/aws-template/src/",
+            "shared/ports/src/",
+            "shared/rules/src/",
+            "shared/slack/src/",
+            "tests/fake-slack/src/",
+        ],
         except: &[],
         forbidden: &["std::fs", "std::net", "std::io", "std::process", "std::thread"],
         tests_too: false,

@@ -7,7 +7,7 @@ use ports::clock::{Clock, SystemClock};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, Workspace, refusal};
+use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, refusal};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::annalist_with;
@@ -93,7 +93,7 @@ async fn each_fault_on_slacks_side_is_one_finding() {
     assert!(some.code == Some(0) && some.stdout.contains("in 1 of 3 public channels"), "{some:?}");
 
     // A pause that Slack asks for is neither waited out nor a finding.
-    slack.next("conversations.list", [ResponseTemplate::new(429).insert_header("retry-after", "3600")]);
+    slack.next("conversations.list", [SlackAnswer::rate_limited(3_600)]);
     let limited = installation.doctor(as_it_is()).await;
     assert!(limited.code == Some(0) && limited.stdout.contains("again in 3600 s"), "{limited:?}");
 

@@ -1,6 +1,5 @@
 //! Slack's other side: its Web API, its files and its pictures, played without a socket.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -8,15 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
 use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
+use testkit::corpus::TEAM;
+use testkit::fake_slack::{SlackState, Workspace, channel, person};
 
+use super::checked_archive::BOT_TOKEN;
 use super::schedule::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind, World, lock};
-use testkit::corpus::TEAM;
-use testkit::fake_slack::{channel, person};
 
 /// Where a token may go: Slack itself, and where it keeps files.
 const TRUSTED: [&str; 3] = ["slack.com", "files.slack.com", "files-origin.slack.com"];
@@ -27,23 +27,45 @@ pub(super) const LISTED_CHANNELS: usize = 3;
 /// People that only the directory lists.
 pub(super) const LISTED_PEOPLE: usize = 3;
 
-/// What Slack knows, regardless of who asks.
-#[derive(Default)]
-pub(super) struct Directory {
-    joined: Mutex<BTreeSet<String>>,
-    /// Ids that channels had.
-    left: Mutex<BTreeSet<String>>,
-}
+/// What Slack knows, regardless of which process asks.
+pub(super) struct SlackTruth(Mutex<SlackState>);
 
-impl Directory {
-    /// Channels that were joined.
-    pub(super) fn joined(&self) -> BTreeSet<String> {
-        lock(&self.joined).clone()
+impl SlackTruth {
+    pub(super) fn new() -> Self {
+        let not_joined = |mut channel: Value| {
+            channel["is_member"] = false.into();
+            channel
+        };
+        let private = |id: &str| json!({ "id": id, "is_private": true, "is_ext_shared": false });
+        let mut state = SlackState::default();
+        state.pages_of(2);
+        state.set(
+            BOT_TOKEN,
+            Workspace {
+                channels: (0..LISTED_CHANNELS)
+                    .map(|n| not_joined(channel(&listed_channel(n), &format!("listed-{n}"))))
+                    .collect(),
+                unlisted_channels: [PRIVATE_CHANNEL, workload::DIRECT_CHANNEL]
+                    .map(private)
+                    .map(not_joined)
+                    .into(),
+                members: (0..LISTED_PEOPLE)
+                    .map(|n| person(&listed_person(n), &format!("person-{n}")))
+                    .collect(),
+                emoji: json!({ "listed": "https://emoji.slack-edge.com/listed.png" }),
+                knows_every_id: true,
+                unknown: [INVENTED_PERSON, INVENTED_CHANNEL].map(str::to_owned).into(),
+                ..Workspace::new(TEAM)
+            },
+        );
+        Self(Mutex::new(state))
     }
 
-    /// From now on a channel has another id than this.
-    pub(super) fn leave(&self, id: &str) {
-        lock(&self.left).insert(id.to_owned());
+    /// What an event reports has happened.
+    pub(super) fn happen(&self, event: &Value) {
+        if let Some(workspace) = lock(&self.0).workspace(BOT_TOKEN) {
+            workspace.happen(event);
+        }
     }
 }
 
@@ -51,7 +73,7 @@ impl Directory {
 pub(super) struct PlayedSlack {
     pub(super) world: Arc<World>,
     pub(super) steps: Steps,
-    pub(super) directory: Arc<Directory>,
+    pub(super) truth: Arc<SlackTruth>,
 }
 
 impl fmt::Debug for PlayedSlack {
@@ -146,7 +168,6 @@ impl PlayedSlack {
                 |(kind, body)| Reply::new(200, kind, body),
             ),
         };
-        reply = reply.with(DATE, &self.date());
         // An answer to a request without a token has no length or shape to be checked against.
         if question.token.is_some() && world.strikes(Kind::GarbageAnswer) {
             world.fault(Kind::GarbageAnswer, who, || what.to_owned());
@@ -169,70 +190,18 @@ impl PlayedSlack {
         }
     }
 
-    fn date(&self) -> String {
-        let now = jiff::Timestamp::from_millisecond(self.world.true_now().0).unwrap_or_default();
-        now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
-    }
-
     fn method(&self, question: &SlackRequest<'_>) -> Reply {
         let method = question.url.path().trim_start_matches("/api/");
-        let form = question.form.unwrap_or_default();
-        let parameter =
-            |name: &str| form.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value);
-        Reply::json(&match method {
-            "auth.test" => json!({ "ok": true, "team_id": TEAM, "team": "Simulated", "user": "annalist" }),
-            "conversations.list" => {
-                let joined = self.directory.joined();
-                let listed = (0..LISTED_CHANNELS).map(|n| {
-                    let mut listed = channel(&listed_channel(n), &format!("listed-{n}"));
-                    listed["is_member"] = joined.contains(&listed_channel(n)).into();
-                    listed
-                });
-                page("channels", listed.collect(), parameter("cursor"))
-            }
-            "users.list" => {
-                let listed = (0..LISTED_PEOPLE).map(|n| person(&listed_person(n), &format!("person-{n}")));
-                page("members", listed.collect(), parameter("cursor"))
-            }
-            "emoji.list" => {
-                json!({ "ok": true, "emoji": { "listed": "https://emoji.slack-edge.com/listed.png" } })
-            }
-            "conversations.join" => {
-                lock(&self.directory.joined).insert(parameter("channel").to_owned());
-                json!({ "ok": true, "channel": { "id": parameter("channel") } })
-            }
-            "team.info" => json!({ "ok": true, "team": { "id": TEAM } }),
-            "users.info" if parameter("user") == INVENTED_PERSON => {
-                json!({ "ok": false, "error": "user_not_found" })
-            }
-            "conversations.info"
-                if parameter("channel") == INVENTED_CHANNEL
-                    || lock(&self.directory.left).contains(parameter("channel")) =>
-            {
-                json!({ "ok": false, "error": "channel_not_found" })
-            }
-            "users.info" => json!({ "ok": true, "user": { "id": parameter("user") } }),
-            "bots.info" => json!({ "ok": true, "bot": { "id": parameter("bot") } }),
-            "conversations.info" => {
-                let channel = parameter("channel");
-                let private = channel == PRIVATE_CHANNEL;
-                json!({ "ok": true, "channel": { "id": channel, "is_private": private, "is_ext_shared": false } })
-            }
-            "files.info" => match workload::file_object(parameter("file")) {
-                Some(file) => json!({ "ok": true, "file": file }),
-                None => json!({ "ok": false, "error": "file_not_found" }),
-            },
-            _ => json!({ "ok": false, "error": "unknown_method" }),
-        })
+        let form = question.form.unwrap_or_default().iter();
+        let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        // No other token exists here, and a client shows it to no transport.
+        let token = question.token.map_or("", |_| BOT_TOKEN);
+        let answer = lock(&self.truth.0).answer(method, token, parameters, self.world.true_now().0);
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers =
+            answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
+        Reply { status, headers: headers.collect(), body: answer.body.into(), cut: false }
     }
-}
-
-/// Two on a page.
-fn page(name: &str, all: Vec<Value>, cursor: &str) -> Value {
-    let from: usize = cursor.strip_prefix("from:").and_then(|rest| rest.parse().ok()).unwrap_or(0);
-    let end = all.len().min(from + 2);
-    let next = if end < all.len() { format!("from:{end}") } else { String::new() };
-    json!({ "ok": true, name: &all[from.min(end)..end], "response_metadata": { "next_cursor": next } })
 }
 
 /// The id of a listed channel.

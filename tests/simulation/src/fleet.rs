@@ -23,7 +23,7 @@ use workers::existence::{self, Check};
 use workers::runtime::{self, Ports, Settings};
 use workers::{file_downloader, registry};
 
-use super::api::{Directory, PlayedSlack};
+use super::api::{PlayedSlack, SlackTruth};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
 use super::checked_worker::CheckedWorker;
 use super::ledger::Ledger;
@@ -44,7 +44,7 @@ pub(super) struct Surroundings {
     pub(super) files: MemoryFiles,
     pub(super) existence: Arc<MemoryExistence>,
     pub(super) claims: Arc<MemoryClaims>,
-    pub(super) directory: Arc<Directory>,
+    pub(super) truth: Arc<SlackTruth>,
     pub(super) mutants: Mutants,
 }
 
@@ -76,11 +76,8 @@ impl Surroundings {
             CheckedArchive { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
         let queue = FaultyQueue::on(Arc::clone(&self.ledger) as Arc<dyn Queue>, Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
-        let slack = PlayedSlack {
-            world: Arc::clone(&self.world),
-            steps: steps(),
-            directory: Arc::clone(&self.directory),
-        };
+        let slack =
+            PlayedSlack { world: Arc::clone(&self.world), steps: steps(), truth: Arc::clone(&self.truth) };
         let token = Token::parse(BOT_TOKEN).expect("it could be sent");
         ProcessDependencies {
             ports: Ports {

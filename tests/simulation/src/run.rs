@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::api::Directory;
+use super::api::SlackTruth;
 use super::fleet::Surroundings;
 use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
@@ -81,7 +81,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         files: MemoryFiles::new(),
         existence: Arc::new(MemoryExistence::new()),
         claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
-        directory: Arc::new(Directory::default()),
+        truth: Arc::new(SlackTruth::new()),
         mutants: Mutants::with(mutation),
     });
     let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
@@ -95,7 +95,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     }
     let channels = workload::channels(world);
     let planned = workload::plan(world, channels);
-    let sender = Sender::new(world, &ledger, &doors, &all.directory);
+    let sender = Sender::new(world, &ledger, &doors, &all.truth);
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {

@@ -1,5 +1,6 @@
 //! Slack sends events as it does: signed, within 3 s, and three times more where that was not answered 200.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use slack::signature::{SigningSecrets, WINDOW_S};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::api::Directory;
+use super::api::SlackTruth;
 use super::checked_archive::SIGNING_SECRET;
 use super::ledger::{Ledger, name_of};
 use super::schedule::Life;
@@ -61,7 +62,9 @@ pub(super) struct Sender {
     world: Arc<World>,
     ledger: Arc<Ledger>,
     doors: Arc<Doors>,
-    directory: Arc<Directory>,
+    truth: Arc<SlackTruth>,
+    /// Events that have happened: Slack may deliver one twice, and under two ids.
+    happened: Mutex<BTreeSet<String>>,
     secrets: SigningSecrets,
     forger: SigningSecrets,
 }
@@ -79,14 +82,15 @@ impl Sender {
         world: &Arc<World>,
         ledger: &Arc<Ledger>,
         doors: &Arc<Doors>,
-        directory: &Arc<Directory>,
+        truth: &Arc<SlackTruth>,
     ) -> Arc<Self> {
         let secrets = |text: &str| SigningSecrets::parse(&SecretString::from(text)).expect("one secret");
         Arc::new(Self {
             world: Arc::clone(world),
             ledger: Arc::clone(ledger),
             doors: Arc::clone(doors),
-            directory: Arc::clone(directory),
+            truth: Arc::clone(truth),
+            happened: Mutex::default(),
             secrets: secrets(SIGNING_SECRET),
             forger: secrets("fedcba9876543210fedcba9876543210"),
         })
@@ -108,16 +112,16 @@ impl Sender {
     /// What an event reports has happened before it is sent.
     fn happens(&self, planned: &Planned) {
         let told = serde_json::from_str::<Value>(&planned.body).unwrap_or_default();
-        if planned.fate == Fate::Accepted
-            && let Some(old) = told.pointer("/event/old_channel_id").and_then(Value::as_str)
-        {
-            self.directory.leave(old);
+        let event = &told["event"];
+        if planned.fate == Fate::Accepted && lock(&self.happened).insert(event.to_string()) {
+            self.truth.happen(event);
         }
     }
 
     /// Sends one event until it is answered 200, however often that takes.
     pub(super) async fn insist(&self, body: &str) {
         let planned = Planned { at_ms: 0, body: body.to_owned(), fate: Fate::Accepted };
+        self.happens(&planned);
         while !self.deliver(&planned).await {
             sleep(Duration::from_secs(10)).await;
         }

@@ -23,7 +23,7 @@ use super::fleet::Surroundings;
 use super::ledger::name_of;
 use super::model::{self, Expected, Place};
 use super::operator::is_hostile;
-use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
+use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind};
 use testkit::corpus::TEAM;
 use testkit::memory::archive::MemoryArchive;
@@ -56,7 +56,7 @@ fn nothing_forged(all: &Surroundings, requests: &[Value]) {
     }
     for item in all.archive.items() {
         let ItemKey { item_id, timestamp } = &item.key;
-        let of_a_channel = [PRIVATE_CHANNEL, INVENTED_CHANNEL, "D0DIRECT"]
+        let of_a_channel = [PRIVATE_CHANNEL, INVENTED_CHANNEL, DIRECT_CHANNEL]
             .iter()
             .any(|channel| item_id.contains(&format!("#{channel}")) || timestamp == channel);
         if of_a_channel || timestamp == INVENTED_PERSON {

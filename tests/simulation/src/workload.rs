@@ -21,6 +21,9 @@ pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
 /// A channel that an attacker invented.
 pub(super) const INVENTED_CHANNEL: &str = "C0NOWHERE";
 
+/// A direct message's channel.
+pub(super) const DIRECT_CHANNEL: &str = "D0DIRECT";
+
 /// Bodies of this size are the largest that are taken.
 const LARGEST_BYTES: usize = MAX_EVENT_BYTES;
 
@@ -183,7 +186,7 @@ impl Maker<'_> {
             }
             (71..73, _) => accepted(event::reaction_added(PRIVATE_CHANNEL, &clock, &user, "eyes", &clock)),
             (73..76, _) => {
-                let direct = event::posted("D0DIRECT", &event::message(&clock, &user, &text));
+                let direct = event::posted(DIRECT_CHANNEL, &event::message(&clock, &user, &text));
                 accepted(event::with(direct, [("channel_type", "im".into())]))
             }
             (76..79, _) => (self.hostile(&channel, &clock, &text), Fate::Hostile),

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 use slack::ids::TeamId;
 use slack_api::tokens::TokenTable;
 use slack_api::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
-use testkit::fake_slack::{FakeSlack, Workspace, one_token, refusal, tokens};
+use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, one_token, refusal, tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use wiremock::ResponseTemplate;
 
 const TOKEN: &str = "xoxb-1-hidden";
 
@@ -29,15 +28,15 @@ async fn list(api: &WebApi) -> Result<Value, ApiError> {
     api.call(&team("T1"), Method::UsersList, &[]).await?.read()
 }
 
-fn limited(retry_after: &str) -> ResponseTemplate {
-    ResponseTemplate::new(429).insert_header("retry-after", retry_after)
+fn limited(retry_after: &str) -> SlackAnswer {
+    SlackAnswer::new(429).with_header("retry-after", retry_after)
 }
 
 #[tokio::test]
 async fn a_call_carries_its_token_and_its_form_and_brings_slacks_clock() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
-    let reply = api.call(&team("T1"), Method::ConversationsList, &[("cursor", "a=&b"), ("limit", "2")]).await;
+    let reply = api.call(&team("T1"), Method::ConversationsList, &[("types", "a=&b"), ("limit", "2")]).await;
     let reply = reply.unwrap();
     assert_eq!(reply.date().unwrap().as_str(), "1700000000.000000");
     #[derive(Deserialize)]
@@ -48,7 +47,7 @@ async fn a_call_carries_its_token_and_its_form_and_brings_slacks_clock() {
     let [identity, call] = &slack.calls()[..] else { panic!("{:?}", slack.calls()) };
     assert_eq!((identity.method.as_str(), call.method.as_str()), ("auth.test", "conversations.list"));
     assert_eq!((identity.token.as_str(), call.token.as_str()), (TOKEN, TOKEN));
-    assert_eq!(call.parameters["cursor"], "a=&b");
+    assert_eq!(call.parameters["types"], "a=&b");
 }
 
 #[tokio::test]
@@ -86,7 +85,7 @@ async fn pauses_without_end_are_not_waited_out() {
     assert!(matches!(list(&api).await, Err(ApiError::RateLimited { .. })));
     assert_eq!(slack.called("users.list"), 4);
     // The same, said in the body.
-    slack.next("emoji.list", [refusal("ratelimited").insert_header("retry-after", "300")]);
+    slack.next("emoji.list", [refusal("ratelimited").with_header("retry-after", "300")]);
     let error = api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap_err();
     assert!(matches!(error, ApiError::RateLimited { retry_after, .. } if retry_after.as_secs() == 300));
 }
@@ -95,11 +94,11 @@ async fn pauses_without_end_are_not_waited_out() {
 async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
-    let body = |status: u16, body: &str| ResponseTemplate::new(status).set_body_string(body);
+    let body = |status: u16, body: &str| SlackAnswer::new(status).with_body(body);
     let cases = [
         (body(500, "oops hidden"), "cannot be reached for users.list: HTTP 500"),
         (body(503, r#"{"ok":true,"members":[]}"#), "HTTP 503"),
-        (body(302, "").insert_header("location", "https://evil.example/hidden"), "HTTP 302"),
+        (body(302, "").with_header("location", "https://evil.example/hidden"), "HTTP 302"),
         (refusal("internal_error"), "cannot be reached"),
         (body(200, "<html>hidden</html>"), "makes no sense"),
         (body(200, "[true]"), "makes no sense"),
@@ -107,7 +106,7 @@ async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
         (body(200, r#"{"ok":true"#), "makes no sense"),
         (body(200, r#"{"ok":"hidden"}"#), "makes no sense"),
         (body(200, r#"{"members":[]}"#), "makes no sense"),
-        (ResponseTemplate::new(200).set_body_bytes(b"{\"ok\":true,\"x\":\"\xff\"}".to_vec()), "UTF-8"),
+        (SlackAnswer::new(200).with_body(b"{\"ok\":true,\"x\":\"\xff\"}".to_vec()), "UTF-8"),
         (body(404, "hidden"), "makes no sense"),
         (refusal("invalid_arguments"), "refused users.list: invalid_arguments"),
         (refusal(&format!("no such token {TOKEN}")), "no reason given"),

@@ -1,10 +1,9 @@
 //! Which channels are joined, and what stops it.
 
 use serde_json::json;
-use testkit::fake_slack::{FakeSlack, Workspace, channel, one_token, refusal};
+use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, channel, one_token, refusal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use wiremock::ResponseTemplate;
 use workers::directory::Joiner;
 use workers::directory::joins::{self, Patience};
 
@@ -65,10 +64,10 @@ async fn what_fails_for_all_is_tried_once() {
 #[tokio::test]
 async fn a_join_that_nobody_answers_is_tried_again() {
     let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
-    slack.next("conversations.join", [ResponseTemplate::new(503)]);
+    slack.next("conversations.join", [SlackAnswer::new(503)]);
     let tally = join(&slack, &["C00002"]).await;
     assert_eq!((tally.joined, tally.failed.len()), (1, 0));
-    slack.next("conversations.join", [ResponseTemplate::new(503), ResponseTemplate::new(503)]);
+    slack.next("conversations.join", [SlackAnswer::new(503), SlackAnswer::new(503)]);
     let tally = join(&slack, &["C00003", "C00004"]).await;
     assert_eq!((tally.joined, tally.failed.values().sum::<u64>()), (0, 2), "{tally:?}");
 }

@@ -7,10 +7,9 @@ use ports::archive::{Archive, ItemKey, key};
 use reader::directory;
 use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, person, refusal, tokens};
+use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel, person, refusal, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use wiremock::ResponseTemplate;
 use workers::directory::SyncError;
 
 use fixture::{DEADLINE, Fixture, TOKEN, id, team, ts};
@@ -198,7 +197,7 @@ async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
 async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
     let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
     let round = |cursor: &str| {
-        ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "channels": [],
+        SlackAnswer::json(&json!({ "ok": true, "channels": [],
             "response_metadata": { "next_cursor": cursor } }))
     };
     fixture.slack.next("conversations.list", [round("a"), round("b"), round("a"), round("b")]);
@@ -213,18 +212,18 @@ async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
 #[tokio::test]
 async fn a_stumble_is_tried_again_and_nonsense_is_not() {
     let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
-    fixture.slack.next("users.list", [ResponseTemplate::new(500)]);
+    fixture.slack.next("users.list", [SlackAnswer::new(500)]);
     assert_eq!(fixture.sync().await.people.changed, 2);
     assert_eq!(fixture.slack.called("users.list"), 2);
 
     for nonsense in [json!({ "ok": true }), json!({ "ok": true, "members": {} }), json!("x")] {
-        fixture.slack.next("users.list", [ResponseTemplate::new(200).set_body_json(nonsense)]);
+        fixture.slack.next("users.list", [SlackAnswer::json(&nonsense)]);
         let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap();
         assert!(matches!(failure, SyncError::Api(ApiError::Garbled { .. })), "{failure}");
     }
     // An odd note beside the list is no reason to lose the list.
     let odd = json!({ "ok": true, "members": [person("U77", "new")], "response_metadata": "?" });
-    fixture.slack.next("users.list", [ResponseTemplate::new(200).set_body_json(odd)]);
+    fixture.slack.next("users.list", [SlackAnswer::json(&odd)]);
     assert_eq!(fixture.sync().await.people.changed, 1);
 }
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use process::config::existence::ExistenceMode;
 use slack_api::Tokens;
-use testkit::fake_slack::one_token;
-use wiremock::ResponseTemplate;
+use testkit::fake_slack::{SlackAnswer, one_token};
 use workers::runtime::Outcome;
 
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, message};
@@ -13,7 +12,7 @@ use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, message};
 #[tokio::test(flavor = "multi_thread")]
 async fn observing_stores_everything_at_once_and_asks_all_the_same() {
     let fixture = Fixture::with(Some(ExistenceMode::Observe), one_token(TOKEN)).await;
-    fixture.slack.next("users.info", [ResponseTemplate::new(503).set_delay(Duration::from_secs(2))]);
+    fixture.slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(2))]);
     let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
     let outcomes = fixture.write(&events).await;
     assert_eq!(outcomes, [Outcome::Done, Outcome::Done]);

@@ -6,8 +6,7 @@ use ports::archive::Item;
 use ports::clock::Clock;
 use serde_json::json;
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, refusal};
-use wiremock::ResponseTemplate;
+use testkit::fake_slack::{FakeSlack, SlackAnswer, refusal};
 use workers::existence::waiting;
 use workers::runtime::{Outcome, Retry};
 
@@ -16,7 +15,7 @@ use super::fixture::{CHANNEL, Fixture, TS, USER, message, reason, waits};
 const METHODS: [&str; 3] = ["team.info", "users.info", "conversations.info"];
 
 /// Each of the next calls of every method answers this.
-fn all_answer(slack: &FakeSlack, calls: usize, answer: &ResponseTemplate) {
+fn all_answer(slack: &FakeSlack, calls: usize, answer: &SlackAnswer) {
     for method in METHODS {
         slack.next(method, (0..calls).map(|_| answer.clone()));
     }
@@ -36,7 +35,7 @@ fn wait(outcome: &Outcome) -> (&str, Duration) {
 async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [Outcome::Done]);
-    fixture.slack.next("users.info", [ResponseTemplate::new(429).insert_header("retry-after", "17")]);
+    fixture.slack.next("users.info", [SlackAnswer::new(429).with_header("retry-after", "17")]);
     let began = Instant::now();
     let outcomes = fixture
         .write(&[
@@ -65,7 +64,7 @@ async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
 async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [Outcome::Done]);
-    let slow = ResponseTemplate::new(503).set_delay(Duration::from_secs(9));
+    let slow = SlackAnswer::new(503).after(Duration::from_secs(9));
     fixture.slack.next("users.info", [slow]);
     let began = Instant::now();
     let events = [message(CHANNEL, USER, TS), message("C0RANDOM", "U0BOB", "1700000001.000100")];
@@ -84,7 +83,7 @@ async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
 #[tokio::test]
 async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
     let fixture = Fixture::new().await;
-    all_answer(&fixture.slack, 1, &ResponseTemplate::new(503));
+    all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
     let events = [message(CHANNEL, USER, TS)];
     assert!(waits(&fixture.write(&events).await[0]));
     let said = waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
@@ -98,7 +97,7 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
     assert_eq!(fixture.asked(), asked);
 
     // One probe, which fails: the wait doubles.
-    all_answer(&fixture.slack, 1, &ResponseTemplate::new(503));
+    all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
     fixture.clock.advance(Duration::from_secs(2));
     assert!(waits(&fixture.write(&events).await[0]));
     assert_eq!(fixture.asked(), asked + 1);
@@ -126,12 +125,11 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
 #[tokio::test]
 async fn nonsense_and_refused_tokens_put_nothing_aside() {
     for answer in [
-        ResponseTemplate::new(200).set_body_string("<html>sign in</html>"),
-        ResponseTemplate::new(200).set_body_string("[]"),
-        ResponseTemplate::new(200).set_body_json(json!({ "ok": true })),
-        ResponseTemplate::new(200)
-            .set_body_json(json!({ "ok": true, "team": 7, "user": [], "channel": "C" })),
-        ResponseTemplate::new(302).insert_header("location", "https://example.com/"),
+        SlackAnswer::new(200).with_body("<html>sign in</html>"),
+        SlackAnswer::new(200).with_body("[]"),
+        SlackAnswer::json(&json!({ "ok": true })),
+        SlackAnswer::json(&json!({ "ok": true, "team": 7, "user": [], "channel": "C" })),
+        SlackAnswer::new(302).with_header("location", "https://example.com/"),
         refusal("invalid_auth"),
         refusal("token_revoked"),
         refusal("something_new"),
@@ -147,7 +145,7 @@ async fn nonsense_and_refused_tokens_put_nothing_aside() {
 #[tokio::test]
 async fn an_answer_about_somebody_else_confirms_nobody() {
     let fixture = Fixture::new().await;
-    let other = ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "user": { "id": "U0BOB" } }));
+    let other = SlackAnswer::json(&json!({ "ok": true, "user": { "id": "U0BOB" } }));
     fixture.slack.next("users.info", [other]);
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     assert!(reason(&outcomes[0]).contains("another id"));
@@ -174,7 +172,7 @@ async fn a_scope_that_is_missing_waits_and_is_named() {
 async fn while_slack_is_away_what_is_known_is_stored() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
-    all_answer(&fixture.slack, 9, &ResponseTemplate::new(503));
+    all_answer(&fixture.slack, 9, &SlackAnswer::new(503));
     let events = [message(CHANNEL, USER, "1700000001.000100"), message("C0RANDOM", "U0BOB", TS)];
     let outcomes = fixture.write(&events).await;
     assert_eq!(outcomes[0], Outcome::Done);

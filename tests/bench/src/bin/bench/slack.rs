@@ -1,25 +1,27 @@
 //! A Slack with a large directory and files of any size, as far as the bench asks for it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Form, Path, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::corpus::{Shape, TEAM, channel_id, user_id};
+use testkit::fake_slack::{self, SlackState, Workspace};
 use tokio::net::TcpListener;
 
 /// The token it knows.
 pub(crate) const TOKEN: &str = "xoxb-bench";
 
-/// What a page of a listing holds at most, as Slack's do.
-const PAGE: usize = 1000;
+/// Its clock, which stands: noon of 2026-11-21.
+const NOW_MS: i64 = 1_795_262_400_000;
 /// Bytes of a file sent at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -30,11 +32,6 @@ pub(crate) struct Size {
     pub(crate) channels: usize,
     /// People.
     pub(crate) users: usize,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Paging {
-    cursor: Option<String>,
 }
 
 /// Starts it and answers the base of its Web API.
@@ -57,63 +54,40 @@ fn with_id(mut object: Value, id: String) -> Value {
 async fn serve(size: Size, channel: fn(usize) -> Value, user: fn(usize) -> Value) -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("http://{}/api/", listener.local_addr()?);
-    let listed = move |of: fn(usize) -> Value, total: usize, name: &'static str| {
-        post(move |Form(paging): Form<Paging>| async move { page(of, total, name, &paging) })
+    let mut state = SlackState::default();
+    let workspace = Workspace {
+        channels: (0..size.channels).map(channel).collect(),
+        members: (0..size.users).map(user).collect(),
+        knows_every_id: true,
+        ..Workspace::new(TEAM)
     };
-    let dated = || async { json_answer(&json!({ "ok": true, "team_id": TEAM, "user_id": "U0" })) };
+    state.set(TOKEN, workspace);
     let router = Router::new()
-        .route("/api/auth.test", post(dated))
-        .route("/api/conversations.list", listed(channel, size.channels, "channels"))
-        .route("/api/users.list", listed(user, size.users, "members"))
-        .route(
-            "/api/team.info",
-            post(|| async { json_answer(&json!({ "ok": true, "team": { "id": TEAM } })) }),
-        )
-        .route("/api/{method}", post(exists))
-        .route("/api/emoji.list", post(|| async { json_answer(&json!({ "ok": true, "emoji": {} })) }))
+        .route("/api/{method}", post(method).with_state(Arc::new(Mutex::new(state))))
         .route("/files/{bytes}/{id}", get(file))
         .with_state(Arc::new(Bytes::from(vec![0x5a; CHUNK_BYTES])));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)
 }
 
-/// Whatever is asked about, by whichever parameter.
-#[derive(Debug, Default, Deserialize)]
-struct Asked {
-    user: Option<String>,
-    bot: Option<String>,
-    channel: Option<String>,
-}
-
-async fn exists(Form(Asked { user, bot, channel }): Form<Asked>) -> Response {
-    let object = |id: Option<String>| json!({ "id": id });
-    json_answer(&json!({ "ok": true, "user": object(user), "bot": object(bot), "channel": object(channel) }))
-}
-
-fn json_answer(body: &Value) -> Response {
-    let headers = [("content-type", "application/json"), ("date", "Sat, 21 Nov 2026 12:00:00 GMT")];
-    (headers, body.to_string()).into_response()
-}
-
-fn page(of: fn(usize) -> Value, total: usize, name: &str, paging: &Paging) -> Response {
-    let from: usize = paging.cursor.as_deref().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-    let to = total.min(from + PAGE);
-    let items: Vec<Value> = (from..to).map(of).collect();
-    let next = if to < total { to.to_string() } else { String::new() };
-    json_answer(&json!({ "ok": true, name: items, "response_metadata": { "next_cursor": next } }))
+async fn method(
+    State(state): State<Arc<Mutex<SlackState>>>,
+    Path(method): Path<String>,
+    Form(parameters): Form<BTreeMap<String, String>>,
+) -> Response {
+    let answer =
+        state.lock().unwrap_or_else(PoisonError::into_inner).answer(&method, TOKEN, parameters, NOW_MS);
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers =
+        answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
+    (status, headers.collect::<HeaderMap>(), answer.body).into_response()
 }
 
 fn channel(n: usize) -> Value {
-    json!({
-        "id": format!("C{n:06}"), "name": format!("channel-{n}"), "name_normalized": format!("channel-{n}"),
-        "is_channel": true, "is_group": false, "is_im": false, "is_mpim": false, "is_private": false,
-        "is_archived": n.is_multiple_of(10), "is_general": n == 0, "is_shared": false, "is_ext_shared": false,
-        "is_org_shared": false, "is_member": true, "created": 1_600_000_000 + n, "creator": "U000000",
-        "unlinked": 0, "context_team_id": TEAM, "updated": 1_700_000_000_000_u64, "shared_team_ids": [TEAM],
-        "pending_shared": [], "pending_connected_team_ids": [], "previous_names": [], "num_members": n % 300,
-        "topic": { "value": format!("What channel {n} is about"), "creator": "U000000", "last_set": 1_600_000_000 },
-        "purpose": { "value": "Everybody who works on it", "creator": "U000000", "last_set": 1_600_000_000 },
-    })
+    let mut channel = fake_slack::channel(&format!("C{n:06}"), &format!("channel-{n}"));
+    channel["is_archived"] = n.is_multiple_of(10).into();
+    channel["num_members"] = (n % 300).into();
+    channel
 }
 
 fn user(n: usize) -> Value {

@@ -1,0 +1,62 @@
+//! The methods about a workspace, its channels, people, bots, emoji and files.
+
+use serde_json::{Value, json};
+
+use crate::answer::refused;
+use crate::paging::Paging;
+use crate::workspace::Workspace;
+
+/// What a method answers.
+pub(crate) fn answer<'a>(
+    workspace: &mut Workspace,
+    method: &str,
+    parameter: &impl Fn(&str) -> &'a str,
+    paging: Paging,
+) -> Value {
+    let Workspace { team, name, url, bot_user, .. } = &*workspace;
+    match method {
+        "auth.test" => json!({
+            "ok": true, "url": url, "team": name, "user": "annalist", "team_id": team, "user_id": bot_user,
+            "bot_id": "B0BOT", "is_enterprise_install": false,
+        }),
+        "team.info" => json!({ "ok": true, "team": { "id": team, "name": name } }),
+        "conversations.list" => paging.list("channels", &workspace.channels, parameter("cursor")),
+        "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
+        "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
+        "conversations.info" => one("channel", workspace.channel(parameter("channel"))),
+        "users.info" => one("user", workspace.member(parameter("user"))),
+        "bots.info" => one("bot", bot(workspace, parameter("bot"))),
+        "files.info" => one("file", workspace.files.get(parameter("file")).cloned()),
+        "conversations.join" => join(workspace, parameter("channel")),
+        _ => refused("unknown_method"),
+    }
+}
+
+fn one(kind: &str, found: Option<Value>) -> Value {
+    match found {
+        Some(found) => json!({ "ok": true, kind: found }),
+        None => refused(&format!("{kind}_not_found")),
+    }
+}
+
+fn bot(workspace: &Workspace, id: &str) -> Option<Value> {
+    let known = workspace.bots.contains(id) || workspace.exists(id);
+    known.then(|| json!({ "id": id, "name": "a bot", "deleted": false }))
+}
+
+fn join(workspace: &mut Workspace, id: &str) -> Value {
+    let listed = workspace.channels.iter().find(|listed| listed["id"] == id).cloned();
+    let Some(mut channel) = listed.or_else(|| workspace.channel(id)) else {
+        return refused("channel_not_found");
+    };
+    if channel["is_archived"] == true {
+        return refused("is_archived");
+    }
+    channel["is_member"] = true.into();
+    workspace.joined.insert(id.to_owned());
+    let listed = workspace.channels.iter_mut().chain(&mut workspace.unlisted_channels);
+    for listed in listed.filter(|listed| listed["id"] == id) {
+        listed["is_member"] = true.into();
+    }
+    json!({ "ok": true, "channel": channel })
+}

@@ -1,0 +1,301 @@
+//! The whole state, and the one function that answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::answer::{SlackAnswer, refused};
+use crate::limits::RateLimits;
+use crate::paging::Paging;
+use crate::workspace::Workspace;
+use crate::{conversations, directory};
+
+/// Entries on a page at most, unless a test says otherwise.
+const PAGE: usize = 1_000;
+
+/// One call that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Which method.
+    pub method: String,
+    /// The bearer token; empty if there was no token.
+    pub token: String,
+    /// Its form.
+    pub parameters: BTreeMap<String, String>,
+    /// When it came, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// The status of its answer.
+    pub status: u16,
+    /// It came before the `Retry-After` of an earlier answer had passed.
+    pub early: bool,
+}
+
+/// Workspaces by their tokens, the calls so far, and what should go wrong.
+#[derive(Debug)]
+pub struct SlackState {
+    page: usize,
+    cursor_life: Option<Duration>,
+    workspaces: BTreeMap<String, Workspace>,
+    answers: BTreeMap<String, VecDeque<SlackAnswer>>,
+    refusals: BTreeMap<String, Value>,
+    away: bool,
+    limits: RateLimits,
+    calls: Vec<Call>,
+}
+
+impl Default for SlackState {
+    fn default() -> Self {
+        Self {
+            page: PAGE,
+            cursor_life: None,
+            workspaces: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            away: false,
+            limits: RateLimits::default(),
+            calls: Vec::new(),
+        }
+    }
+}
+
+impl SlackState {
+    /// A workspace behind a token; it replaces what was there.
+    pub fn set(&mut self, token: &str, workspace: Workspace) {
+        self.workspaces.insert(token.to_owned(), workspace);
+    }
+
+    /// The workspace behind a token.
+    #[must_use]
+    pub fn workspace(&mut self, token: &str) -> Option<&mut Workspace> {
+        self.workspaces.get_mut(token)
+    }
+
+    /// Pages have at most this many entries, whatever is asked for.
+    pub fn pages_of(&mut self, entries: usize) {
+        self.page = entries;
+    }
+
+    /// A cursor leads nowhere after this time.
+    pub fn cursors_live(&mut self, life: Duration) {
+        self.cursor_life = Some(life);
+    }
+
+    /// From now on a method may be called this often in any minute, for each workspace.
+    pub fn limit(&mut self, method: &str, per_minute: usize) {
+        self.limits.set(method, per_minute);
+    }
+
+    /// The next answers of a method; after them it answers as it should.
+    pub fn next(&mut self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
+        self.answers.entry(method.to_owned()).or_default().extend(answers);
+    }
+
+    /// From now on a method refuses: the whole answer.
+    pub fn refuse(&mut self, method: &str, answer: Value) {
+        self.refusals.insert(method.to_owned(), answer);
+    }
+
+    /// From now on it answers nothing but 503, or answers again.
+    pub fn set_away(&mut self, away: bool) {
+        self.away = away;
+    }
+
+    /// Every call so far.
+    #[must_use]
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// How often a method was called.
+    #[must_use]
+    pub fn called(&self, method: &str) -> usize {
+        self.calls.iter().filter(|call| call.method == method).count()
+    }
+
+    /// What Slack answers to a call at this time, in milliseconds since the Unix epoch.
+    pub fn answer(
+        &mut self,
+        method: &str,
+        token: &str,
+        parameters: BTreeMap<String, String>,
+        now_ms: i64,
+    ) -> SlackAnswer {
+        let team = self.workspaces.get(token).map_or_else(String::new, |workspace| workspace.team.clone());
+        let early = self.limits.is_held(&team, method, now_ms);
+        let answer = self.decide(method, token, &parameters, &team, now_ms);
+        if let Some(pause_s) = answer.header("retry-after").and_then(|pause| pause.parse::<i64>().ok()) {
+            self.limits.hold(&team, method, now_ms.saturating_add(pause_s.saturating_mul(1_000)));
+        }
+        let (method, token) = (method.to_owned(), token.to_owned());
+        self.calls.push(Call { method, token, parameters, at_ms: now_ms, status: answer.status, early });
+        answer
+    }
+
+    fn decide(
+        &mut self,
+        method: &str,
+        token: &str,
+        parameters: &BTreeMap<String, String>,
+        team: &str,
+        now_ms: i64,
+    ) -> SlackAnswer {
+        if self.away {
+            return SlackAnswer::new(503);
+        }
+        let lowered = self.workspaces.get(token).and_then(|workspace| workspace.calls_per_minute(method));
+        let planned = self.answers.get_mut(method).and_then(VecDeque::pop_front);
+        let answer = match planned {
+            Some(planned) => planned,
+            None => match self.limits.take(team, method, now_ms, lowered) {
+                Err(retry_after_s) => SlackAnswer::rate_limited(retry_after_s),
+                Ok(()) => SlackAnswer::json(&self.call(method, token, parameters, now_ms)),
+            },
+        };
+        let answer = answer.with_header("date", &http_date(now_ms));
+        match self.workspaces.get(token).map(|workspace| workspace.scopes.join(",")) {
+            Some(scopes) if !scopes.is_empty() => answer.with_header("x-oauth-scopes", &scopes),
+            Some(_) | None => answer,
+        }
+    }
+
+    fn call(
+        &mut self,
+        method: &str,
+        token: &str,
+        parameters: &BTreeMap<String, String>,
+        now_ms: i64,
+    ) -> Value {
+        let paging = Paging {
+            most: self.page,
+            cursor_life_ms: self.cursor_life.and_then(|life| i64::try_from(life.as_millis()).ok()),
+            now_ms,
+        };
+        let Some(workspace) = self.workspaces.get_mut(token) else { return refused("invalid_auth") };
+        if let Some(refusal) = self.refusals.get(method) {
+            return refusal.clone();
+        }
+        let parameter = |name: &str| parameters.get(name).map(String::as_str).unwrap_or_default();
+        match method {
+            "conversations.history" => {
+                conversations::history(workspace, &parameter, paging, self.calls.len())
+            }
+            "conversations.replies" => {
+                conversations::replies(workspace, &parameter, paging, self.calls.len())
+            }
+            _ => directory::answer(workspace, method, &parameter, paging),
+        }
+    }
+}
+
+/// A time as the `Date` header has it.
+fn http_date(now_ms: i64) -> String {
+    let now = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
+    now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    fn slack() -> SlackState {
+        let mut slack = SlackState::default();
+        slack.set("xoxb-1", Workspace::of("T1", 9, 2));
+        slack
+    }
+
+    fn ask(slack: &mut SlackState, method: &str, parameters: &[(&str, &str)], now_ms: i64) -> SlackAnswer {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        slack.answer(method, "xoxb-1", parameters.collect(), now_ms)
+    }
+
+    #[test]
+    fn every_channel_is_on_one_page() {
+        let mut slack = slack();
+        slack.pages_of(4);
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let answer = ask(&mut slack, "conversations.list", &[("cursor", &cursor)], NOW_MS).value();
+            seen.extend(
+                answer["channels"].as_array().unwrap().iter().map(|channel| channel["id"].to_string()),
+            );
+            cursor = answer["response_metadata"]["next_cursor"].as_str().unwrap().to_owned();
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((seen.len(), slack.called("conversations.list")), (9, 3));
+        let wrong = ask(&mut slack, "conversations.list", &[("cursor", "x")], NOW_MS);
+        assert_eq!(wrong.value()["error"], "invalid_cursor");
+    }
+
+    #[test]
+    fn a_channel_that_was_joined_says_so_and_an_archived_one_cannot_be() {
+        let mut slack = slack();
+        let workspace = slack.workspace("xoxb-1").unwrap();
+        workspace.channels[3]["is_archived"] = true.into();
+        workspace.channels[4]["is_member"] = false.into();
+        let mut join = |id: &str| ask(&mut slack, "conversations.join", &[("channel", id)], NOW_MS).value();
+        assert_eq!(join("C00004")["ok"], true);
+        assert_eq!(join("C00003")["error"], "is_archived");
+        assert_eq!(join("C77")["error"], "channel_not_found");
+        let workspace = slack.workspace("xoxb-1").unwrap();
+        assert_eq!(workspace.joined.len(), 1);
+        assert_eq!(workspace.channels[4]["is_member"], true);
+    }
+
+    #[test]
+    fn a_workspace_that_knows_every_id_does_not_know_the_unknown_ones() {
+        let mut slack = slack();
+        let workspace = slack.workspace("xoxb-1").unwrap();
+        workspace.knows_every_id = true;
+        workspace.unknown.insert("U9".into());
+        let mut asked = |id: &str| ask(&mut slack, "users.info", &[("user", id)], NOW_MS).value();
+        assert_eq!(asked("U8")["user"]["id"], "U8");
+        assert_eq!(asked("U9")["error"], "user_not_found");
+        assert_eq!(asked("U00001")["user"]["name"], "person-1");
+    }
+
+    #[test]
+    fn a_call_beyond_the_limit_says_when_the_next_one_may_come() {
+        let mut slack = slack();
+        slack.limit("team.info", 2);
+        for (at_s, status, pause) in [
+            (0, 200, None),
+            (10, 200, None),
+            (20, 429, Some("40")),
+            (60, 200, None),
+            (61, 429, Some("9")),
+            (69, 429, Some("1")),
+            (70, 200, None),
+        ] {
+            let answer = ask(&mut slack, "team.info", &[], NOW_MS + at_s * 1_000);
+            assert_eq!((answer.status, answer.header("retry-after")), (status, pause), "after {at_s} s");
+        }
+        let early: Vec<i64> = slack.calls().iter().filter(|call| call.early).map(|call| call.at_ms).collect();
+        assert_eq!(early, [NOW_MS + 69_000]);
+        assert_eq!(
+            ask(&mut slack, "users.list", &[], NOW_MS).status,
+            200,
+            "each method has a limit of its own"
+        );
+    }
+
+    #[test]
+    fn planned_answers_come_first_and_every_answer_has_the_time() {
+        let mut slack = slack();
+        slack.next("team.info", [SlackAnswer::new(500)]);
+        let answer = ask(&mut slack, "team.info", &[], NOW_MS);
+        assert_eq!((answer.status, answer.header("date")), (500, Some("Tue, 14 Nov 2023 22:13:20 GMT")));
+        assert_eq!(ask(&mut slack, "team.info", &[], NOW_MS).value()["team"]["id"], "T1");
+        slack.set_away(true);
+        assert_eq!(ask(&mut slack, "team.info", &[], NOW_MS).status, 503);
+        slack.set_away(false);
+        let stranger = slack.answer("team.info", "xoxb-2", BTreeMap::new(), NOW_MS);
+        assert_eq!(stranger.value()["error"], "invalid_auth");
+        let statuses: Vec<u16> = slack.calls().iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [500, 200, 503, 200]);
+    }
+}

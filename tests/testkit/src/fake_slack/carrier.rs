@@ -1,0 +1,131 @@
+//! What carries calls to the state and answers back: a socket or a transport in memory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::fake_slack::{SlackAnswer, SlackState};
+use async_trait::async_trait;
+use bytes::Bytes;
+use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
+use tokio::time::Instant;
+use wiremock::{Request, Respond, ResponseTemplate};
+
+/// What a socket and a transport share.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) state: SlackState,
+    pub(super) clock: FakeClock,
+}
+
+/// The time of a fake Slack.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FakeClock {
+    /// It stands at this millisecond.
+    Fixed(i64),
+    /// It was this millisecond at that instant, and runs with the runtime.
+    Running(i64, Instant),
+}
+
+impl FakeClock {
+    pub(super) fn running_from(now_ms: i64) -> Self {
+        Self::Running(now_ms, Instant::now())
+    }
+
+    pub(super) fn now_ms(self) -> i64 {
+        match self {
+            Self::Fixed(now_ms) => now_ms,
+            Self::Running(from_ms, since) => {
+                from_ms.saturating_add(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX))
+            }
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn starting_at(clock: FakeClock) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { state: SlackState::default(), clock }))
+    }
+
+    fn answer(
+        table: &Mutex<Self>,
+        method: &str,
+        token: &str,
+        parameters: BTreeMap<String, String>,
+    ) -> SlackAnswer {
+        let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ms = table.clock.now_ms();
+        table.state.answer(method.trim_start_matches("/api/"), token, parameters, now_ms)
+    }
+}
+
+/// Answers on a socket.
+pub(super) struct SocketCarrier(pub(super) Arc<Mutex<Table>>);
+
+/// Answers in memory. A client shows its token to no transport but its own, so that this one is told.
+pub(super) struct MemoryCarrier {
+    pub(super) table: Arc<Mutex<Table>>,
+    pub(super) token: String,
+}
+
+impl fmt::Debug for MemoryCarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryCarrier")
+    }
+}
+
+impl Respond for SocketCarrier {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let header = request.headers.get("authorization").and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        let mut form = request.url.clone();
+        form.set_query(Some(&String::from_utf8_lossy(&request.body)));
+        let parameters = form.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
+        let answer = Table::answer(&self.0, request.url.path(), token, parameters.collect());
+        let response = ResponseTemplate::new(answer.status).set_delay(answer.delay);
+        let response = response.set_body_bytes(answer.body);
+        answer
+            .headers
+            .iter()
+            .fold(response, |response, (name, value)| response.insert_header(*name, value.as_str()))
+    }
+}
+
+#[async_trait]
+impl Transport for MemoryCarrier {
+    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+        let token = question.token.map_or("", |_| self.token.as_str());
+        let form = question.form.unwrap_or_default().iter();
+        let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let answer = Table::answer(&self.table, question.url.path(), token, parameters);
+        let time_limit = question.time_limit.unwrap_or(Duration::MAX);
+        tokio::time::sleep(answer.delay.min(time_limit)).await;
+        if answer.delay > time_limit {
+            return Err("no answer in time".to_owned());
+        }
+        Ok(response(answer))
+    }
+}
+
+/// An answer as a transport brings it.
+fn response(answer: SlackAnswer) -> SlackResponse {
+    let headers =
+        answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
+    SlackResponse {
+        status: StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        headers: headers.collect::<HeaderMap>(),
+        size_bytes: Some(answer.body.len() as u64),
+        body: Box::new(WholeBody(Some(answer.body.into()))),
+    }
+}
+
+#[derive(Debug)]
+struct WholeBody(Option<Bytes>);
+
+#[async_trait]
+impl Body for WholeBody {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
+        Ok(self.0.take().filter(|body| !body.is_empty()))
+    }
+}
