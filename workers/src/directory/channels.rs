@@ -87,8 +87,8 @@ impl DirectorySync {
                 }
             }
         }
-        self.mark_public(&events).await?;
-        let news = self.news(events, index).await?;
+        mark_public(&*self.archive, &events).await?;
+        let news = news(&*self.archive, events, index).await?;
         for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
             match stored {
                 Ok(()) => report.channels.changed += 1,
@@ -98,38 +98,39 @@ impl DirectorySync {
         }
         Ok(())
     }
+}
 
-    /// Lets the message-writer know that these channels are public. The marks only grow, so they are written past its
-    /// queue.
-    async fn mark_public(&self, events: &[ChannelEvent]) -> Result<(), SyncError> {
-        let keys: Vec<ItemKey> =
-            events.iter().map(|event| ItemKey::public_mark(event.team(), event.channel())).collect();
-        let marks = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        let opened = |(event, mark): (&ChannelEvent, Option<Item>)| {
-            public_mark::opened(event.team(), event.channel(), mark.as_ref(), event.clock())
-        };
-        let updates: Vec<Vec<Update>> =
-            events.iter().zip(marks).filter_map(opened).map(|update| vec![update]).collect();
-        write(&*self.archive, &updates).await?;
-        Ok(())
-    }
+/// Lets the message-writer know that these channels are public, as events show them; the number of marks that this sets. The
+/// marks only grow, so they are written past its queue.
+pub(crate) async fn mark_public(
+    archive: &dyn Archive,
+    events: &[ChannelEvent],
+) -> Result<usize, ArchiveError> {
+    let keys: Vec<ItemKey> =
+        events.iter().map(|event| ItemKey::public_mark(event.team(), event.channel())).collect();
+    let marks = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let opened = |(event, mark): (&ChannelEvent, Option<Item>)| {
+        public_mark::opened(event.team(), event.channel(), mark.as_ref(), event.clock())
+    };
+    let updates: Vec<Vec<Update>> =
+        events.iter().zip(marks).filter_map(opened).map(|update| vec![update]).collect();
+    Ok(write(archive, &updates).await?.changed)
+}
 
-    /// Those of which the archive knows something else, or which readers would not find.
-    async fn news(
-        &self,
-        events: Vec<ChannelEvent>,
-        index: &Channels,
-    ) -> Result<Vec<ChannelEvent>, ArchiveError> {
-        let archive = &*self.archive;
-        let looked_up = stream::iter(events).map(|event| async move {
-            let newest = newest(archive, event.team(), &event).await?;
-            let name = newest.as_ref().and_then(|newest| State::of(newest).index_name());
-            let found = index.name(event.channel()) == name.as_deref();
-            Ok::<_, ArchiveError>((!found || is_news(newest.as_ref(), &event)).then_some(event))
-        });
-        let looked_up = looked_up.buffered(READS_AT_ONCE);
-        looked_up.try_filter_map(|event| async { Ok(event) }).try_collect().await
-    }
+/// Those of which the archive knows something else, or which readers would not find.
+pub(crate) async fn news(
+    archive: &dyn Archive,
+    events: Vec<ChannelEvent>,
+    index: &Channels,
+) -> Result<Vec<ChannelEvent>, ArchiveError> {
+    let looked_up = stream::iter(events).map(|event| async move {
+        let newest = newest(archive, event.team(), &event).await?;
+        let name = newest.as_ref().and_then(|newest| State::of(newest).index_name());
+        let found = index.name(event.channel()) == name.as_deref();
+        Ok::<_, ArchiveError>((!found || is_news(newest.as_ref(), &event)).then_some(event))
+    });
+    let looked_up = looked_up.buffered(READS_AT_ONCE);
+    looked_up.try_filter_map(|event| async { Ok(event) }).try_collect().await
 }
 
 async fn newest(

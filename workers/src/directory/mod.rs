@@ -6,7 +6,7 @@
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] asks for one more.
 //! * [`schedule`] does both for as long as the process lives.
 
-mod channels;
+pub(crate) mod channels;
 mod emoji;
 mod joiner;
 pub mod joins;

@@ -14,22 +14,25 @@ use super::FileDownloader;
 use super::fetch::{Fetched, Trouble, login_needed};
 
 /// Enough of a body to see that it is a page.
-const HEAD_BYTES: usize = 512;
+pub(crate) const HEAD_BYTES: usize = 512;
 
 /// Digest and length of what has come so far.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     hash: Sha256,
-    size_bytes: u64,
+    /// Its length.
+    pub(crate) size_bytes: u64,
 }
 
 impl Tally {
-    fn add(&mut self, chunk: &[u8]) {
+    /// Counts more of it.
+    pub(crate) fn add(&mut self, chunk: &[u8]) {
         self.hash.update(chunk);
         self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
     }
 
-    fn held(self, key: &FileKey, source: String) -> Held {
+    /// What is held then.
+    pub(crate) fn held(self, key: &FileKey, source: String) -> Held {
         let sha256 = to_hex(&self.hash.finalize());
         Held { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
     }
@@ -108,7 +111,7 @@ impl FileDownloader {
 }
 
 /// Whether bytes are the beginning of an HTML page.
-fn begins_a_page(head: &[u8]) -> bool {
+pub(crate) fn begins_a_page(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     [&b"<!doctype html"[..], b"<html"]
         .iter()

@@ -6,7 +6,7 @@
 //! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
 //! * [`image`] does the job of an avatar or an emoji.
 
-mod bytes;
+pub(crate) mod bytes;
 mod claim;
 mod fetch;
 mod file;

@@ -87,7 +87,8 @@ fn file(file: &mut Value) {
     clean(file);
 }
 
-fn clean(value: &mut Value) {
+/// Takes the credentials out of every address in a value.
+pub(super) fn clean(value: &mut Value) {
     match value {
         Value::String(text) => links::clean(text),
         Value::Array(values) => values.iter_mut().for_each(clean),

@@ -1,0 +1,330 @@
+//! Reads the days of an export on a thread of its own, beside the writing: each message becomes what it changes, and these
+//! are handed over in batches.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use rules::Malformed;
+use rules::history::{self, HistoryMessage};
+use serde_json::value::RawValue;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use tokio::sync::mpsc::Sender;
+
+use super::elements::{Break, Element, Elements};
+use super::layout::EntryIndex;
+use super::problem::{PathProblems, Problem, ProblemKind};
+use super::source::ExportSource;
+
+/// Messages of a batch: what one commit holds.
+const BATCH: usize = 512;
+
+/// A batch of long messages is handed over sooner, so that a few of them at once have a bounded size.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Messages of one channel that are remembered to find those that occur twice: 64 MiB of them.
+const MAX_REMEMBERED: usize = 4_000_000;
+
+/// Authors that are in no list of people: Slack's own.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// The days of a public channel.
+#[derive(Debug)]
+pub(crate) struct ChannelDays {
+    /// Its workspace.
+    pub(crate) team: TeamId,
+    /// The channel.
+    pub(crate) channel: ChannelId,
+    /// Its days, in order.
+    pub(crate) days: Vec<EntryIndex>,
+    /// The people that the export lists for its workspace.
+    pub(crate) people: Arc<HashSet<UserId>>,
+}
+
+/// Messages to be stored.
+#[derive(Debug)]
+pub(crate) struct MessageBatch {
+    /// The messages.
+    pub(crate) messages: Vec<HistoryMessage>,
+    /// The channel of each, by its place among all that are read, and the name of its day.
+    pub(crate) places: Vec<(usize, Arc<str>)>,
+}
+
+/// What the reading thread hands over.
+#[derive(Debug)]
+pub(crate) enum Delivered {
+    /// Messages.
+    Batch(MessageBatch),
+    /// Something is wrong.
+    Problem(Problem),
+    /// An entry is read that takes this many bytes in the export.
+    Read(u64),
+}
+
+/// What was read, once all is.
+#[derive(Debug, Default)]
+pub(crate) struct DaysRead {
+    /// The channels of which something is missing, by their places.
+    pub(crate) incomplete: BTreeSet<usize>,
+    /// The times of the oldest and of the newest message.
+    pub(crate) span: Option<(Ts, Ts)>,
+    /// Authors that the export does not list.
+    pub(crate) strangers: BTreeSet<(TeamId, UserId)>,
+}
+
+/// Reads all days. It ends early if what it hands over is no longer taken.
+pub(crate) fn read(
+    source: &mut dyn ExportSource,
+    channels: &[ChannelDays],
+    latest_micros: i64,
+    sender: &Sender<Delivered>,
+) -> DaysRead {
+    let mut reader = DaysReader { latest_micros, sender, batch: Batch::default(), read: DaysRead::default() };
+    // `None` says that the other side has gone.
+    let _: Option<()> = reader.all(source, channels);
+    reader.read
+}
+
+#[derive(Default)]
+struct Batch {
+    messages: Vec<HistoryMessage>,
+    places: Vec<(usize, Arc<str>)>,
+    bytes: usize,
+}
+
+struct DaysReader<'s> {
+    latest_micros: i64,
+    sender: &'s Sender<Delivered>,
+    batch: Batch,
+    read: DaysRead,
+}
+
+/// A day that is being read.
+struct Day<'d> {
+    channel: &'d ChannelDays,
+    place: usize,
+    name: Arc<str>,
+    problems: PathProblems,
+}
+
+impl DaysReader<'_> {
+    fn all(&mut self, source: &mut dyn ExportSource, channels: &[ChannelDays]) -> Option<()> {
+        for (place, channel) in channels.iter().enumerate() {
+            let mut seen = HashSet::new();
+            for entry in &channel.days {
+                let listed = &source.entries()[*entry];
+                let (name, packed_bytes): (Arc<str>, u64) =
+                    (listed.name.as_str().into(), listed.packed_bytes);
+                let problems = PathProblems::of(&name);
+                let mut day = Day { channel, place, name, problems };
+                self.day(source, *entry, &mut day, &mut seen)?;
+                if day.problems.has_loss() {
+                    self.read.incomplete.insert(place);
+                }
+                day.problems.rest().try_for_each(|problem| self.send(Delivered::Problem(problem)))?;
+                self.send(Delivered::Read(packed_bytes))?;
+                if seen.len() > MAX_REMEMBERED {
+                    seen.clear();
+                }
+            }
+        }
+        self.hand_over()
+    }
+
+    fn day(
+        &mut self,
+        source: &mut dyn ExportSource,
+        entry: EntryIndex,
+        day: &mut Day<'_>,
+        seen: &mut HashSet<i64>,
+    ) -> Option<()> {
+        let bytes = match source.open(entry) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.broken(day, &Break::Unreadable(error)),
+        };
+        let mut elements = Elements::of(bytes);
+        let mut number = 0_u64;
+        loop {
+            number += 1;
+            match elements.next() {
+                Ok(Some(Element::Json(raw))) => self.message(day, number, raw, seen)?,
+                Ok(Some(Element::Malformed(why))) => {
+                    self.problem(day, ProblemKind::BrokenMessage, format!("message {number}: {why}"))?;
+                }
+                Ok(None) => return Some(()),
+                Err(broken) => return self.broken(day, &broken),
+            }
+        }
+    }
+
+    fn broken(&mut self, day: &mut Day<'_>, broken: &Break) -> Option<()> {
+        self.problem(day, broken.kind(ProblemKind::BrokenDay), broken.to_string())
+    }
+
+    fn message(
+        &mut self,
+        day: &mut Day<'_>,
+        number: u64,
+        raw: &RawValue,
+        seen: &mut HashSet<i64>,
+    ) -> Option<()> {
+        let ChannelDays { team, channel, people, .. } = day.channel;
+        let message = match history::read(team, channel, raw) {
+            Ok(message) => message,
+            Err(malformed) => {
+                let is_time = matches!(malformed, Malformed::Id(_));
+                let kind = if is_time { ProblemKind::BadTime } else { ProblemKind::BrokenMessage };
+                return self.problem(day, kind, format!("message {number}: {malformed}"));
+            }
+        };
+        let times = [Some(message.newest_time()), message.thread_ts.as_ref()];
+        if let Some(future) = times.into_iter().flatten().find(|ts| ts.micros() > self.latest_micros) {
+            let detail =
+                format!("message {number}: {future} is more than a day ahead of this machine's clock");
+            return self.problem(day, ProblemKind::BadTime, detail);
+        }
+        if !seen.insert(message.ts.micros()) {
+            self.problem(day, ProblemKind::Duplicate, format!("{} occurs twice", message.ts))?;
+        }
+        let stranger =
+            message.author.as_ref().filter(|author| author.as_str() != SLACKBOT && !people.contains(*author));
+        if let Some(stranger) = stranger
+            && self.read.strangers.insert((team.clone(), stranger.clone()))
+        {
+            let detail = format!("{stranger} wrote {} and is not among the people", message.ts);
+            self.problem(day, ProblemKind::UnknownUser, detail)?;
+        }
+        self.note_time(&message.ts);
+        self.batch.bytes += raw.get().len();
+        self.batch.messages.push(message);
+        self.batch.places.push((day.place, Arc::clone(&day.name)));
+        if self.batch.messages.len() >= BATCH || self.batch.bytes >= BATCH_BYTES {
+            self.hand_over()?;
+        }
+        Some(())
+    }
+
+    fn note_time(&mut self, ts: &Ts) {
+        match &mut self.read.span {
+            Some((oldest, newest)) => {
+                if *ts < *oldest {
+                    *oldest = ts.clone();
+                } else if *ts > *newest {
+                    *newest = ts.clone();
+                }
+            }
+            none => *none = Some((ts.clone(), ts.clone())),
+        }
+    }
+
+    fn problem(&mut self, day: &mut Day<'_>, kind: ProblemKind, detail: String) -> Option<()> {
+        match day.problems.add(kind, detail) {
+            Some(problem) => self.send(Delivered::Problem(problem)),
+            None => Some(()),
+        }
+    }
+
+    fn hand_over(&mut self) -> Option<()> {
+        let Batch { messages, places, .. } = std::mem::take(&mut self.batch);
+        if messages.is_empty() {
+            return Some(());
+        }
+        self.send(Delivered::Batch(MessageBatch { messages, places }))
+    }
+
+    fn send(&self, delivered: Delivered) -> Option<()> {
+        self.sender.blocking_send(delivered).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Entries;
+    use super::*;
+
+    const LATEST_MICROS: i64 = 1_700_000_000_000_000;
+
+    fn delivered(days: &[(&str, &str)], people: &[&str]) -> (Vec<Delivered>, DaysRead) {
+        let mut source = Entries::of(days.iter().map(|(name, text)| (*name, (*text).to_owned())));
+        let channel = ChannelDays {
+            team: TeamId::parse("T1").unwrap(),
+            channel: ChannelId::parse("C1").unwrap(),
+            days: (0..days.len()).collect(),
+            people: Arc::new(people.iter().map(|user| UserId::parse(user).unwrap()).collect()),
+        };
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(10_000);
+        let read = read(&mut source, &[channel], LATEST_MICROS, &sender);
+        drop(sender);
+        let mut delivered = Vec::new();
+        while let Ok(one) = receiver.try_recv() {
+            delivered.push(one);
+        }
+        (delivered, read)
+    }
+
+    fn times(delivered: &[Delivered]) -> Vec<String> {
+        let batches = delivered.iter().filter_map(|delivered| match delivered {
+            Delivered::Batch(batch) => Some(batch),
+            Delivered::Problem(_) | Delivered::Read(_) => None,
+        });
+        batches.flat_map(|batch| &batch.messages).map(|message| message.ts.to_string()).collect()
+    }
+
+    fn kinds(delivered: &[Delivered]) -> Vec<ProblemKind> {
+        let problems = delivered.iter().filter_map(|delivered| match delivered {
+            Delivered::Problem(problem) => Some(problem.kind),
+            Delivered::Batch(_) | Delivered::Read(_) => None,
+        });
+        problems.collect()
+    }
+
+    #[test]
+    fn a_day_that_breaks_is_read_up_to_the_break_and_the_next_one_whole() {
+        let (delivered, read) = delivered(
+            &[
+                ("general/2023-01-01.json", r#"[{"ts":"1.000000"},{"ts":"2.000000"},{"ts":"#),
+                ("general/2023-01-02.json", r#"[{"ts":"3.000000"}]"#),
+            ],
+            &[],
+        );
+        assert_eq!(times(&delivered), ["1.000000", "2.000000", "3.000000"]);
+        assert_eq!(kinds(&delivered), [ProblemKind::BrokenDay]);
+        assert_eq!(read.incomplete, BTreeSet::from([0]));
+        let span = read.span.map(|(oldest, newest)| (oldest.to_string(), newest.to_string()));
+        assert_eq!(span, Some(("1.000000".to_owned(), "3.000000".to_owned())));
+    }
+
+    #[test]
+    fn each_odd_message_is_a_problem_and_no_other_is_lost() {
+        let day = r#"[null, {"text":"no time"}, {"ts":"soon"}, {"ts":"1700000001.000000"}, {"ts":"1.000000"},
+            {"ts":"5.000000","edited":{"ts":"1700000001.000000"}}, {"ts":"1.000000"}, {"ts":2.5}, nonsense,
+            {"ts":"6.000000","user":"U9"}, {"ts":"7.000000","user":"U9"}, {"ts":"8.000000","user":"U1"},
+            {"ts":"9.000000","user":"USLACKBOT","text":"hi"}]"#;
+        let (delivered, read) = delivered(&[("general/2023-01-01.json", day)], &["U1"]);
+        assert_eq!(
+            times(&delivered),
+            ["1.000000", "1.000000", "2.500000", "6.000000", "7.000000", "8.000000", "9.000000"]
+        );
+        use ProblemKind::{BadTime, BrokenMessage, Duplicate, UnknownUser};
+        let expected =
+            [BrokenMessage, BrokenMessage, BadTime, BadTime, BadTime, Duplicate, BrokenMessage, UnknownUser];
+        assert_eq!(kinds(&delivered), expected);
+        assert_eq!(read.strangers.len(), 1);
+    }
+
+    #[test]
+    fn batches_are_bounded_by_number_and_by_size() {
+        let message = |n: usize, text: &str| format!(r#"{{"ts":"{n}.000000","text":"{text}"}}"#);
+        let day = |messages: Vec<String>| format!("[{}]", messages.join(","));
+        let small = day((1..=1000).map(|n| message(n, "")).collect());
+        let large = day((2001..=2005).map(|n| message(n, &"x".repeat(BATCH_BYTES))).collect());
+        let (delivered, _) = delivered(&[("a/2023-01-01.json", &small), ("a/2023-01-02.json", &large)], &[]);
+        let sizes: Vec<usize> = delivered
+            .iter()
+            .filter_map(|delivered| match delivered {
+                Delivered::Batch(batch) => Some(batch.messages.len()),
+                Delivered::Problem(_) | Delivered::Read(_) => None,
+            })
+            .collect();
+        assert_eq!(sizes, [512, 489, 1, 1, 1, 1]);
+    }
+}

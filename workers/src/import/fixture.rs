@@ -1,0 +1,34 @@
+//! An export in memory, for tests.
+
+use std::io::{self, Read};
+
+use super::source::{ExportEntry, ExportSource};
+
+/// Entries that are texts.
+pub(crate) struct Entries {
+    entries: Vec<ExportEntry>,
+    texts: Vec<String>,
+}
+
+impl Entries {
+    /// Entries of these names and texts.
+    pub(crate) fn of<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> Self {
+        let (entries, texts) = texts
+            .into_iter()
+            .map(|(name, text)| {
+                (ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64 }, text)
+            })
+            .unzip();
+        Self { entries, texts }
+    }
+}
+
+impl ExportSource for Entries {
+    fn entries(&self) -> &[ExportEntry] {
+        &self.entries
+    }
+
+    fn open(&mut self, entry: usize) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(self.texts[entry].as_bytes()))
+    }
+}

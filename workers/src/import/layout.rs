@@ -1,0 +1,253 @@
+//! What is where in an export, decided from the names of its entries. A name is never a path.
+//!
+//! * A plain export has lists of people and conversations, and one folder per conversation, with a file for each day.
+//! * An export of an Enterprise organisation has `org_users.json`, and the same once more for each workspace, below `teams/`.
+//! * Slackdump adds the bytes of files, below `__uploads/`.
+//!
+//! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
+
+use std::collections::BTreeMap;
+
+use slack::ids::FileId;
+
+/// Where an organisation's workspaces are.
+const TEAMS: &str = "teams";
+
+/// Where slackdump puts the bytes of files.
+const UPLOADS: &str = "__uploads";
+
+/// Folders that are no conversations: what slackdump and the Mac put beside them.
+const OTHER_FOLDERS: [&str; 3] = [UPLOADS, "__avatars", "__MACOSX"];
+
+/// An entry of the zip, by its place there.
+pub(crate) type EntryIndex = usize;
+
+/// A workspace's part of an export.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// What it is called in names: empty, or `teams/{name}/`.
+    pub(crate) name: String,
+    /// `users.json`, or `org_users.json`.
+    pub(crate) users: Vec<EntryIndex>,
+    /// `channels.json`.
+    pub(crate) channels: Option<EntryIndex>,
+    /// `groups.json`.
+    pub(crate) groups: Option<EntryIndex>,
+    /// `dms.json`.
+    pub(crate) direct_messages: Option<EntryIndex>,
+    /// `mpims.json`.
+    pub(crate) group_messages: Option<EntryIndex>,
+    /// The days of each folder, in order.
+    pub(crate) folders: BTreeMap<String, Vec<EntryIndex>>,
+}
+
+impl Section {
+    /// Whether it is a part of an export at all.
+    fn is_export(&self) -> bool {
+        self.channels.is_some() || self.groups.is_some() || !self.users.is_empty()
+    }
+}
+
+/// What is where.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The workspaces.
+    pub(crate) sections: Vec<Section>,
+    /// The bytes of files.
+    pub(crate) uploads: BTreeMap<String, EntryIndex>,
+    /// Entries whose names lead out of where they are.
+    pub(crate) tricks: Vec<EntryIndex>,
+}
+
+impl Layout {
+    /// Reads the names of all entries, in their order.
+    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let prefix = prefix(names.clone());
+        let mut sections: BTreeMap<String, Section> = BTreeMap::new();
+        let mut layout = Self::default();
+        for (index, name) in names.enumerate() {
+            let Some(parts) = parts(name) else {
+                layout.tricks.push(index);
+                continue;
+            };
+            let parts = match &prefix {
+                Some(prefix) if parts.first() == Some(prefix) => &parts[1..],
+                Some(_) => continue,
+                None => &parts[..],
+            };
+            let (section, parts) = match parts {
+                [TEAMS, team, rest @ ..]
+                    if rest.len() > 1 || rest.first().is_some_and(|file| is_json(file)) =>
+                {
+                    (format!("{TEAMS}/{team}/"), rest)
+                }
+                rest => (String::new(), rest),
+            };
+            match parts {
+                [UPLOADS, file, _] if FileId::parse(file).is_ok() => {
+                    layout.uploads.entry((*file).to_owned()).or_insert(index);
+                }
+                [list] => sections.entry(section).or_default().list(list, index),
+                [folder, day] if is_conversation(folder) && is_day(day) => {
+                    let folders = &mut sections.entry(section).or_default().folders;
+                    folders.entry((*folder).to_owned()).or_default().push(index);
+                }
+                _ => {}
+            }
+        }
+        layout.sections = sections.into_iter().map(|(name, section)| Section { name, ..section }).collect();
+        layout.sections.retain(|section| section.is_export() || !section.folders.is_empty());
+        layout
+    }
+
+    /// Sorts the days of each folder by their names, which are dates.
+    pub(crate) fn sort_days<'n>(&mut self, name: impl Fn(EntryIndex) -> &'n str) {
+        let folders = self.sections.iter_mut().flat_map(|section| section.folders.values_mut());
+        folders.for_each(|days| days.sort_by(|one, other| name(*one).cmp(name(*other))));
+    }
+}
+
+impl Section {
+    fn list(&mut self, name: &str, index: EntryIndex) {
+        match name {
+            "users.json" | "org_users.json" => self.users.push(index),
+            "channels.json" => self.channels = self.channels.or(Some(index)),
+            "groups.json" => self.groups = self.groups.or(Some(index)),
+            "dms.json" => self.direct_messages = self.direct_messages.or(Some(index)),
+            "mpims.json" => self.group_messages = self.group_messages.or(Some(index)),
+            _ => {}
+        }
+    }
+}
+
+/// The one folder that everything is in, if an export was unpacked and packed again with it.
+fn prefix<'n>(mut names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    const LIST: &str = "channels.json";
+    if names.clone().any(|name| name == LIST) {
+        return None;
+    }
+    let folder = |name: &'n str| {
+        let (folder, list) = name.split_once('/')?;
+        (list == LIST && folder != TEAMS && !OTHER_FOLDERS.contains(&folder)).then_some(folder)
+    };
+    let found = names.find_map(folder)?;
+    names.find_map(folder).is_none().then_some(found)
+}
+
+/// The parts of a name; `None` if it leads out of where it is, in whatever way.
+fn parts(name: &str) -> Option<Vec<&str>> {
+    let name = name.strip_suffix('/').unwrap_or(name);
+    let is_plain =
+        |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains(['\\', '\0']);
+    let parts: Vec<&str> = name.split('/').collect();
+    parts.iter().all(is_plain).then_some(parts)
+}
+
+/// Whether a folder may be that of a conversation. One with a colon is that of the comments on a file, `FC:{file}:{title}`.
+fn is_conversation(folder: &str) -> bool {
+    !OTHER_FOLDERS.contains(&folder) && !folder.contains(':')
+}
+
+fn is_json(file: &str) -> bool {
+    file.ends_with(".json")
+}
+
+/// `2024-01-02.json`.
+fn is_day(file: &str) -> bool {
+    let Some(date) = file.strip_suffix(".json") else { return false };
+    date.len() == 10
+        && date.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(names: &[&str]) -> Layout {
+        let mut layout = Layout::of(names.iter().copied());
+        layout.sort_days(|index| names[index]);
+        layout
+    }
+
+    #[test]
+    fn a_plain_export_is_lists_and_folders_of_days() {
+        let names = [
+            "users.json",
+            "channels.json",
+            "groups.json",
+            "dms.json",
+            "mpims.json",
+            "integration_logs.json",
+            "general/",
+            "general/2024-01-03.json",
+            "general/2024-01-02.json",
+            "general/canvas_in_the_conversation.json",
+            "FC:F1:Plan/2024-01-02.json",
+            "D1/2024-01-02.json",
+            "__uploads/F1/a.png",
+            "__uploads/../a.png",
+            "__MACOSX/general/._2024-01-02.json",
+        ];
+        let layout = layout(&names);
+        let [section] = &layout.sections[..] else { panic!("{layout:?}") };
+        assert_eq!((section.users.clone(), section.channels), (vec![0], Some(1)));
+        assert_eq!(
+            (section.groups, section.direct_messages, section.group_messages),
+            (Some(2), Some(3), Some(4))
+        );
+        let folders: Vec<(&str, &[usize])> =
+            section.folders.iter().map(|(name, days)| (name.as_str(), &days[..])).collect();
+        assert_eq!(folders, [("D1", &[11][..]), ("general", &[8, 7][..])]);
+        assert_eq!(layout.uploads.iter().collect::<Vec<_>>(), [(&"F1".to_owned(), &12)]);
+        assert_eq!(layout.tricks, [13]);
+    }
+
+    #[test]
+    fn an_organisation_has_a_part_for_each_workspace() {
+        let layout = layout(&[
+            "org_users.json",
+            "channels.json",
+            "shared/2024-01-02.json",
+            "teams/one/users.json",
+            "teams/one/channels.json",
+            "teams/one/general/2024-01-02.json",
+            "teams/two/channels.json",
+            "teams/2024-01-02.json",
+        ]);
+        let names: Vec<&str> = layout.sections.iter().map(|section| section.name.as_str()).collect();
+        assert_eq!(names, ["", "teams/one/", "teams/two/"]);
+        let folders = |at: usize| layout.sections[at].folders.keys().cloned().collect::<Vec<_>>();
+        assert_eq!((folders(0), folders(1)), (vec!["shared".into(), "teams".into()], vec!["general".into()]));
+    }
+
+    #[test]
+    fn an_export_that_was_packed_again_with_its_folder_is_found() {
+        let layout = layout(&[
+            "Acme export/users.json",
+            "Acme export/channels.json",
+            "Acme export/general/2024-01-02.json",
+            "__MACOSX/channels.json",
+        ]);
+        assert_eq!(layout.sections[0].folders.keys().collect::<Vec<_>>(), ["general"]);
+        assert!(self::layout(&["a/b.txt", "photo.jpg"]).sections.is_empty());
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_no_paths_and_no_days() {
+        let names = [
+            "../channels.json",
+            "/etc/passwd",
+            "general/../../x/2024-01-02.json",
+            "general\\2024-01-02.json",
+            "general//2024-01-02.json",
+            "./users.json",
+            "",
+        ];
+        let layout = layout(&names);
+        assert_eq!(layout.tricks, [0, 1, 2, 3, 4, 5, 6]);
+        assert!(layout.sections.is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! Stores the messages of an export while its next ones are read, and asks for their files.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{self, StreamExt};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey};
+use ports::queue::job::{Job, Payload};
+use ports::queue::{Outgoing, Queue, QueueError};
+use rules::file::row::{self, Share};
+use rules::file::{FileJob, State};
+use rules::history::HistoryMessage;
+use slack::ids::{FileId, TeamId};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use super::days::{self, ChannelDays, DaysRead, Delivered, MessageBatch};
+use super::layout::EntryIndex;
+use super::problem::{Problem, ProblemKind};
+use super::source::ExportSource;
+use super::{FileTarget, Import, ImportError, ImportTarget, Notice};
+use crate::store::{StoredAs, store_history};
+
+/// Batches that are stored side by side: one is read from the archive while another one waits for the disk.
+const STORED_AT_ONCE: usize = 2;
+
+/// Batches that are read ahead.
+const READ_AHEAD: usize = 2;
+
+/// Where the files were shared that the export brings.
+pub(crate) type WantedUploads = BTreeMap<(TeamId, FileId), Vec<Share>>;
+
+/// What became of what the reading thread delivered.
+enum Handled {
+    Stored(StoredBatch),
+    Problem(Problem),
+    Read(u64),
+}
+
+#[derive(Default)]
+struct StoredBatch {
+    new: u64,
+    updated: u64,
+    unchanged: u64,
+    reactions_cut: u64,
+    files: u64,
+    wanted: Vec<(TeamId, FileId, Share)>,
+    /// What the archive cannot hold, with the places of the channels.
+    too_large: Vec<(usize, Problem)>,
+}
+
+impl Import<'_> {
+    /// Reads and stores all messages. Answers with what was read, and with the files that the export brings.
+    pub(super) async fn messages(
+        &mut self,
+        mut source: Box<dyn ExportSource>,
+        channels: Vec<ChannelDays>,
+        latest_micros: i64,
+        uploads: &BTreeMap<FileId, EntryIndex>,
+    ) -> Result<(Box<dyn ExportSource>, DaysRead, WantedUploads), ImportError> {
+        let (sender, receiver) = mpsc::channel(READ_AHEAD);
+        let reading = spawn_blocking(move || {
+            let read = days::read(&mut *source, &channels, latest_micros, &sender);
+            (source, read)
+        });
+        let target = self.target;
+        let delivered =
+            stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+        let handled = delivered.map(|delivered| handle(target, uploads, delivered)).buffered(STORED_AT_ONCE);
+        let mut handled = std::pin::pin!(handled);
+        let (mut wanted, mut incomplete) = (WantedUploads::new(), Vec::new());
+        while let Some(handled) = handled.next().await {
+            match handled? {
+                Handled::Problem(problem) => self.problem(&problem),
+                Handled::Read(bytes) => self.progress.read_bytes += bytes,
+                Handled::Stored(batch) => {
+                    for (team, file, share) in batch.wanted.iter().cloned() {
+                        wanted.entry((team, file)).or_default().push(share);
+                    }
+                    self.add(&batch);
+                    for (place, problem) in batch.too_large {
+                        incomplete.push(place);
+                        self.problem(&problem);
+                    }
+                    (self.notices)(Notice::Progress(self.progress));
+                }
+            }
+        }
+        let (source, mut read) = reading.await?;
+        read.incomplete.extend(incomplete);
+        (self.notices)(Notice::Progress(self.progress));
+        Ok((source, read, wanted))
+    }
+
+    fn add(&mut self, batch: &StoredBatch) {
+        let stored = batch.new + batch.updated + batch.unchanged;
+        self.progress.messages += stored;
+        self.sum.messages += stored;
+        self.sum.new += batch.new;
+        self.sum.updated += batch.updated;
+        self.sum.unchanged += batch.unchanged;
+        self.sum.reactions_cut += batch.reactions_cut;
+        self.sum.files += batch.files;
+    }
+}
+
+async fn handle(
+    target: &ImportTarget,
+    uploads: &BTreeMap<FileId, EntryIndex>,
+    delivered: Delivered,
+) -> Result<Handled, ImportError> {
+    match delivered {
+        Delivered::Problem(problem) => Ok(Handled::Problem(problem)),
+        Delivered::Read(bytes) => Ok(Handled::Read(bytes)),
+        Delivered::Batch(batch) => store(target, uploads, &batch).await.map(Handled::Stored),
+    }
+}
+
+async fn store(
+    target: &ImportTarget,
+    uploads: &BTreeMap<FileId, EntryIndex>,
+    batch: &MessageBatch,
+) -> Result<StoredBatch, ImportError> {
+    let outcomes = store_history(&*target.archive, &batch.messages).await;
+    let mut stored = StoredBatch::default();
+    let mut with_files: Vec<(&HistoryMessage, StoredAs)> = Vec::new();
+    for ((message, (place, path)), outcome) in batch.messages.iter().zip(&batch.places).zip(outcomes) {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error @ ArchiveError::TooLarge { .. }) => {
+                let detail = format!("{}: {error}", message.ts);
+                stored.too_large.push((*place, Problem::new(ProblemKind::TooLarge, &**path, detail)));
+                continue;
+            }
+            Err(error @ ArchiveError::Unavailable(_)) => return Err(error.into()),
+        };
+        match outcome {
+            StoredAs::New => stored.new += 1,
+            StoredAs::Updated => stored.updated += 1,
+            StoredAs::Unchanged => stored.unchanged += 1,
+        }
+        stored.reactions_cut += u64::from(message.reactions_cut);
+        with_files.push((message, outcome));
+    }
+    if let Some(FileTarget { queue, .. }) = &target.files {
+        let (jobs, wanted) = files(&*target.archive, uploads, &with_files).await?;
+        stored.files = jobs.len() as u64;
+        stored.wanted = wanted;
+        send(&**queue, jobs).await?;
+    }
+    Ok(stored)
+}
+
+/// What is to be fetched for messages that are stored, and where the files are shared that the export brings. A message that was
+/// there knows what became of its files, once the file-downloader has had their jobs.
+async fn files(
+    archive: &dyn Archive,
+    uploads: &BTreeMap<FileId, EntryIndex>,
+    messages: &[(&HistoryMessage, StoredAs)],
+) -> Result<(Vec<Outgoing>, Vec<(TeamId, FileId, Share)>), ArchiveError> {
+    let sends = messages.iter().map(|(message, outcome)| (*message, *outcome, message.files().sends));
+    let sends: Vec<(&HistoryMessage, StoredAs, Vec<Outgoing>)> =
+        sends.filter(|(_, _, sends)| !sends.is_empty()).collect();
+    let known = sends.iter().filter(|(_, outcome, _)| *outcome != StoredAs::New);
+    let keys: Vec<&ItemKey> = known.map(|(message, _, _)| message.change.key()).collect();
+    let mut rows = if keys.is_empty() { Vec::new() } else { archive.get_all(&keys).await? }.into_iter();
+    let (mut jobs, mut wanted) = (Vec::new(), Vec::new());
+    for (_, outcome, sends) in sends {
+        let row: Option<Item> = if outcome == StoredAs::New { None } else { rows.next().flatten() };
+        if row.as_ref().is_some_and(Item::is_erased) {
+            continue;
+        }
+        for send in sends {
+            let Some(job) = decoded(&send) else { continue };
+            let state = row.as_ref().and_then(|row| row::state(row, &job.object.id));
+            match (uploads.contains_key(&job.object.id), state) {
+                (true, Some(State::Stored(_))) | (false, Some(_)) => {}
+                (true, _) => wanted.push((job.team, job.object.id, job.share)),
+                (false, None) => jobs.push(send),
+            }
+        }
+    }
+    Ok((jobs, wanted))
+}
+
+fn decoded(send: &Outgoing) -> Option<FileJob> {
+    let job = Job::decode(&send.body).ok()?;
+    if let Payload::File(raw) = job.payload { FileJob::decode(raw).ok() } else { None }
+}
+
+/// Sends jobs; all of them are durable then.
+pub(super) async fn send(queue: &dyn Queue, jobs: Vec<Outgoing>) -> Result<(), QueueError> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    queue.send(jobs).await.into_iter().collect()
+}

@@ -1,0 +1,227 @@
+//! What an import is going to do, decided before anything is written.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use rules::public_mark::MarkState;
+use slack::ids::{ChannelId, FileId, TeamId, UserId};
+
+use super::days::ChannelDays;
+use super::layout::{EntryIndex, Layout, Section};
+use super::problem::{PathProblems, Problem, ProblemKind};
+use super::roster::{Folder, PrivateCounts, Roster};
+use super::source::ExportSource;
+use super::{ImportError, ImportOptions, ROWS};
+
+/// What an export lists.
+pub(crate) struct Draft {
+    sections: Vec<(Section, Roster)>,
+    uploads: BTreeMap<FileId, EntryIndex>,
+    problems: Vec<Problem>,
+}
+
+/// What is going to be imported.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// The workspaces.
+    pub(crate) sections: Vec<PlannedSection>,
+    /// The bytes of files that the export brings.
+    pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
+    /// What is wrong, as far as names and lists tell.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A workspace's part of an export.
+#[derive(Debug)]
+pub(crate) struct PlannedSection {
+    /// The workspace.
+    pub(crate) team: TeamId,
+    /// The lists of its people.
+    pub(crate) users: Vec<EntryIndex>,
+    /// The list of its public channels.
+    pub(crate) list: Option<EntryIndex>,
+    /// Its people.
+    pub(crate) people: Arc<HashSet<UserId>>,
+    /// Its public channels, with their days in order.
+    pub(crate) channels: BTreeMap<ChannelId, Vec<EntryIndex>>,
+    /// What is not stored.
+    pub(crate) private: PrivateCounts,
+}
+
+/// Reads names and lists.
+pub(crate) fn read(source: &mut dyn ExportSource) -> Draft {
+    let mut problems = Vec::new();
+    let entries = source.entries();
+    let mut layout = Layout::of(entries.iter().map(|entry| entry.name.as_str()));
+    layout.sort_days(|entry| entries[entry].name.as_str());
+    let mut tricks = PathProblems::of("");
+    for entry in &layout.tricks {
+        let detail = "its name leads out of the export";
+        let problem = tricks.add(ProblemKind::UnknownFolder, detail);
+        problems.extend(problem.map(|problem| Problem { path: entries[*entry].name.clone(), ..problem }));
+    }
+    problems.extend(tricks.rest());
+    let uploads = std::mem::take(&mut layout.uploads).into_iter();
+    let uploads = uploads.filter_map(|(file, entry)| Some((FileId::parse(&file).ok()?, entry))).collect();
+    let sections = layout.sections.into_iter();
+    let sections = sections
+        .map(|section| {
+            let roster = Roster::read(source, &section, &mut problems);
+            (section, roster)
+        })
+        .collect();
+    Draft { sections, uploads, problems }
+}
+
+impl Draft {
+    /// Decides which workspaces it is of; `known` are those that the archive knows.
+    ///
+    /// # Errors
+    /// [`ImportError`] if it is no export, or that of a workspace that does not belong here.
+    pub(crate) fn decide(self, options: &ImportOptions, known: &[TeamId]) -> Result<Plan, ImportError> {
+        if !self.sections.iter().any(|(section, _)| section.channels.is_some()) {
+            return Err(ImportError::NotAnExport);
+        }
+        let Self { sections, uploads, problems } = self;
+        let mut plan = Plan { uploads, problems, ..Plan::default() };
+        // What an organisation lists of its people holds for each of its workspaces.
+        let of_organisation = sections.iter().find(|(section, _)| section.name.is_empty());
+        let (users, people) = of_organisation
+            .map(|(section, roster)| (section.users.clone(), roster.users.clone()))
+            .unwrap_or_default();
+        for (section, roster) in sections {
+            let said = options.team.clone();
+            let team = if section.name.is_empty() {
+                said.or_else(|| roster.majority().cloned())
+            } else {
+                roster.majority().cloned().or(said)
+            };
+            match team {
+                Some(team) => plan.add(team, section, roster, &users, &people),
+                None if roster.channels.is_empty() => {}
+                None if section.name.is_empty() => return Err(ImportError::NoTeam(roster.teams())),
+                None => {
+                    let skipped = section.folders.values().map(|days| days.len() as u64).sum();
+                    let detail = "its people do not say which workspace it is of: say it with --team";
+                    let problem = Problem::new(ProblemKind::UnknownFolder, section.name, detail);
+                    plan.problems.push(Problem { skipped, ..problem });
+                }
+            }
+        }
+        plan.belongs_here(options, known)?;
+        Ok(plan)
+    }
+}
+
+impl Plan {
+    fn add(
+        &mut self,
+        team: TeamId,
+        section: Section,
+        roster: Roster,
+        users: &[EntryIndex],
+        people: &HashSet<UserId>,
+    ) {
+        let mut channels: BTreeMap<ChannelId, Vec<EntryIndex>> =
+            roster.channels.iter().map(|channel| (channel.clone(), Vec::new())).collect();
+        let mut private = roster.private;
+        for (folder, days) in section.folders {
+            let why = match roster.folder_named(&folder) {
+                Some(Folder::Public(channel)) if channels.contains_key(&channel) => {
+                    // A channel may have a folder of its name and one of its id.
+                    channels.entry(channel).or_default().extend(days);
+                    continue;
+                }
+                Some(Folder::Private) => {
+                    private.direct_messages += u64::from(!roster.lists(&folder));
+                    continue;
+                }
+                Some(Folder::Public(_) | Folder::Ambiguous) => "two conversations have this name",
+                None => "no channel in channels.json has this name",
+            };
+            let path = format!("{}{folder}/", section.name);
+            let detail = format!("{why}: {} days are left out", days.len());
+            let problem = Problem::new(ProblemKind::UnknownFolder, path, detail);
+            self.problems.push(Problem { skipped: days.len() as u64, ..problem });
+        }
+        let mut everyone = roster.users;
+        everyone.extend(people.iter().cloned());
+        self.sections.push(PlannedSection {
+            team,
+            users: if section.users.is_empty() { users.to_vec() } else { section.users },
+            list: section.channels,
+            people: Arc::new(everyone),
+            channels,
+            private,
+        });
+    }
+
+    /// Whether its workspaces are those of the tokens, or of the archive.
+    fn belongs_here(&self, options: &ImportOptions, known: &[TeamId]) -> Result<(), ImportError> {
+        let listed = |teams: &[TeamId]| teams.iter().map(TeamId::as_str).collect::<Vec<_>>().join(", ");
+        if let Some(tokens) = &options.tokens
+            && let Some(other) = self.sections.iter().find(|section| !tokens.contains(&section.team))
+        {
+            return Err(ImportError::OtherToken { team: other.team.clone(), tokens: listed(tokens) });
+        }
+        let is_known = self.sections.iter().any(|section| known.contains(&section.team));
+        match self.sections.first() {
+            Some(other) if options.team.is_none() && !known.is_empty() && !is_known => {
+                Err(ImportError::OtherArchive { team: other.team.clone(), known: listed(known) })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Leaves out the channels of which a person has said that they are not public.
+    pub(crate) async fn leave_out_forgotten(&mut self, archive: &dyn Archive) -> Result<(), ArchiveError> {
+        for section in &mut self.sections {
+            let channels: Vec<ChannelId> = section.channels.keys().cloned().collect();
+            for channels in channels.chunks(ROWS) {
+                let keys: Vec<ItemKey> =
+                    channels.iter().map(|channel| ItemKey::public_mark(&section.team, channel)).collect();
+                let marks = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+                for (channel, mark) in channels.iter().zip(marks) {
+                    if MarkState::of(mark.as_ref()) == MarkState::Forgotten {
+                        section.channels.remove(channel);
+                        section.private.channels += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The days of all channels, in the order in which they are read.
+    pub(crate) fn channel_days(&self) -> Vec<ChannelDays> {
+        let of_section = |section: &PlannedSection| -> Vec<ChannelDays> {
+            let (team, people) = (&section.team, &section.people);
+            let days = |(channel, days): (&ChannelId, &Vec<EntryIndex>)| ChannelDays {
+                team: team.clone(),
+                channel: channel.clone(),
+                days: days.clone(),
+                people: Arc::clone(people),
+            };
+            section.channels.iter().map(days).collect()
+        };
+        self.sections.iter().flat_map(of_section).collect()
+    }
+
+    /// What is not stored.
+    pub(crate) fn private(&self) -> PrivateCounts {
+        let sum =
+            |of: fn(&PrivateCounts) -> u64| self.sections.iter().map(|section| of(&section.private)).sum();
+        PrivateCounts {
+            channels: sum(|private| private.channels),
+            direct_messages: sum(|private| private.direct_messages),
+            group_messages: sum(|private| private.group_messages),
+        }
+    }
+}
+
+/// The workspaces that an archive knows.
+pub(crate) async fn known_teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
+    let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
+    Ok(teams.iter().filter_map(|team| TeamId::parse(&team.key.timestamp).ok()).collect())
+}

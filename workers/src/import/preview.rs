@@ -1,0 +1,72 @@
+//! An archive that says what a write would do, and does nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveError, Attributes, Item, ItemKey, Page, Query, Update, WriteOutcome};
+
+/// Reads from another archive, or from one without any rows, and answers writes as if they had been done. It remembers none
+/// of them.
+pub struct PreviewArchive {
+    inner: Option<Arc<dyn Archive>>,
+}
+
+impl PreviewArchive {
+    /// A preview of writes to this archive; `None` if it does not exist yet.
+    #[must_use]
+    pub fn of(inner: Option<Arc<dyn Archive>>) -> Self {
+        Self { inner }
+    }
+}
+
+#[async_trait]
+impl Archive for PreviewArchive {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let keys: Vec<&ItemKey> = updates.iter().map(|update| &update.key).collect();
+        let stored = match self.get_all(&keys).await {
+            Ok(stored) => stored,
+            Err(error) => return vec![Err(error); updates.len()],
+        };
+        let outcome = |(update, stored): (&&Update, Option<Item>)| {
+            let applied = update.apply(stored.as_ref().map(|stored| &stored.attributes));
+            let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
+            Ok(match applied {
+                Some(_) => WriteOutcome::Applied,
+                None => WriteOutcome::Rejected(stored.unwrap_or_else(nothing)),
+            })
+        };
+        updates.iter().zip(stored).map(outcome).collect()
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        match &self.inner {
+            Some(inner) => inner.get(key).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        match &self.inner {
+            Some(inner) => inner.get_all(keys).await,
+            None => Ok(vec![None; keys.len()]),
+        }
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        match &self.inner {
+            Some(inner) => inner.query(query).await,
+            None => Ok(Page::default()),
+        }
+    }
+
+    async fn delete_unchanged(&self, _expected: &Item) -> Result<bool, ArchiveError> {
+        Ok(false)
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        match &self.inner {
+            Some(inner) => inner.ready().await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What of an export could not be stored, or is odd: a line each.
+
+use std::collections::BTreeMap;
+
+/// Lines of one kind about one path. An export of nothing but nonsense is not repeated line by line.
+const MAX_LINES: u64 = 100;
+
+/// What kind of problem it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemKind {
+    /// The zip, or a list of people or channels in it, cannot be read, or not to its end.
+    BrokenZip,
+    /// It is larger than anything that Slack exports.
+    TooLarge,
+    /// A day cannot be read, or not to its end; what is before that is stored.
+    BrokenDay,
+    /// A message cannot be read.
+    BrokenMessage,
+    /// A folder is that of no public channel, or of two.
+    UnknownFolder,
+    /// A message's author is not among the people; a placeholder is stored.
+    UnknownUser,
+    /// A timestamp does not have Slack's shape, or is later than now.
+    BadTime,
+    /// A message occurs twice; both copies count.
+    Duplicate,
+}
+
+impl ProblemKind {
+    /// The kind as it is printed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BrokenZip => "broken_zip",
+            Self::TooLarge => "too_large",
+            Self::BrokenDay => "broken_day",
+            Self::BrokenMessage => "broken_message",
+            Self::UnknownFolder => "unknown_folder",
+            Self::UnknownUser => "unknown_user",
+            Self::BadTime => "bad_time",
+            Self::Duplicate => "duplicate",
+        }
+    }
+
+    /// Whether something is missing in the archive because of it.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::UnknownUser | Self::Duplicate)
+    }
+}
+
+/// A problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// Where in the zip. Text from outside.
+    pub path: String,
+    /// What is wrong. Text from outside may be in it.
+    pub detail: String,
+    /// What was not stored because of it: messages, as far as they can be counted, or files of the zip.
+    pub skipped: u64,
+}
+
+impl Problem {
+    /// A problem that keeps one thing out of the archive if its kind does so.
+    #[must_use]
+    pub fn new(kind: ProblemKind, path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { kind, path: path.into(), detail: detail.into(), skipped: u64::from(kind.is_loss()) }
+    }
+}
+
+/// Counts the problems of one path, and lets a limited number of each kind through.
+#[derive(Debug, Default)]
+pub(crate) struct PathProblems {
+    path: String,
+    counts: BTreeMap<ProblemKind, u64>,
+}
+
+impl PathProblems {
+    /// Nothing is wrong yet.
+    pub(crate) fn of(path: &str) -> Self {
+        Self { path: path.to_owned(), counts: BTreeMap::new() }
+    }
+
+    /// The problem to report now, if there were not too many of its kind.
+    pub(crate) fn add(&mut self, kind: ProblemKind, detail: impl Into<String>) -> Option<Problem> {
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        (*count <= MAX_LINES).then(|| Problem::new(kind, self.path.clone(), detail))
+    }
+
+    /// Whether something is missing in the archive.
+    pub(crate) fn has_loss(&self) -> bool {
+        self.counts.keys().any(|kind| kind.is_loss())
+    }
+
+    /// One more for each kind of which there were too many.
+    pub(crate) fn rest(self) -> impl Iterator<Item = Problem> {
+        let Self { path, counts } = self;
+        counts.into_iter().filter(|(_, count)| *count > MAX_LINES).map(move |(kind, count)| {
+            let more = count - MAX_LINES;
+            let skipped = if kind.is_loss() { more } else { 0 };
+            Problem { kind, path: path.clone(), detail: format!("{more} more of the same kind"), skipped }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_is_a_line_and_a_flood_of_them_is_one_more() {
+        let mut problems = PathProblems::of("general/2024-01-02.json");
+        let lines: Vec<Problem> = (0..250)
+            .filter_map(|n| problems.add(ProblemKind::BrokenMessage, format!("message {n}")))
+            .collect();
+        assert!(problems.add(ProblemKind::Duplicate, "1.000000").is_some_and(|problem| problem.skipped == 0));
+        assert!(problems.has_loss());
+        assert_eq!(lines.len(), 100);
+        let rest: Vec<Problem> = problems.rest().collect();
+        assert_eq!(rest.len(), 1);
+        let skipped: u64 = lines.iter().chain(&rest).map(|problem| problem.skipped).sum();
+        assert_eq!((skipped, rest[0].detail.as_str()), (250, "150 more of the same kind"));
+    }
+}

@@ -1,0 +1,328 @@
+//! The people and conversations that an export lists. What is kept of them is what the reading of days needs; the lists are
+//! read again when their rows are written.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rules::channel::ChannelEvent;
+use rules::directory::listed_user;
+use rules::version;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use slack::envelope::{object, text_or_none};
+use slack::ids::{ChannelId, TeamId, UserId};
+
+use super::elements::{Break, Element, Elements};
+use super::layout::{EntryIndex, Section};
+use super::problem::{PathProblems, Problem, ProblemKind};
+use super::source::{ExportSource, TooLarge};
+
+/// What a folder is that of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Folder {
+    /// A public channel.
+    Public(ChannelId),
+    /// A conversation that is never stored.
+    Private,
+    /// Two conversations: their messages cannot be told apart.
+    Ambiguous,
+}
+
+/// The conversations that are never stored, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrivateCounts {
+    /// Private channels.
+    pub channels: u64,
+    /// Direct messages between two people.
+    pub direct_messages: u64,
+    /// Direct messages between several people.
+    pub group_messages: u64,
+}
+
+impl PrivateCounts {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.channels + self.direct_messages + self.group_messages
+    }
+}
+
+/// What a section lists.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    /// The people.
+    pub(crate) users: HashSet<UserId>,
+    /// How many people are of each workspace.
+    teams: BTreeMap<TeamId, usize>,
+    /// The public channels.
+    pub(crate) channels: Vec<ChannelId>,
+    /// What each folder is that of, by its name; a channel's id is one too.
+    folders: HashMap<String, Folder>,
+    /// What is not stored.
+    pub(crate) private: PrivateCounts,
+}
+
+#[derive(Default, Deserialize)]
+struct WithTeam<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Conversation<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    is_private: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_im: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_mpim: Option<&'a RawValue>,
+}
+
+impl Conversation<'_> {
+    /// Whether a list of public channels says itself that this one is private.
+    fn is_private(&self) -> bool {
+        [self.is_private, self.is_im, self.is_mpim].into_iter().flatten().any(|flag| flag.get() == "true")
+            || self.id.as_deref().is_some_and(|id| id.starts_with('D'))
+    }
+}
+
+impl Roster {
+    /// Reads the lists of a section.
+    pub(crate) fn read(
+        source: &mut dyn ExportSource,
+        section: &Section,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let mut roster = Self::default();
+        for entry in &section.users {
+            each(source, *entry, problems, &mut |raw| roster.user(raw));
+        }
+        if let Some(entry) = section.channels {
+            each(source, entry, problems, &mut |raw| roster.channel(raw));
+        }
+        let mut private = [0; 3];
+        let lists = [section.groups, section.direct_messages, section.group_messages];
+        for (count, entry) in private.iter_mut().zip(lists) {
+            let Some(entry) = entry else { continue };
+            each(source, entry, problems, &mut |raw| {
+                *count += 1;
+                roster.private(raw);
+                Ok(())
+            });
+        }
+        roster.private.channels += private[0];
+        roster.private.direct_messages += private[1];
+        roster.private.group_messages += private[2];
+        // What two lists name is not public beyond doubt.
+        let folders = &roster.folders;
+        roster.channels.retain(|channel| matches!(folders.get(channel.as_str()), Some(Folder::Public(_))));
+        roster
+    }
+
+    fn user(&mut self, raw: &RawValue) -> Result<(), String> {
+        let user = listed_user(raw).map_err(|malformed| malformed.to_string())?;
+        let team: WithTeam<'_> = object(raw);
+        if self.users.insert(user)
+            && let Some(team) = team.team_id.and_then(|team| TeamId::parse(&team).ok())
+        {
+            *self.teams.entry(team).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn channel(&mut self, raw: &RawValue) -> Result<(), String> {
+        let conversation: Conversation<'_> = object(raw);
+        if conversation.is_private() {
+            self.private.channels += 1;
+            self.private(raw);
+            return Ok(());
+        }
+        // The workspace and the clock play no part in whether it can be read.
+        let any_team = TeamId::parse("T0").map_err(|invalid| invalid.to_string())?;
+        let listed = ChannelEvent::listed(&any_team, raw, &version::zero());
+        let channel = listed.map_err(|malformed| malformed.to_string())?.channel().clone();
+        if !self.folders.contains_key(channel.as_str()) {
+            self.channels.push(channel.clone());
+        }
+        self.folder(channel.as_str(), Folder::Public(channel.clone()));
+        if let Some(name) = conversation.name {
+            self.folder(&name, Folder::Public(channel));
+        }
+        Ok(())
+    }
+
+    fn private(&mut self, raw: &RawValue) {
+        let conversation: Conversation<'_> = object(raw);
+        for name in [conversation.id, conversation.name].into_iter().flatten() {
+            self.folder(&name, Folder::Private);
+        }
+    }
+
+    fn folder(&mut self, name: &str, folder: Folder) {
+        let known = self.folders.entry(name.to_owned()).or_insert_with(|| folder.clone());
+        if *known != folder {
+            *known = Folder::Ambiguous;
+        }
+    }
+
+    /// What a folder is that of; `None` if no list names it.
+    pub(crate) fn folder_named(&self, name: &str) -> Option<Folder> {
+        // A list of them may be missing.
+        let is_private =
+            || name.starts_with("mpdm-") || (name.starts_with('D') && ChannelId::parse(name).is_ok());
+        self.folders.get(name).cloned().or_else(|| is_private().then_some(Folder::Private))
+    }
+
+    /// Whether a list names it.
+    pub(crate) fn lists(&self, name: &str) -> bool {
+        self.folders.contains_key(name)
+    }
+
+    /// The workspace that more than half of the people are of.
+    pub(crate) fn majority(&self) -> Option<&TeamId> {
+        let all: usize = self.teams.values().sum();
+        self.teams.iter().find(|(_, count)| **count * 2 > all).map(|(team, _)| team)
+    }
+
+    /// The workspaces that people are of, with the number of each.
+    pub(crate) fn teams(&self) -> String {
+        let teams = self.teams.iter().map(|(team, count)| format!("{count} of {team}"));
+        teams.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Hands each element of a list over. What cannot be read is a problem.
+pub(crate) fn each(
+    source: &mut dyn ExportSource,
+    entry: EntryIndex,
+    problems: &mut Vec<Problem>,
+    take: &mut dyn FnMut(&RawValue) -> Result<(), String>,
+) {
+    let path = source.entries()[entry].name.clone();
+    let mut found = PathProblems::of(&path);
+    let mut place = 0_u64;
+    let broken = match source.open(entry) {
+        Err(error) => Some(Break::Unreadable(error)),
+        Ok(bytes) => {
+            let mut elements = Elements::of(bytes);
+            loop {
+                place += 1;
+                let taken = match elements.next() {
+                    Ok(Some(Element::Json(raw))) => take(raw),
+                    Ok(Some(Element::Malformed(why))) => Err(why.to_owned()),
+                    Ok(None) => break None,
+                    Err(broken) => break Some(broken),
+                };
+                if let Err(why) = taken {
+                    problems.extend(found.add(ProblemKind::BrokenMessage, format!("element {place}: {why}")));
+                }
+            }
+        }
+    };
+    if let Some(broken) = broken {
+        problems.push(Problem::new(broken.kind(ProblemKind::BrokenZip), path, broken.to_string()));
+    }
+    problems.extend(found.rest());
+}
+
+impl Break {
+    /// What kind of problem it is, if nothing but its size is worse.
+    pub(crate) fn kind(&self, otherwise: ProblemKind) -> ProblemKind {
+        match self {
+            Self::Unreadable(error) if TooLarge::is_cause(error) => ProblemKind::TooLarge,
+            Self::Unreadable(_) | Self::Shape(_) => otherwise,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::fixture::Entries;
+    use super::*;
+
+    fn roster(lists: &[(&str, Value)]) -> (Roster, Vec<Problem>) {
+        let mut source = Entries::of(lists.iter().map(|(name, list)| (*name, list.to_string())));
+        let names: Vec<String> = source.entries().iter().map(|entry| entry.name.clone()).collect();
+        let layout = super::super::layout::Layout::of(names.iter().map(String::as_str));
+        let mut problems = Vec::new();
+        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        (roster, problems)
+    }
+
+    #[test]
+    fn the_workspace_is_that_of_most_people() {
+        let users = |teams: &[&str]| -> Value {
+            let user = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
+            teams.iter().enumerate().map(user).collect()
+        };
+        let majority = |teams: &[&str]| {
+            let (roster, _) = roster(&[("users.json", users(teams))]);
+            roster.majority().map(TeamId::to_string)
+        };
+        assert_eq!(majority(&["T1", "T2", "T1"]).as_deref(), Some("T1"));
+        assert_eq!(majority(&["T1", "T2"]), None);
+        assert_eq!(majority(&[]), None);
+        assert_eq!(majority(&["t#1"]), None);
+    }
+
+    #[test]
+    fn only_what_is_public_and_has_one_name_has_a_folder() {
+        let channel = |id: &str, name: &str| json!({ "id": id, "name": name });
+        let (roster, problems) = roster(&[
+            (
+                "channels.json",
+                json!([
+                    channel("C1", "general"),
+                    channel("C2", "twice"),
+                    channel("C3", "twice"),
+                    { "id": "C4", "name": "hidden", "is_private": true },
+                    { "id": "D4", "name": "odd" },
+                    channel("C5", "both"),
+                    null,
+                    { "id": "c#6", "name": "x" },
+                    { "id": "C7" },
+                ]),
+            ),
+            ("groups.json", json!([channel("G1", "secret"), channel("G2", "both")])),
+            ("dms.json", json!([{ "id": "D1", "members": ["U1", "U2"] }])),
+            ("mpims.json", json!([channel("G3", "mpdm-a--b-1")])),
+        ]);
+        let public = |id: &str| Some(Folder::Public(ChannelId::parse(id).unwrap()));
+        for (name, folder) in [
+            ("general", public("C1")),
+            ("C1", public("C1")),
+            ("twice", Some(Folder::Ambiguous)),
+            ("both", Some(Folder::Ambiguous)),
+            ("hidden", Some(Folder::Private)),
+            ("secret", Some(Folder::Private)),
+            ("D1", Some(Folder::Private)),
+            ("D99", Some(Folder::Private)),
+            ("mpdm-a--b-1", Some(Folder::Private)),
+            ("nowhere", None),
+        ] {
+            assert_eq!(roster.folder_named(name), folder, "{name}");
+        }
+        assert_eq!(roster.channels.len(), 4);
+        let counts = PrivateCounts { channels: 4, direct_messages: 1, group_messages: 1 };
+        assert_eq!((roster.private, roster.private.total()), (counts, 6));
+        let kinds: Vec<_> = problems.iter().map(|problem| problem.kind).collect();
+        assert_eq!(kinds, [ProblemKind::BrokenMessage; 3]);
+    }
+
+    #[test]
+    fn a_list_that_breaks_is_read_up_to_there() {
+        let mut source =
+            Entries::of([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
+        let layout = super::super::layout::Layout::of(["users.json"].into_iter());
+        let mut problems = Vec::new();
+        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        assert_eq!(roster.users.len(), 1);
+        assert_eq!((problems.len(), problems[0].kind), (1, ProblemKind::BrokenZip));
+    }
+}

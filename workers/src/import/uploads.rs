@@ -1,0 +1,191 @@
+//! Keeps the files that an export brings with it, as slackdump's do. Only those that a stored message shares, and only if their
+//! bytes are what Slack announced; the others are asked for.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use ports::archive::{ArchiveError, Item, ItemKey, Update};
+use ports::files::{FileKey, Published};
+use rules::file::row::{self, Held, MAX_SHARES, Share};
+use rules::file::{FileJob, FileObject, State};
+use serde_json::Value;
+use slack::ids::{FileId, TeamId, UserId};
+use tokio::sync::mpsc;
+
+use super::layout::EntryIndex;
+use super::messages::{WantedUploads, send};
+use super::problem::{Problem, ProblemKind};
+use super::source::{ExportSource, TooLarge};
+use super::{FileTarget, Import, ImportError, on_thread, write_news};
+use crate::file_downloader::bytes::{HEAD_BYTES, Tally, begins_a_page};
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+impl Import<'_> {
+    /// Keeps the files that messages share.
+    pub(super) async fn uploads(
+        &mut self,
+        mut source: Box<dyn ExportSource>,
+        entries: impl Fn(&FileId) -> Option<EntryIndex>,
+        wanted: WantedUploads,
+    ) -> Result<Box<dyn ExportSource>, ImportError> {
+        for ((team, file), shares) in wanted {
+            if let Some(entry) = entries(&file) {
+                source = self.upload(source, entry, &team, &file, &shares).await?;
+            }
+        }
+        Ok(source)
+    }
+
+    async fn upload(
+        &mut self,
+        source: Box<dyn ExportSource>,
+        entry: EntryIndex,
+        team: &TeamId,
+        file: &FileId,
+        shares: &[Share],
+    ) -> Result<Box<dyn ExportSource>, ImportError> {
+        let (archive, Some(target), Some(share)) =
+            (&*self.target.archive, &self.target.files, shares.first())
+        else {
+            return Ok(source);
+        };
+        let keys = [ItemKey::file(team, file), ItemKey::message(team, &share.channel, &share.ts)];
+        let mut rows = archive.get_all(&[&keys[0], &keys[1]]).await?.into_iter();
+        let (row, message) = (rows.next().flatten(), rows.next().flatten());
+        let object = message.as_ref().and_then(|message| object(message, file));
+        let is_erased = row.as_ref().is_some_and(Item::is_erased);
+        let Some(object) = object.filter(|_| !is_erased) else { return Ok(source) };
+        let known = row.as_ref().and_then(|row| row::held_as(row, team, &object));
+        let (source, key, held) = match known {
+            Some(key) => (source, key, None),
+            None => {
+                let key = FileKey::shared(team, &share.channel, &share.ts, file);
+                let is_taken = row.as_ref().is_some_and(|row| row::holds(row, file, &key));
+                let version = || key.version(&object.fingerprint()[..8]);
+                let key = if is_taken { version().unwrap_or(key) } else { key };
+                let (source, kept) = self.keep(source, entry, target, &object, &key).await?;
+                let Some(tally) = kept else {
+                    let user = message.as_ref().and_then(|message| message.text("user"));
+                    let user = user.and_then(|user| UserId::parse(user).ok());
+                    let (team, share) = (team.clone(), share.clone());
+                    let job = FileJob { team, share, user, object, refresh: false };
+                    send(&*target.queue, vec![job.outgoing()]).await?;
+                    self.sum.files += 1;
+                    return Ok(source);
+                };
+                let held = tally.held(&key, object.source(team).unwrap_or_default());
+                (source, key, Some(held))
+            }
+        };
+        self.write_held(team, &object, shares, key, held).await?;
+        self.sum.files += 1;
+        Ok(source)
+    }
+
+    /// Writes a file's row, then the messages that it is in.
+    async fn write_held(
+        &self,
+        team: &TeamId,
+        object: &FileObject,
+        shares: &[Share],
+        key: FileKey,
+        held: Option<Held>,
+    ) -> Result<(), ArchiveError> {
+        let archive = &*self.target.archive;
+        let seen = shares.iter().take(MAX_SHARES).map(|share| row::seen(team, object, Some(share)));
+        let mut updates: Vec<Update> = seen.collect();
+        updates.extend(held.map(|held| row::held(team, &object.id, &held)));
+        for update in &updates {
+            write_news(archive, std::slice::from_ref(update)).await?;
+        }
+        let state = State::Stored(key);
+        let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
+        write_news(archive, &messages.collect::<Vec<_>>()).await?;
+        Ok(())
+    }
+
+    /// Writes the bytes of an entry to the store of files, unless they are not what Slack announced.
+    async fn keep(
+        &mut self,
+        source: Box<dyn ExportSource>,
+        entry: EntryIndex,
+        target: &FileTarget,
+        object: &FileObject,
+        key: &FileKey,
+    ) -> Result<(Box<dyn ExportSource>, Option<Tally>), ImportError> {
+        let path = source.entries()[entry].name.clone();
+        let (sender, mut receiver) = mpsc::channel(4);
+        let reading = on_thread(source, move |source| read(source, entry, &sender));
+        let expects_page = object.may_be_html();
+        let writing = async move {
+            let mut writer = target.files.create(key).await?;
+            let (mut tally, mut head) = (Tally::default(), Vec::with_capacity(HEAD_BYTES));
+            while let Some(chunk) = receiver.recv().await {
+                let chunk: Bytes = match chunk {
+                    Ok(chunk) => chunk,
+                    Err(error) => return Ok(Err(Some(error))),
+                };
+                if head.len() < HEAD_BYTES {
+                    head.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES - head.len())]);
+                }
+                tally.add(&chunk);
+                writer.write(chunk).await?;
+            }
+            let is_page = !expects_page && begins_a_page(&head);
+            if is_page || object.exact_size_bytes().is_some_and(|expected| expected != tally.size_bytes) {
+                return Ok(Err(None));
+            }
+            match writer.publish().await? {
+                Published::New => Ok(Ok(tally)),
+                // An earlier import was interrupted, or what is there are other bytes than these.
+                Published::AlreadyThere => {
+                    let mut there = Tally::default();
+                    let Some(mut reader) = target.files.open(key).await? else { return Ok(Err(None)) };
+                    while let Some(chunk) = reader.next().await? {
+                        there.add(&chunk);
+                    }
+                    Ok(Ok(there))
+                }
+            }
+        };
+        let (read, written) = tokio::join!(reading, writing);
+        let (source, ()) = read?;
+        let written: Result<Result<Tally, Option<io::Error>>, ImportError> = written;
+        match written? {
+            Ok(tally) => Ok((source, Some(tally))),
+            Err(broken) => {
+                if let Some(error) = broken {
+                    let is_large = TooLarge::is_cause(&error);
+                    let kind = if is_large { ProblemKind::TooLarge } else { ProblemKind::BrokenZip };
+                    self.problem(&Problem::new(kind, path, error.to_string()));
+                }
+                Ok((source, None))
+            }
+        }
+    }
+}
+
+/// Hands over the bytes of an entry. It ends early if they are no longer taken.
+fn read(source: &mut dyn ExportSource, entry: EntryIndex, sender: &mpsc::Sender<io::Result<Bytes>>) {
+    let copied = source.open(entry).and_then(|mut bytes| {
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+            (&mut bytes).take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
+            if chunk.is_empty() || sender.blocking_send(Ok(chunk.into())).is_err() {
+                return Ok(());
+            }
+        }
+    });
+    if let Err(error) = copied {
+        // If the other side has gone, that side says why.
+        drop(sender.blocking_send(Err(error)));
+    }
+}
+
+/// What a message says of a file.
+fn object(message: &Item, file: &FileId) -> Option<FileObject> {
+    let files = message.attributes.get("files").and_then(Value::as_array)?;
+    files.iter().filter_map(FileObject::read).find(|object| object.id == *file)
+}
