@@ -35,6 +35,7 @@ use operate::backup::BackupArgs;
 use operate::dashboards::DashboardsArgs;
 use operate::doctor::DoctorArgs;
 use operate::files::{FilesChange, FilesCommand};
+use operate::import::ImportArgs;
 use operate::quarantine::QuarantineCommand;
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
@@ -105,6 +106,12 @@ enum Command {
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
     Sync(SyncArgs),
+    /// Bring an export of Slack into the archive
+    #[command(
+        after_help = "It may be interrupted and repeated, also while `annalist up` runs. Only public channels are stored:\n  \
+        annalist import export.zip --data /var/lib/annalist"
+    )]
+    Import(ImportArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
     /// Check the set-up and print the next step
@@ -224,6 +231,11 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             let api = runtime.block_on(config::slack::web_api(&args.slack))?;
             on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
+        Command::Import(args) => runtime(&mut Builder::new_current_thread())?.block_on(operate::import::run(
+            &args,
+            SystemClock::shared(),
+            out,
+        )),
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }

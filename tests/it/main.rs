@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod existence_check;
 mod gaps;
+mod import;
 mod killed_downloads;
 mod lambda;
 mod machine;

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod forget_public;
 mod held;
+pub(crate) mod import;
 mod packing;
 pub(crate) mod quarantine;
 pub(crate) mod restore;

@@ -120,7 +120,7 @@ pub(crate) struct ChannelsArgs {
     pub(crate) read: ReadArgs,
 }
 
-fn team(text: &str) -> Result<TeamId, &'static str> {
+pub(crate) fn team(text: &str) -> Result<TeamId, &'static str> {
     TeamId::parse(text).map_err(|_| "a workspace id is such as T0123ABCD")
 }
 

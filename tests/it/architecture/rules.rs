@@ -80,6 +80,7 @@ pub(super) const RULES: &[Rule] = &[
             "tests/testkit/src/memory/",
             "tests/simulation/src/checked_archive.rs",
             "tests/it/convergence/mod.rs",
+            "workers/src/import/preview.rs",
             "workers/tests/it/directory/fixture.rs",
         ],
         forbidden: &["apply_once"],
@@ -256,6 +257,27 @@ pub(super) const RULES: &[Rule] = &[
         why: "what a backup holds and how it is packed change for different reasons, and reading a tar from outside \
               takes care: one place does it",
         example: "let tar = tar::Builder::new(file);",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &[
+            "cli/src/operate/import/zipped.rs",
+            "tests/bench/src/bin/bench/import/",
+            "tests/it/import/",
+        ],
+        forbidden: &["zip::"],
+        tests_too: true,
+        why: "a zip from outside needs bounds on whatever comes out of it: one place has them, and what an export consists of is \
+              known without a zip",
+        example: "let archive = zip::ZipArchive::new(file)?;",
+    },
+    Rule {
+        rooms: &["workers/src/import/"],
+        except: &[],
+        forbidden: &["std::fs", "std::path", "tokio::fs"],
+        tests_too: true,
+        why: "a name in an export is no path: code that knows no paths cannot follow one",
+        example: "let day = std::fs::File::open(name)?;",
     },
     Rule {
         rooms: &["cli/src/"],

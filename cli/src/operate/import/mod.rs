@@ -1,0 +1,230 @@
+//! `annalist import`: an export of Slack into the archive.
+//!
+//! The only place that knows what a zip is; what an export consists of is [`workers::import`]'s.
+
+mod progress;
+mod zipped;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use ports::archive::Archive;
+use ports::clock::SharedClock;
+use process::config;
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::slack::SlackArgs;
+use serde::Serialize;
+use slack::ids::TeamId;
+use workers::import::{
+    FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PreviewArchive, PrivateCounts, Problem,
+    import,
+};
+
+use crate::plain;
+use crate::read::team;
+use progress::ProgressReport;
+use zipped::{ZipExport, name_of};
+
+/// `annalist import`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// The export, as Slack or slackdump made it
+    #[arg(value_name = "ZIP")]
+    zip: PathBuf,
+    /// Workspace id, if the people in the export do not say it
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    /// Say what would be imported, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Ask for no files, and keep none of the export
+    #[arg(long)]
+    no_files: bool,
+    /// One problem per line as JSON, and the sum as the last line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slack: SlackArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// A problem as JSON.
+#[derive(Serialize)]
+struct PrintedProblem<'p> {
+    problem: &'static str,
+    path: &'p str,
+    detail: &'p str,
+}
+
+impl<'p> PrintedProblem<'p> {
+    fn of(problem: &'p Problem) -> Self {
+        Self { problem: problem.kind.as_str(), path: &problem.path, detail: &problem.detail }
+    }
+}
+
+/// Imports an export, and says what could not be imported.
+pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Write) -> anyhow::Result<()> {
+    let name = plain::line(&name_of(&args.zip));
+    let (source, found) = match ZipExport::open(&args.zip) {
+        Ok(source) => {
+            let found = source.problem(&args.zip);
+            (Box::new(source), found)
+        }
+        Err(problem) => {
+            if args.json {
+                plain::json_line(out, &PrintedProblem::of(&problem))?;
+                plain::json_line(out, &ImportSum { skipped: 1, problems: 1, ..ImportSum::default() })?;
+            }
+            bail!("cannot import {name}: {}", plain::line(&problem.detail));
+        }
+    };
+    let options = ImportOptions { team: args.team.clone(), tokens: tokens(args).await?, now: clock.now() };
+    let backend = opened(args, clock).await?;
+    let target = target(args, backend.as_ref());
+    let mut printer = Printer { out, progress: ProgressReport::begin(), args, failed: None };
+    if let Some(problem) = &found {
+        printer.print(&Notice::Problem(problem));
+    }
+    let imported = import(source, &target, &options, &mut |notice| printer.print(&notice)).await;
+    printer.progress.end();
+    let failed = printer.failed;
+    drop(target);
+    if let Some(backend) = backend {
+        backend.close().await;
+    }
+    let mut sum = imported.with_context(|| format!("cannot import {name}"))?;
+    if let Some(problem) = &found {
+        sum.problems += 1;
+        sum.skipped += problem.skipped;
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if args.json {
+        plain::json_line(out, &sum)?;
+    } else {
+        say(args, &sum, out)?;
+    }
+    if sum.skipped > 0 {
+        out.flush()?;
+        bail!("{} things in {name} could not be imported: each is a line above", sum.skipped);
+    }
+    Ok(())
+}
+
+/// The workspaces that there are tokens for.
+async fn tokens(args: &ImportArgs) -> anyhow::Result<Option<Vec<TeamId>>> {
+    let api = config::slack::web_api(&args.slack).await?;
+    if !api.has_tokens() {
+        return Ok(None);
+    }
+    let teams = api.teams().await.context(
+        "Slack does not say which workspace the bot token is of: import again later, or without the token",
+    )?;
+    Ok(Some(teams))
+}
+
+/// The archive; `None` if it does not exist yet and nothing is to be written.
+async fn opened(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<Option<Backend>> {
+    let is_folder = args.backend.backend == BackendKind::Embedded;
+    if args.dry_run && is_folder && !args.backend.data.data.join(embedded::DATABASE_FILE).exists() {
+        return Ok(None);
+    }
+    Ok(Some(Backend::open(&args.backend, clock).await?))
+}
+
+fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {
+    match backend {
+        Some(backend) if !args.dry_run => {
+            let files = || FileTarget { queue: backend.queue(), files: backend.files() };
+            ImportTarget { archive: backend.archive(), files: (!args.no_files).then(files) }
+        }
+        other => {
+            let archive: Option<Arc<dyn Archive>> = other.map(Backend::archive);
+            ImportTarget { archive: Arc::new(PreviewArchive::of(archive)), files: None }
+        }
+    }
+}
+
+/// Prints what an import says.
+struct Printer<'p> {
+    out: &'p mut dyn Write,
+    progress: ProgressReport,
+    args: &'p ImportArgs,
+    /// The first line that could not be printed: the import goes on all the same.
+    failed: Option<io::Error>,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, notice: &Notice<'_>) {
+        let Self { out, progress, args, failed } = self;
+        let printed = match notice {
+            Notice::Progress(done) => {
+                progress.update(done);
+                Ok(())
+            }
+            Notice::Problem(problem) => progress.aside(|| print_problem(args, problem, *out)),
+            Notice::Private(private) => progress.aside(|| print_private(args, *private, *out)),
+            Notice::Marked(marked) => progress.aside(|| print_marked(args, *marked, *out)),
+        };
+        if let Err(error) = printed {
+            failed.get_or_insert(error);
+        }
+    }
+}
+
+fn print_problem(args: &ImportArgs, problem: &Problem, out: &mut dyn Write) -> io::Result<()> {
+    if args.json {
+        plain::json_line(out, &PrintedProblem::of(problem))?;
+    } else {
+        let (path, detail) = (plain::line(&problem.path), plain::line(&problem.detail));
+        writeln!(out, "{:<14} {path}: {detail}", problem.kind.as_str())?;
+    }
+    out.flush()
+}
+
+/// A line for each kind of conversation that is never stored.
+fn print_private(args: &ImportArgs, private: PrivateCounts, out: &mut dyn Write) -> io::Result<()> {
+    let kinds = [
+        (private.channels, "private channels"),
+        (private.direct_messages, "direct messages"),
+        (private.group_messages, "group direct messages"),
+    ];
+    for (count, kind) in kinds.into_iter().filter(|(count, _)| *count > 0 && !args.json) {
+        writeln!(out, "{count} {kind}: never stored")?;
+    }
+    Ok(())
+}
+
+/// What an import weakens, before it does.
+fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Result<()> {
+    if marked > 0 && args.dry_run && !args.json {
+        writeln!(
+            out,
+            "{marked} channels would be marked as public because the export says so: from then on, signed events of these \
+             channels are stored without a question to Slack"
+        )?;
+    }
+    Ok(())
+}
+
+fn say(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Result<()> {
+    let ImportSum { channels, messages, new, updated, unchanged, users, files, .. } = sum;
+    let done = if args.dry_run { "Would import" } else { "Imported" };
+    write!(
+        out,
+        "{done} {messages} messages of {channels} channels: {new} new, {updated} updated, {unchanged} unchanged; {users} \
+         people, {files} files"
+    )?;
+    if sum.reactions_cut > 0 {
+        write!(out, "; the reactions to {} messages are not all in the export", sum.reactions_cut)?;
+    }
+    writeln!(out, ".")?;
+    if *files > 0 {
+        writeln!(out, "`annalist up` with a bot token fetches the files.")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! An export in a zip. Nothing of it is unpacked to the disk, and its sizes are bounded while it is read: what a header says
+//! is only what the sender says.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use workers::import::{ExportEntry, ExportSource, Problem, ProblemKind, TooLarge};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// Entries of a zip: a thousand channels for three years.
+const MAX_ENTRIES: u64 = 1_000_000;
+
+/// What comes out of one entry: the longest day of a busy channel has a hundredth of it.
+const MAX_ENTRY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// How often more comes out of an entry than it takes in the zip: lists of messages come to a tenth or a twentieth.
+const MAX_RATIO: u64 = 200;
+
+/// What comes out of an entry before its ratio counts: a few bytes may well become thousands.
+const RATIO_BEGINS_BYTES: u64 = 64 * 1024;
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 32 * 1024;
+
+/// How a zip ends: a record, a comment of at most 64 KiB, and in front of both what a zip of more than 65,535 entries has.
+const END_BYTES: u64 = 65_535 + 22 + 20 + 56;
+
+/// What the record of a zip of many entries begins with, and where in it their number is.
+const MANY_ENTRIES: &[u8] = b"PK\x06\x06";
+const COUNT_AT: usize = 32;
+
+/// The entries of a zip.
+pub(super) struct ZipExport {
+    zip: ZipArchive<BufReader<File>>,
+    entries: Vec<ExportEntry>,
+}
+
+impl ZipExport {
+    /// Reads the central directory.
+    ///
+    /// # Errors
+    /// The one problem that keeps all of it from being read.
+    pub(super) fn open(path: &Path) -> Result<Self, Problem> {
+        let refused = |kind, detail| Problem::new(kind, name_of(path), detail);
+        let broken = |error: ZipError| {
+            let detail = format!("it is no zip, or is cut off ({error}): download it again");
+            refused(ProblemKind::BrokenZip, detail)
+        };
+        let unreadable = |error: io::Error| refused(ProblemKind::BrokenZip, error.to_string());
+        let mut file = File::open(path).map_err(unreadable)?;
+        let announced = announced_entries(&mut file).map_err(unreadable)?;
+        if announced > MAX_ENTRIES {
+            let detail = format!("it has {announced} entries, more than {MAX_ENTRIES}");
+            return Err(refused(ProblemKind::TooLarge, detail));
+        }
+        let zip = ZipArchive::new(BufReader::with_capacity(BUFFER_BYTES, file)).map_err(broken)?;
+        let mut entries = Vec::with_capacity(zip.len());
+        for index in 0..zip.len() {
+            let header = zip.by_index_data(index).map_err(broken)?;
+            if header.encrypted() {
+                let detail = "it is encrypted: unpack it, and pack it again without a password".to_owned();
+                return Err(refused(ProblemKind::BrokenZip, detail));
+            }
+            // Slack writes names in UTF-8 without saying so.
+            let name = String::from_utf8_lossy(header.name_raw()).into_owned();
+            entries.push(ExportEntry { name, packed_bytes: header.compressed_size() });
+        }
+        Ok(Self { zip, entries })
+    }
+
+    /// Entries that cannot be read because others have their names.
+    pub(super) fn problem(&self, path: &Path) -> Option<Problem> {
+        let detail = "entries in it have the same name: only the last of each is read";
+        let has_duplicates = self.zip.has_duplicate_names();
+        has_duplicates.then(|| Problem::new(ProblemKind::BrokenZip, name_of(path), detail))
+    }
+}
+
+/// How many entries a zip says that it has, if they are more than 65,535: they are counted before any is kept in memory.
+fn announced_entries(file: &mut File) -> io::Result<u64> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+    let mut end = Vec::new();
+    file.take(END_BYTES).read_to_end(&mut end)?;
+    let count = |at: usize| {
+        let bytes = end.get(at + COUNT_AT..at + COUNT_AT + size_of::<u64>())?;
+        end[at..].starts_with(MANY_ENTRIES).then(|| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0))
+    };
+    file.rewind()?;
+    Ok((0..end.len()).filter_map(count).max().unwrap_or(0))
+}
+
+/// What a zip is called.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+impl ExportSource for ZipExport {
+    fn entries(&self) -> &[ExportEntry] {
+        &self.entries
+    }
+
+    fn open(&mut self, entry: usize) -> io::Result<Box<dyn Read + '_>> {
+        let bytes = self.zip.by_index(entry)?;
+        let packed_bytes = bytes.compressed_size();
+        if bytes.size() > MAX_ENTRY_BYTES {
+            return Err(too_large(format!("it says that it has {} bytes", bytes.size())));
+        }
+        Ok(Box::new(Bounded { bytes, packed_bytes, read_bytes: 0 }))
+    }
+}
+
+fn too_large(detail: String) -> io::Error {
+    io::Error::other(TooLarge(detail))
+}
+
+/// Bytes of an entry, not more of them than there can be.
+struct Bounded<R> {
+    bytes: R,
+    packed_bytes: u64,
+    read_bytes: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(into)?;
+        self.read_bytes += read as u64;
+        if self.read_bytes > MAX_ENTRY_BYTES {
+            return Err(too_large(format!("more than {MAX_ENTRY_BYTES} bytes come out of it")));
+        }
+        if self.read_bytes > RATIO_BEGINS_BYTES && self.read_bytes / MAX_RATIO >= self.packed_bytes.max(1) {
+            let detail =
+                format!("{} bytes in the zip become more than {MAX_RATIO} times as many", self.packed_bytes);
+            return Err(too_large(detail));
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn come_out(packed_bytes: u64, bytes: u64) -> io::Result<u64> {
+        io::copy(
+            &mut Bounded { bytes: io::repeat(b' ').take(bytes), packed_bytes, read_bytes: 0 },
+            &mut io::sink(),
+        )
+    }
+
+    #[test]
+    fn an_entry_is_refused_once_too_much_comes_out_of_it() {
+        assert_eq!(come_out(0, RATIO_BEGINS_BYTES).unwrap(), RATIO_BEGINS_BYTES);
+        assert_eq!(come_out(10_000, 1_999_999).unwrap(), 1_999_999);
+        let error = come_out(10_000, u64::MAX).unwrap_err();
+        assert!(error.get_ref().unwrap().is::<TooLarge>(), "{error}");
+        assert!(come_out(u64::MAX, MAX_ENTRY_BYTES + 1).is_err());
+    }
+
+    #[test]
+    fn what_is_no_zip_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zip");
+        let problem = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            ZipExport::open(&path).err().unwrap()
+        };
+        for bytes in [&b""[..], b"PK", b"[]", &[0; 10_000]] {
+            let problem = problem(bytes);
+            assert_eq!((problem.kind, problem.path.as_str()), (ProblemKind::BrokenZip, "a.zip"));
+            assert!(!problem.detail.contains('\n'), "{}", problem.detail);
+        }
+        assert!(ZipExport::open(&folder.path().join("nowhere.zip")).is_err());
+    }
+}

@@ -1,0 +1,245 @@
+//! Exports that overlap, in either order, with live events between them and after them: the rows of messages and of their
+//! revisions are the same.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use ports::archive::{Archive, Item};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::Queue;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use testkit::corpus::event;
+use testkit::deliveries::delivery;
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::files::MemoryFiles;
+use testkit::memory::queue::MemoryQueue;
+use workers::import::{ExportEntry, ExportSource, FileTarget, ImportOptions, ImportTarget, import};
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+use super::export::{TEAM, channel, person};
+
+const CHANNEL: &str = "C1";
+
+/// What happens to one of three messages.
+#[derive(Debug, Clone)]
+enum Happening {
+    Edit { message: usize, text: u8 },
+    React { message: usize, user: u8, added: bool },
+    Reply { message: usize },
+    Delete { message: usize },
+    Share { message: usize, file: u8 },
+}
+
+/// A message as Slack knows it.
+#[derive(Debug, Clone)]
+struct Known {
+    object: Value,
+    reactions: Vec<u8>,
+    replies: u64,
+    is_deleted: bool,
+}
+
+fn ts(second: usize, micro: usize) -> String {
+    format!("{}.{micro:06}", 1_600_000_000 + second)
+}
+
+/// The events of all that happens, and the export that Slack would make after each of them.
+fn told(happenings: &[Happening]) -> (Vec<Value>, Vec<Value>) {
+    let mut known: Vec<Known> = (0..3)
+        .map(|n| Known {
+            object: event::message(&ts(n, 100), &format!("U{n}"), &format!("message {n}")),
+            reactions: Vec::new(),
+            replies: 0,
+            is_deleted: false,
+        })
+        .collect();
+    let mut events: Vec<Value> = known.iter().map(|known| event::posted(CHANNEL, &known.object)).collect();
+    let mut days = vec![day(&known)];
+    for (number, happening) in happenings.iter().enumerate() {
+        let clock = ts(100 + number, 0);
+        let (Happening::Edit { message, .. }
+        | Happening::React { message, .. }
+        | Happening::Reply { message }
+        | Happening::Delete { message }
+        | Happening::Share { message, .. }) = happening;
+        let before = known[*message].object.clone();
+        if known[*message].is_deleted {
+            continue;
+        }
+        match happening {
+            Happening::Edit { text, .. } => {
+                let after = event::edited(&before, &clock, &format!("text {text}"));
+                events.push(event::changed(CHANNEL, &before, &after, &clock));
+                known[*message].object = after;
+            }
+            Happening::Share { file, .. } => {
+                let files = json!([event::file(&format!("F{file}"), "U0")]);
+                let after = event::edited(&before, &clock, "with a file");
+                let after = event::with(after, [("files", files)]);
+                events.push(event::changed(CHANNEL, &before, &after, &clock));
+                known[*message].object = after;
+            }
+            Happening::React { user, added, .. } => {
+                let of = before["ts"].as_str().unwrap();
+                let name = format!("U{user}");
+                let reaction = if *added { event::reaction_added } else { event::reaction_removed };
+                events.push(reaction(CHANNEL, of, &name, "tada", &clock));
+                let reactions = &mut known[*message].reactions;
+                reactions.retain(|known| known != user);
+                if *added {
+                    reactions.push(*user);
+                }
+            }
+            Happening::Reply { .. } => {
+                let of = before["ts"].as_str().unwrap().to_owned();
+                let reply = event::reply(&ts(100 + number, 700), &of, "U1", "a reply");
+                events.push(event::posted(CHANNEL, &reply));
+                known[*message].replies += 1;
+                known.push(Known { object: reply, reactions: Vec::new(), replies: 0, is_deleted: false });
+            }
+            Happening::Delete { .. } => {
+                events.push(event::deleted(CHANNEL, &before, &clock));
+                known[*message].is_deleted = true;
+            }
+        }
+        days.push(day(&known));
+    }
+    (events, days)
+}
+
+/// The messages as an export lists them.
+fn day(known: &[Known]) -> Value {
+    let listed = known.iter().filter(|known| !known.is_deleted).map(|known| {
+        let mut object = known.object.clone();
+        let fields = object.as_object_mut().unwrap();
+        fields.insert("user_team".into(), TEAM.into());
+        fields.insert("user_profile".into(), json!({ "name": "volatile" }));
+        if known.replies > 0 {
+            let ts = fields["ts"].clone();
+            fields.insert("thread_ts".into(), ts);
+            fields.insert("reply_count".into(), known.replies.into());
+        }
+        if !known.reactions.is_empty() {
+            let users: Vec<String> = known.reactions.iter().map(|user| format!("U{user}")).collect();
+            fields.insert(
+                "reactions".into(),
+                json!([{ "name": "tada", "count": users.len(), "users": users }]),
+            );
+        }
+        object
+    });
+    listed.collect()
+}
+
+/// An export in memory.
+struct InMemory {
+    entries: Vec<ExportEntry>,
+    bytes: Vec<Vec<u8>>,
+}
+
+impl InMemory {
+    fn of(day: &Value) -> Box<Self> {
+        let lists = [
+            ("users.json", json!([person("U0"), person("U1"), person("U2")])),
+            ("channels.json", json!([channel(CHANNEL, "general")])),
+            ("general/2020-09-13.json", day.clone()),
+        ];
+        let (entries, bytes) = lists
+            .into_iter()
+            .map(|(name, list)| {
+                let bytes = list.to_string().into_bytes();
+                (ExportEntry { name: name.into(), packed_bytes: bytes.len() as u64 }, bytes)
+            })
+            .unzip();
+        Box::new(Self { entries, bytes })
+    }
+}
+
+impl ExportSource for InMemory {
+    fn entries(&self) -> &[ExportEntry] {
+        &self.entries
+    }
+
+    fn open(&mut self, entry: usize) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(&self.bytes[entry][..]))
+    }
+}
+
+fn queue() -> Arc<dyn Queue> {
+    Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
+}
+
+/// One thing that is done to an archive: an event is handled, or an export is imported.
+#[derive(Debug, Clone)]
+enum Step {
+    Event(usize),
+    Export(usize),
+}
+
+async fn rows(steps: &[Step], events: &[Value], days: &[Value]) -> Vec<Item> {
+    let archive = Arc::new(MemoryArchive::new());
+    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
+    let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
+    let target = ImportTarget { archive: Arc::clone(&archive) as Arc<dyn Archive>, files: Some(files) };
+    // A channel that was never seen in public would keep what does not say that it is public waiting.
+    let opener = event::envelope(TEAM, "EvOpener", &events[0]);
+    assert_eq!(writer.handle(&[delivery(&opener)]).await, [Outcome::Done]);
+    let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::Event(event) => {
+                let job = delivery(&event::envelope(TEAM, &format!("Ev{event}x{number}"), &events[*event]));
+                assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+            }
+            Step::Export(export) => {
+                let sum = import(InMemory::of(&days[*export]), &target, &options, &mut |_| {}).await.unwrap();
+                assert_eq!((sum.skipped, sum.problems), (0, 0));
+            }
+        }
+    }
+    let kept = |item: &Item| ["message#", "revision#"].iter().any(|kind| item.key.item_id.starts_with(kind));
+    MemoryArchive::items(&archive).into_iter().filter(kept).collect()
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let happening = prop_oneof![
+        4 => (0..3usize, 0..4u8).prop_map(|(message, text)| Happening::Edit { message, text }),
+        2 => (0..3usize, 0..3u8, any::<bool>())
+            .prop_map(|(message, user, added)| Happening::React { message, user, added }),
+        2 => (0..3usize).prop_map(|message| Happening::Reply { message }),
+        1 => (0..3usize).prop_map(|message| Happening::Delete { message }),
+        1 => (0..3usize, 0..2u8).prop_map(|(message, file)| Happening::Share { message, file }),
+    ];
+    prop::collection::vec(happening, 0..8)
+}
+
+#[test]
+fn overlapping_exports_and_live_events_in_any_order_leave_the_same_messages() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
+    let strategy = (happenings(), any::<u64>());
+    TestRunner::new(config)
+        .run(&strategy, |(happenings, seed)| {
+            let (events, days) = told(&happenings);
+            let mut random = fastrand::Rng::with_seed(seed);
+            // Some of the events were live; three exports, one of them twice.
+            let mut steps: Vec<Step> = (0..events.len()).filter(|_| random.bool()).map(Step::Event).collect();
+            let exports: Vec<usize> = (0..3).map(|_| random.usize(0..days.len())).collect();
+            steps.extend(exports.iter().chain(exports.first()).map(|export| Step::Export(*export)));
+            let expected = runtime.block_on(rows(&steps, &events, &days));
+            for _ in 0..2 {
+                random.shuffle(&mut steps);
+                let found = runtime.block_on(rows(&steps, &events, &days));
+                let only = |rows: &[Item], others: &[Item]| -> Vec<String> {
+                    let lacking = rows.iter().filter(|row| !others.contains(row));
+                    lacking.map(|row| row.to_json().to_string()).collect()
+                };
+                prop_assert_eq!(only(&expected, &found), only(&found, &expected));
+            }
+            Ok(())
+        })
+        .unwrap();
+}
