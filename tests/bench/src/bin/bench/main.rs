@@ -12,6 +12,7 @@ mod driver;
 mod existence;
 mod files;
 mod flat;
+mod import;
 mod lambda;
 mod machine;
 mod observer;
@@ -58,7 +59,7 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
-    /// Rows of the large channel of `flat`
+    /// Rows of the large channel of `flat`, messages of `import`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
 }
@@ -83,6 +84,8 @@ enum What {
     Directory,
     /// How fast files are fetched, and in how much memory
     Files,
+    /// How fast an export is imported, and again, and in how much memory
+    Import,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -130,6 +133,7 @@ fn main() -> anyhow::Result<()> {
         | What::Beside
         | What::Directory
         | What::Files
+        | What::Import
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -178,6 +182,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Files) {
         report.add(files::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Import) {
+        report.add(import::measure(settings).await?);
     }
     if matches!(args.what, What::Aws) {
         for section in aws::measure(settings).await? {

@@ -1,0 +1,87 @@
+//! Makes an export with as many messages as wanted.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// Its channels.
+pub(crate) const CHANNELS: usize = 100;
+/// Messages of a channel's day.
+pub(crate) const DAY: usize = 50;
+/// Its people.
+pub(crate) const PEOPLE: usize = 2_000;
+
+const TEAM: &str = "T0BENCH";
+const FIRST_S: usize = 1_500_000_000;
+const DAY_S: usize = 86_400;
+
+/// Words of messages: as many that texts do not compress better than people's.
+const WORDS: usize = 5_000;
+
+/// Writes an export of this number of messages.
+pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
+    let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
+        zip.start_file(name, SimpleFileOptions::default())?;
+        Ok(zip.write_all(&serde_json::to_vec(list)?)?)
+    };
+    entry("users.json", &(0..PEOPLE).map(person).collect())?;
+    entry("channels.json", &(0..CHANNELS).map(channel).collect())?;
+    for channel in 0..CHANNELS {
+        let of_channel = messages * (channel + 1) / CHANNELS - messages * channel / CHANNELS;
+        for first in (0..of_channel).step_by(DAY) {
+            let day = first / DAY;
+            let list = (first..of_channel.min(first + DAY))
+                .map(|number| message(FIRST_S + day * DAY_S + (number - first) * 60, number, &mut random))
+                .collect();
+            entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
+        }
+    }
+    zip.finish()?.flush()?;
+    Ok(())
+}
+
+/// A date for the nth day: only their order counts.
+fn date(day: usize) -> String {
+    format!("{:04}-{:02}-{:02}", 2000 + day / 336, day / 28 % 12 + 1, day % 28 + 1)
+}
+
+fn person(number: usize) -> Value {
+    json!({ "id": format!("U{number:05}"), "team_id": TEAM, "name": format!("person{number}"), "deleted": false,
+        "profile": { "real_name": format!("Person {number}"), "display_name": format!("p{number}") } })
+}
+
+fn channel(number: usize) -> Value {
+    json!({ "id": format!("C{number:05}"), "name": format!("channel-{number}"), "created": FIRST_S, "members": ["U00000"],
+        "topic": { "value": "a topic" }, "purpose": { "value": "a purpose" } })
+}
+
+fn message(second: usize, number: usize, random: &mut fastrand::Rng) -> Value {
+    let words: Vec<String> =
+        (0..random.usize(3..30)).map(|_| format!("w{:x}", random.usize(0..WORDS).pow(2))).collect();
+    let text = words.join(" ");
+    let (ts, user) =
+        (format!("{second}.{:06}", number % 1_000_000), format!("U{:05}", random.usize(0..PEOPLE)));
+    let elements = json!([{ "type": "rich_text_section", "elements": [{ "type": "text", "text": text }] }]);
+    let mut message = json!({
+        "type": "message", "user": user, "text": text, "ts": ts, "team": TEAM, "user_team": TEAM, "source_team": TEAM,
+        "client_msg_id": format!("{:032x}", random.u128(..)),
+        "user_profile": { "real_name": "Person", "display_name": "p", "name": user, "team": TEAM },
+        "blocks": [{ "type": "rich_text", "block_id": format!("{:05x}", random.u32(..)), "elements": elements }],
+    });
+    match random.usize(0..20) {
+        0 | 1 => {
+            message["thread_ts"] =
+                format!("{}.{:06}", second - 60, number.saturating_sub(1) % 1_000_000).into()
+        }
+        2 => message["reactions"] = json!([{ "name": "tada", "users": ["U00001", "U00002"], "count": 2 }]),
+        3 => message["edited"] = json!({ "user": user, "ts": format!("{}.000000", second + 30) }),
+        _ => {}
+    }
+    message
+}

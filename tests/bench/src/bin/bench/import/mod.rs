@@ -1,0 +1,119 @@
+//! An export imported into a new folder, and again where nothing is new, beside a bare parse of the same zip and bare inserts
+//! of the same messages.
+
+mod bare;
+mod export;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::procfs::{self, Usage};
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use crate::observer::Observer;
+use crate::report::{Goal, Section, figure, median, mib};
+use crate::{Settings, machine, progress};
+
+/// How often the process is looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+struct Run {
+    per_second: f64,
+    cpu_us: f64,
+    peak_mib: f64,
+}
+
+/// Imports a new folder, and then the same folder again.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    let folder = machine::data_folder()?;
+    let zip = folder.path().join("export.zip");
+    progress(&format!("import: making an export of {} messages", settings.rows));
+    export::write(&zip, settings.rows)?;
+    let (mut parse, mut insert, mut first, mut again) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("import: round {round}"));
+        let data = machine::data_folder()?;
+        let (parsed, inserted) = bare::measure(&zip, &data.path().join("bare.db"))?;
+        parse.push(settings.rows as f64 / parsed.as_secs_f64());
+        insert.push(settings.rows as f64 / inserted.as_secs_f64());
+        first.push(run(&zip, data.path(), settings.rows, "new").await?);
+        again.push(run(&zip, data.path(), settings.rows, "unchanged").await?);
+    }
+    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+    let row = |what: &str, runs: &[Run]| {
+        let figures =
+            [of(runs, |run| run.per_second), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
+        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
+    };
+    let bare =
+        |what: &str, per_second: f64| vec![what.to_owned(), figure(per_second), String::new(), String::new()];
+    let (parse, insert) = (median(parse), median(insert));
+    let per_second = of(&first, |run| run.per_second);
+    let per_second_again = of(&again, |run| run.per_second);
+    Ok(Section {
+        title: "Importing an export",
+        method: format!(
+            "`annalist import` of {} messages of {} channels, in a day's file each of {} messages on average, {} people, from its \
+             start to its end; then again on the same folder, where nothing is new. Beside it, in one process and on one \
+             thread: every day's file unpacked and parsed with serde_json, and every message inserted into a table of SQLite as it \
+             is, with a commit for each 512 (`synchronous=FULL`). Medians of {} interleaved rounds.",
+            settings.rows,
+            export::CHANNELS,
+            export::DAY,
+            export::PEOPLE,
+            settings.rounds
+        ),
+        columns: &["", "messages/s", "CPU µs/message", "RSS peak MiB"],
+        rows: vec![
+            bare("bare parse", parse),
+            bare("bare insert", insert),
+            row("a new folder", &first),
+            row("the same again", &again),
+        ],
+        goals: vec![
+            Goal::at_least("an export is imported at", per_second, 20_000.0, " messages/s"),
+            Goal::at_least("… wanted", per_second, 50_000.0, " messages/s"),
+            Goal::at_least("the same again, with no write", per_second_again, 60_000.0, " messages/s"),
+            Goal::at_least("import / bare parse", per_second / parse, 0.2, " ×"),
+            Goal::at_least("import / bare insert", per_second / insert, 0.2, " ×"),
+            Goal::at_most("memory of an import", of(&first, |run| run.peak_mib), 200.0, " MiB"),
+        ],
+    })
+}
+
+/// One import; `expected` names the count that all messages are in.
+async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<Run> {
+    let started = Instant::now();
+    let mut command = Command::new(&binaries().annalist);
+    command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
+    command.env_clear().kill_on_drop(true).stdout(std::process::Stdio::piped());
+    let child = command.spawn().context("the import cannot be started")?;
+    let pid = child.id().context("the import has ended")?;
+    let output = child.wait_with_output();
+    let (output, usage) = {
+        let mut output = std::pin::pin!(output);
+        let mut last: Option<Usage> = None;
+        loop {
+            tokio::select! {
+                output = &mut output => break (output?, last.context("the import was too short")?),
+                () = sleep(INTERVAL) => last = procfs::usage(pid).or(last),
+            }
+        }
+    };
+    let elapsed = started.elapsed();
+    ensure!(output.status.success(), "the import failed: {}", output.status);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let sum: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())?;
+    ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");
+    let rows = Observer::open(data)?.rows()?;
+    ensure!(rows == messages, "{rows} rows of {messages} messages");
+    Ok(Run {
+        per_second: messages as f64 / elapsed.as_secs_f64(),
+        cpu_us: usage.cpu.as_secs_f64() * 1e6 / messages as f64,
+        peak_mib: mib(usage.peak_rss_kib),
+    })
+}
