@@ -16,7 +16,7 @@ use ports::queue::{Outgoing, QueueError};
 use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
 use slack::envelope::Envelope;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 use slack::signature::Refused;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -140,7 +140,12 @@ impl Endpoint {
         // The job is a copy of its own; the body's buffer goes back while the queue works.
         drop(body);
         match self.enqueue(sends.messages).await {
-            Ok(()) => sends.outcome.into(),
+            Ok(()) => {
+                if let Some((team, at)) = sends.taken {
+                    self.stale.took(team, at);
+                }
+                sends.outcome.into()
+            }
             Err(outcome) => outcome.into(),
         }
     }
@@ -190,8 +195,8 @@ impl Endpoint {
         };
         let run = self.ingest.run.as_ref().filter(|_| !again);
         match route_in(run, &envelope, text) {
-            Route::Queues(messages) => Ok(Sends { messages, outcome }),
-            Route::DirectMessage => Err(Outcome::DirectMessage.into()),
+            (Route::Queues(messages), taken) => Ok(Sends { messages, taken, outcome }),
+            (Route::DirectMessage, _) => Err(Outcome::DirectMessage.into()),
         }
     }
 
@@ -221,6 +226,8 @@ impl Endpoint {
 
 struct Sends {
     messages: Vec<Outgoing>,
+    /// The workspace and the time of an event that came at its first try.
+    taken: Option<(TeamId, Ts)>,
     /// What became of the request once they are durable.
     outcome: Outcome,
 }

@@ -2,13 +2,14 @@
 //! brought is missing: workers make a gap of the time that is told here.
 //!
 //! A client that recorded one request can send it again and again, so what is kept and what is told is bounded: a fact a
-//! minute, from the first to the last time that was noted since.
+//! minute, from the last event that was taken before to the last time that was noted since.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::queue::Queue;
-use ports::queue::route::{Route, refused, route};
+use ports::queue::route::{Route, happened, refused, route};
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
 use slack::ids::{TeamId, Ts};
@@ -29,6 +30,9 @@ const TOGETHER_MICROS: i64 = 3_600 * 1_000_000;
 /// Times that wait to be told.
 const MAX_SPANS: usize = 16;
 
+/// Workspaces of which the last event is known. Of more than that, a gap begins with the first refused request.
+const MAX_TEAMS: usize = 10_000;
+
 /// Slack delivers an event again for a day at most, with *Delayed Events*.
 const LATEST_DELIVERY_MICROS: i64 = 26 * 3_600 * 1_000_000;
 
@@ -47,8 +51,8 @@ pub(crate) fn missing(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
         return None;
     }
     let signed = Ts::parse(&format!("{signed_s}.000000")).ok()?;
-    let of_envelope = || Ts::parse(&format!("{}.000000", envelope.event_time_s()?)).ok();
-    let happened = envelope.event.and_then(|event| EventHeader::read(event).clock()).or_else(of_envelope);
+    let event = envelope.event.map(EventHeader::read).unwrap_or_default();
+    let happened = happened(&envelope, &event);
     let delivered_after = |happened: &Ts| signed.micros() - happened.micros();
     // A second has no fractions: what happened within it may seem to be later.
     let credible = |happened: &Ts| (-1_000_000..=LATEST_DELIVERY_MICROS).contains(&delivered_after(happened));
@@ -60,6 +64,8 @@ pub(crate) struct StaleTimes {
     queue: Arc<dyn Queue>,
     time_limit: Duration,
     waiting: Mutex<UntoldSpans>,
+    /// The last event that was taken of each workspace.
+    taken: Mutex<HashMap<TeamId, Ts>>,
 }
 
 #[derive(Default)]
@@ -71,7 +77,7 @@ struct UntoldSpans {
     left_out: u64,
 }
 
-/// From the first refused request to the last.
+/// From the last event that was taken before the first refused request to the last such request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StaleSpan {
     team: TeamId,
@@ -82,14 +88,32 @@ struct StaleSpan {
 impl StaleTimes {
     /// Facts go to this queue, which may take `time_limit` for each.
     pub(crate) fn told_to(queue: Arc<dyn Queue>, time_limit: Duration) -> Self {
-        Self { queue, time_limit, waiting: Mutex::default() }
+        Self { queue, time_limit, waiting: Mutex::default(), taken: Mutex::default() }
+    }
+
+    /// Notes that an event of this time was taken: what is refused later was not missing until then.
+    pub(crate) fn took(&self, team: TeamId, at: Ts) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = taken.len() < MAX_TEAMS;
+        match taken.get_mut(&team) {
+            Some(last) if *last < at => *last = at,
+            None if has_room => drop(taken.insert(team, at)),
+            Some(_) | None => {}
+        }
+    }
+
+    /// When what is missing begins, if something of this time is: with the last event that was taken before.
+    fn missing_since(&self, team: &TeamId, at: &Ts) -> Ts {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.get(team).filter(|last| *last < at).unwrap_or(at).clone()
     }
 
     /// Notes a time. The first fact of a minute is on the queue when this returns, unless the queue is slow.
     pub(crate) async fn note(self: &Arc<Self>, team: TeamId, at: Ts) {
         let begins = {
+            let from = self.missing_since(&team, &at);
             let mut waiting = self.waiting();
-            waiting.add(StaleSpan { team, from: at.clone(), to: at });
+            waiting.add(StaleSpan { team, from, to: at });
             !std::mem::replace(&mut waiting.telling, true)
         };
         if begins {

@@ -248,25 +248,41 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     assert_eq!(status(data).await["quarantined"], 0);
 }
 
+/// A signed event of this second, which comes when the machine has another time.
+async fn sent_at_another_time(server: SocketAddr, second: u64) {
+    let told = event::posted(CHANNEL, &event::message(&ts(second), "U0FIRST", "an hour ago"));
+    let body = event::envelope(TEAM, "EvLate", &told);
+    let secrets = SigningSecrets::parse(&SecretString::from(process::SIGNING_SECRET)).unwrap();
+    let signed_s = 1_700_000_000 + second + 1;
+    let signature = secrets.sign(i64::try_from(signed_s).unwrap(), body.as_bytes());
+    let headers = [("x-slack-request-timestamp", signed_s.to_string()), ("x-slack-signature", signature)];
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let answer = Slack::to(server, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
+    assert_eq!(answer.status.as_u16(), 401);
+    assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
+    assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_came_at_another_time_by_the_machines_clock_is_a_gap() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
-    let told = event::posted(CHANNEL, &event::message(&ts(7), "U0FIRST", "an hour ago"));
-    let body = event::envelope(TEAM, "EvLate", &told);
-    let secrets = SigningSecrets::parse(&SecretString::from(process::SIGNING_SECRET)).unwrap();
-    let signed_s = 1_700_000_000 + 8;
-    let signature = secrets.sign(signed_s, body.as_bytes());
-    let headers = [("x-slack-request-timestamp", signed_s.to_string()), ("x-slack-signature", signature)];
-    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let answer = Slack::to(up.address, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
-    assert_eq!(answer.status.as_u16(), 401);
-    assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
-    assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
+    sent_at_another_time(up.address, 7).await;
     assert_eq!(gaps(data).await, [gap_of_all("refused", 7, Some(7), 0)]);
     let text = annalist_at(data, &["messages", CHANNEL]).await;
     assert!(!text.stdout.contains("an hour ago"), "{text:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_for_its_time_is_missing_since_the_last_event_that_was_taken() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let up = process::up(data).await;
+    says(up.address, 0).await;
+    says(up.address, 3).await;
+    sent_at_another_time(up.address, 7).await;
+    assert_eq!(gaps(data).await, [gap_of_all("refused", 3, Some(7), 1)]);
 }
 
 /// Writes a fact as the part that reads history does.

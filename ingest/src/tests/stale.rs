@@ -127,3 +127,31 @@ async fn nothing_unverified_becomes_a_fact() {
     sleep(Duration::from_secs(120)).await;
     assert!(bench.queue.kept().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_begins_with_the_last_event_that_was_taken() {
+    let bench = Bench::new(Behaviour::Keep);
+    // Slack's events of before are not taken by this: they may have happened while no process was running.
+    for (slack_s, again) in [(NOW_S - 20, false), (NOW_S - 30, false), (NOW_S - 10, true)] {
+        let mut request = signed_at(slack_s);
+        if again {
+            request.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());
+        }
+        assert_eq!(bench.send(request).await.status.as_u16(), 200);
+    }
+    let told = |bench: &Bench| {
+        let refused = bench.queue.kept().into_iter().filter_map(|job| {
+            let Payload::Refused(time) = Job::decode(&job.body).unwrap().payload else { return None };
+            Some(serde_json::from_str::<serde_json::Value>(time.get()).unwrap())
+        });
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        refused.map(|job| (text(&job["from"]), text(&job["to"]))).collect::<Vec<_>>()
+    };
+    bench.send(signed_at(NOW_S + AHEAD_S)).await;
+    assert_eq!(told(&bench), [fact(NOW_S - 20, NOW_S + AHEAD_S)]);
+    // A recorded request that happened before stretches nothing.
+    bench.send(signed_at(NOW_S - 40_000)).await;
+    sleep(Duration::from_secs(120)).await;
+    let old = fact(NOW_S - 40_000, NOW_S - 40_000);
+    assert_eq!(told(&bench), [fact(NOW_S - 20, NOW_S + AHEAD_S), old]);
+}

@@ -57,15 +57,36 @@ impl Audience {
 /// Routes an envelope; `body` is the request body it was read from.
 #[must_use]
 pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
-    route_in(None, envelope, body)
+    route_event(None, envelope, &event_of(envelope), body)
 }
 
-/// Routes an envelope that was taken in a run of ingest, where that says anything. What goes on a queue is the body as it
-/// came, but for the value of Slack's verification token.
+/// Routes an envelope that was taken in a run of ingest, where that says anything; of such a one it also says of which
+/// workspace the event is, and when it happened. What goes on a queue is the body as it came, but for the value of Slack's
+/// verification token.
 #[must_use]
-pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Route {
-    let event = envelope.event.map(EventHeader::read).unwrap_or_default();
-    if Audience::of(&event) == Audience::Direct {
+pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> (Route, Option<(TeamId, Ts)>) {
+    let event = event_of(envelope);
+    let taken = run.and_then(|_| Some((team_of(envelope)?, happened(envelope, &event)?)));
+    (route_event(run, envelope, &event, body), taken)
+}
+
+/// When an event happened by Slack's clock: by its own, or else by its envelope's, which has whole seconds.
+#[must_use]
+pub fn happened(envelope: &Envelope<'_>, event: &EventHeader<'_>) -> Option<Ts> {
+    let of_envelope = || Ts::parse(&format!("{}.000000", envelope.event_time_s()?)).ok();
+    event.clock().or_else(of_envelope)
+}
+
+fn event_of<'a>(envelope: &Envelope<'a>) -> EventHeader<'a> {
+    envelope.event.map(EventHeader::read).unwrap_or_default()
+}
+
+fn team_of(envelope: &Envelope<'_>) -> Option<TeamId> {
+    TeamId::parse(envelope.team_id.as_deref()?).ok()
+}
+
+fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader<'_>, body: &str) -> Route {
+    if Audience::of(event) == Audience::Direct {
         return Route::DirectMessage;
     }
     let kind = match envelope.kind.as_deref() {
@@ -74,7 +95,7 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
         None => "",
     };
     let body = &*without_token(body);
-    let Some(team) = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok()) else {
+    let Some(team) = team_of(envelope) else {
         return Route::Queues(vec![outgoing(
             QueueName::Events,
             GroupId::of(&[INVALID_GROUP]),
@@ -84,7 +105,7 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> Rou
             "",
         )]);
     };
-    let events_group = || events_group(&team, &event);
+    let events_group = || events_group(&team, event);
     let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
     let to_events = || send(QueueName::Events, events_group(), "");
     let to_channels = || send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind);
