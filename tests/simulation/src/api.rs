@@ -1,5 +1,6 @@
 //! Slack's other side: its Web API, its files and its pictures, played without a socket.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -28,7 +29,11 @@ pub(super) const LISTED_CHANNELS: usize = 3;
 pub(super) const LISTED_PEOPLE: usize = 3;
 
 /// What Slack knows, regardless of which process asks.
-pub(super) struct SlackTruth(Mutex<SlackState>);
+pub(super) struct SlackTruth {
+    state: Mutex<SlackState>,
+    /// Each event once: Slack may deliver one twice, and under two ids.
+    happened: Mutex<BTreeSet<String>>,
+}
 
 impl SlackTruth {
     pub(super) fn new() -> Self {
@@ -58,14 +63,36 @@ impl SlackTruth {
                 ..Workspace::new(TEAM)
             },
         );
-        Self(Mutex::new(state))
+        Self { state: Mutex::new(state), happened: Mutex::default() }
     }
 
-    /// What an event reports has happened.
-    pub(super) fn happen(&self, event: &Value) {
-        if let Some(workspace) = lock(&self.0).workspace(BOT_TOKEN) {
-            workspace.happen(event);
+    /// What the event of a request body reports has happened.
+    pub(super) fn happen(&self, body: &str) {
+        let event = serde_json::from_str::<Value>(body).unwrap_or_default()["event"].take();
+        let is_news = lock(&self.happened).insert(event.to_string());
+        if let Some(workspace) = lock(&self.state).workspace(BOT_TOKEN).filter(|_| is_news) {
+            workspace.happen(&event);
         }
+    }
+
+    /// Everything that happened, each event as the body of a request.
+    pub(super) fn happened(&self) -> Vec<Value> {
+        let event = |text: &String| serde_json::from_str::<Value>(text).unwrap_or_default();
+        lock(&self.happened).iter().map(|text| json!({ "event": event(text) })).collect()
+    }
+
+    /// The id that a channel has in the end.
+    pub(super) fn id_now(&self, channel: &str) -> String {
+        let moved = lock(&self.state)
+            .workspace(BOT_TOKEN)
+            .and_then(|workspace| workspace.moved.get(channel).cloned());
+        moved.unwrap_or_else(|| channel.to_owned())
+    }
+
+    /// What Slack answers when nothing goes wrong.
+    pub(super) fn ask(&self, method: &str, parameters: &[(&str, &str)]) -> Value {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        lock(&self.state).answer(method, BOT_TOKEN, parameters.collect(), 0).value()
     }
 }
 
@@ -196,7 +223,7 @@ impl PlayedSlack {
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         // No other token exists here, and a client shows it to no transport.
         let token = question.token.map_or("", |_| BOT_TOKEN);
-        let answer = lock(&self.truth.0).answer(method, token, parameters, self.world.true_now().0);
+        let answer = lock(&self.truth.state).answer(method, token, parameters, self.world.true_now().0);
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers =
             answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));

@@ -13,6 +13,7 @@
 //!   against the invariants.
 //! * [`verdict`] is the end: nothing waits, and the archive is what [`model`] and a fleet without faults make of the same
 //!   events.
+//! * [`history`] reads what Slack shows in the end, and fills the archive from it.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
 mod api;
@@ -20,6 +21,7 @@ mod checked_archive;
 mod checked_worker;
 mod faults;
 mod fleet;
+mod history;
 mod ledger;
 mod model;
 pub mod mutation;

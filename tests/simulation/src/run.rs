@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{faults, operator, supervisor, verdict, workload};
+use super::{faults, history, operator, supervisor, verdict, workload};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -119,6 +119,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         ended(world, supervisor.is_ok());
     }
     verdict::judge(&all, channels).await;
+    history::judge(&all, channels).await;
 }
 
 fn ended(world: &World, well: bool) {

@@ -1,6 +1,5 @@
 //! Slack sends events as it does: signed, within 3 s, and three times more where that was not answered 200.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use hyper::service::Service;
 use hyper::{HeaderMap, Request};
 use hyper_util::service::TowerToHyperService;
 use secrecy::SecretString;
-use serde_json::Value;
 use slack::EVENTS_PATH;
 use slack::signature::{SigningSecrets, WINDOW_S};
 use tokio::task::JoinSet;
@@ -63,8 +61,6 @@ pub(super) struct Sender {
     ledger: Arc<Ledger>,
     doors: Arc<Doors>,
     truth: Arc<SlackTruth>,
-    /// Events that have happened: Slack may deliver one twice, and under two ids.
-    happened: Mutex<BTreeSet<String>>,
     secrets: SigningSecrets,
     forger: SigningSecrets,
 }
@@ -90,7 +86,6 @@ impl Sender {
             ledger: Arc::clone(ledger),
             doors: Arc::clone(doors),
             truth: Arc::clone(truth),
-            happened: Mutex::default(),
             secrets: secrets(SIGNING_SECRET),
             forger: secrets("fedcba9876543210fedcba9876543210"),
         })
@@ -111,10 +106,8 @@ impl Sender {
 
     /// What an event reports has happened before it is sent.
     fn happens(&self, planned: &Planned) {
-        let told = serde_json::from_str::<Value>(&planned.body).unwrap_or_default();
-        let event = &told["event"];
-        if planned.fate == Fate::Accepted && lock(&self.happened).insert(event.to_string()) {
-            self.truth.happen(event);
+        if planned.fate == Fate::Accepted {
+            self.truth.happen(&planned.body);
         }
     }
 

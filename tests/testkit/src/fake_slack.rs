@@ -164,3 +164,32 @@ pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
     let table = Arc::new(entries.iter().map(entry).collect());
     Tokens::per_team(move || Arc::clone(&table))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use slack_api::Method;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_in_memory_runs_into_the_limits_on_virtual_time() {
+        let slack = FakeSlack::on_virtual_time();
+        slack.set("xoxb-1", Workspace::of("T1", 3, 1));
+        slack.with(|state| state.limit("users.info", 2));
+        slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(1))]);
+        let (client, team) = (slack.client_in_memory("xoxb-1"), TeamId::parse("T1").unwrap());
+        let ask = async || client.call(&team, Method::UsersInfo, &[("user", "U00000")]).await;
+        assert!(ask().await.is_err());
+        let began = Instant::now();
+        for _ in 0..4 {
+            ask().await.unwrap();
+        }
+        let waited = began.elapsed();
+        assert!((60..70).contains(&waited.as_secs()), "{waited:?}");
+        let early = slack.calls().iter().filter(|call| call.early).count();
+        assert_eq!((slack.called("users.info"), early), (6, 0));
+    }
+}
