@@ -3,6 +3,7 @@
 //! * [`calls`] calls Slack: pages as large as it gives them, as often as it permits.
 //! * [`span`] reads a span of a channel, newest first; [`page`] stores a page; [`threads`] says which threads are complete.
 //! * [`wanted`] says what is to be read, given what is held; [`run`] whether the last backfill ended.
+//! * [`worker`] is the worker: spans as jobs, and the look for gaps that are to be filled.
 //! * [`trouble`] says what an error means for the rest.
 //!
 //! History needs no existence check: it is Slack's own answer. It is read only of channels that are kept, it asks nothing, and
@@ -15,8 +16,10 @@ pub mod span;
 mod threads;
 pub mod trouble;
 pub mod wanted;
+mod worker;
 
 pub use calls::{HistoryCalls, Patience, RESTRICTED_ADVICE};
 pub use page::{ChannelReader, ReadCounts, ReadTally};
-pub use span::{PageBudget, SpanEnd, WantedSpan};
+pub use span::{PageBudget, PlannedSpan, SpanEnd};
 pub use trouble::{Consequence, HistoryError};
+pub use worker::{Historian, NAME};

@@ -89,7 +89,7 @@ pub struct ChannelReader<'a> {
 impl ChannelReader<'_> {
     /// Reads message objects; what is none is left out and counted.
     pub(super) fn messages(&self, page: &[Box<RawValue>]) -> Vec<HistoryMessage> {
-        let read = |raw: &Box<RawValue>| match history::read(self.calls.team(), self.channel, raw) {
+        let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
             Ok(message) => Some(message),
             Err(malformed) => {
                 ReadCounts::add(&self.counts.skipped, 1);
@@ -98,7 +98,7 @@ impl ChannelReader<'_> {
                 None
             }
         };
-        page.iter().filter_map(read).collect()
+        page.iter().map(AsRef::as_ref).filter_map(read).collect()
     }
 
     /// Stores a page. Of what is older than the span, only threads with replies in it are.
@@ -127,22 +127,19 @@ impl ChannelReader<'_> {
                 roots.push(root);
             }
         }
-        stream::iter(roots)
-            .map(|root| self.read_thread(&root.ts))
-            .buffer_unordered(THREADS_AT_ONCE)
-            .try_collect::<()>()
-            .await?;
+        let reading: Vec<_> = roots.into_iter().map(|root| self.read_thread(root.ts.clone())).collect();
+        stream::iter(reading).buffer_unordered(THREADS_AT_ONCE).try_collect::<()>().await?;
         self.queue_files(&inside).await
     }
 
     /// Stores every reply of a thread. One that Slack no longer knows is left out.
-    pub(super) async fn read_thread(&self, root: &Ts) -> Result<(), HistoryError> {
+    async fn read_thread(&self, root: Ts) -> Result<(), HistoryError> {
         ReadCounts::add(&self.counts.threads, 1);
         let (mut newest, mut after, mut cursor): (Option<Ts>, Option<Ts>, Option<String>) =
             (None, None, None);
         let mut empty_pages = 0;
         loop {
-            let answer = self.calls.replies(self.channel, root, after.as_ref(), cursor.as_deref()).await;
+            let answer = self.calls.replies(self.channel, &root, after.as_ref(), cursor.as_deref()).await;
             let page = match answer.map_err(HistoryError::from) {
                 Ok(page) => page,
                 Err(error) => match error.refusal() {
@@ -157,7 +154,7 @@ impl ChannelReader<'_> {
             };
             let mut replies = self.messages(&page.messages);
             // The root comes in front of every page; it is stored as history shows it.
-            replies.retain(|reply| reply.ts != *root);
+            replies.retain(|reply| reply.ts != root);
             self.store(&replies).await?;
             self.queue_files(&replies).await?;
             let newest_here = replies.iter().map(|reply| reply.ts.clone()).max();

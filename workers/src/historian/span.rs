@@ -5,7 +5,6 @@
 //! While a page is stored, the next one is fetched.
 
 use ports::archive::ArchiveExt;
-use reader::range::ts_of;
 use rules::filled::{self, Source, Unreadable};
 use rules::history::HistoryMessage;
 use rules::interval::Interval;
@@ -18,7 +17,7 @@ use super::trouble::{Consequence, HistoryError};
 
 /// A span to be read, and the fact that keeps how far it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedSpan {
+pub struct PlannedSpan {
     /// What is to be read.
     pub span: Interval,
     /// The end of the fact: of the span, or of what was read in front of it and ends where it begins.
@@ -88,7 +87,7 @@ impl ChannelReader<'_> {
     /// As [`ChannelReader::read_span`]; what was read before stays.
     pub async fn read_spans(
         &self,
-        wanted: &[WantedSpan],
+        wanted: &[PlannedSpan],
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
         for wanted in wanted {
@@ -107,21 +106,21 @@ impl ChannelReader<'_> {
     /// [`HistoryError`]; if the channel cannot be read, a fact says why.
     pub async fn read_span(
         &self,
-        wanted: &WantedSpan,
+        wanted: &PlannedSpan,
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
         let end = self.read_pages(wanted, budget).await;
         if let Err(error) = &end
             && let Consequence::Channel(Some(reason)) = error.consequence()
         {
-            self.note_unreadable(&ts_of(wanted.span.to), reason).await?;
+            self.note_unreadable(&wanted.span.to_ts(), reason).await?;
         }
         end
     }
 
     async fn read_pages(
         &self,
-        wanted: &WantedSpan,
+        wanted: &PlannedSpan,
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
         let span = wanted.span;
@@ -130,8 +129,8 @@ impl ChannelReader<'_> {
         }
         let floor = span.from.saturating_sub(self.look_back_micros).max(0);
         // Slack leaves the oldest one out.
-        let oldest = (floor > 0).then(|| ts_of(floor - 1));
-        let mut page = self.fetch(Between { oldest, latest: ts_of(span.to), cursor: None }, None, 0).await?;
+        let oldest = (floor > 0).then(|| Interval { from: floor - 1, to: floor }.from_ts());
+        let mut page = self.fetch(Between { oldest, latest: span.to_ts(), cursor: None }, None, 0).await?;
         loop {
             let FetchedPage { messages, oldest, is_limited, next, empty_pages } = page;
             let has_more = next.is_some();
@@ -149,7 +148,7 @@ impl ChannelReader<'_> {
             };
             stored?;
             if !has_more && (is_covered || !is_limited) {
-                self.note_reached(&ts_of(span.from), &wanted.to).await?;
+                self.note_reached(&span.from_ts(), &wanted.to).await?;
                 return Ok(SpanEnd::Whole);
             }
             if let Some(oldest) = oldest.as_ref().filter(|_| !is_covered) {
@@ -159,7 +158,7 @@ impl ChannelReader<'_> {
                 Some(fetched) => page = fetched?,
                 None if has_more => return Ok(SpanEnd::Paused),
                 None => {
-                    let shown = oldest.unwrap_or_else(|| ts_of(span.to));
+                    let shown = oldest.unwrap_or_else(|| span.to_ts());
                     self.note_unreadable(&shown, Unreadable::PlanLimit).await?;
                     return Ok(SpanEnd::Limited);
                 }

@@ -1,11 +1,10 @@
 //! What of a channel is to be read: functions of what is held already.
 
-use reader::range::ts_of;
 use rules::filled::{Source, Span};
-use rules::interval::{Interval, rest, union};
+use rules::interval::{Cover, Interval};
 use slack::ids::Ts;
 
-use super::span::WantedSpan;
+use super::span::PlannedSpan;
 
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +23,12 @@ pub enum Asked {
 /// The spans to be read of a channel, newest first. `holes` is what is missing, and `begun` what an earlier run that did not
 /// end has read of the same: it is not read twice.
 #[must_use]
-pub fn wanted(asked: &Asked, holes: &[Interval], spans: &[Span], begun: Option<Interval>) -> Vec<WantedSpan> {
+pub fn wanted(
+    asked: &Asked,
+    holes: &[Interval],
+    spans: &[Span],
+    begun: Option<Interval>,
+) -> Vec<PlannedSpan> {
     let (whole, again) = match asked {
         Asked::Between(whole) => (*whole, *whole),
         Asked::Missing { whole, again_micros } => {
@@ -37,21 +41,27 @@ pub fn wanted(asked: &Asked, holes: &[Interval], spans: &[Span], begun: Option<I
         Asked::Between(_) => Vec::new(),
         Asked::Missing { .. } => holes.iter().map(within).collect(),
     };
-    let intervals = union(missing.into_iter().chain(rest(again, begun)));
-    intervals.into_iter().rev().map(|span| WantedSpan { span, to: end_of(span, spans) }).collect()
+    let intervals = Cover::of(missing.into_iter().chain(Cover::of(begun).rest(again)));
+    intervals
+        .intervals()
+        .iter()
+        .rev()
+        .copied()
+        .map(|span| PlannedSpan { span, to: end_of(span, spans) })
+        .collect()
 }
 
 /// The spans of this time that were not read yet, newest first.
 #[must_use]
-pub fn unread(time: Interval, spans: &[Span]) -> Vec<WantedSpan> {
-    let left = rest(time, spans.iter().map(Span::interval));
-    left.into_iter().rev().map(|span| WantedSpan { span, to: end_of(span, spans) }).collect()
+pub fn unread(time: Interval, spans: &[Span]) -> Vec<PlannedSpan> {
+    let left = Cover::of(spans.iter().map(Span::interval)).rest(time);
+    left.into_iter().rev().map(|span| PlannedSpan { span, to: end_of(span, spans) }).collect()
 }
 
 /// The end of the fact that keeps how far a span was read. One that goes on where an earlier one stopped goes on with its fact.
 fn end_of(span: Interval, spans: &[Span]) -> Ts {
     let before = spans.iter().filter(|read| read.source == Source::History && read.from.micros() == span.to);
-    before.map(|read| read.to.clone()).max().unwrap_or_else(|| ts_of(span.to))
+    before.map(|read| read.to.clone()).max().unwrap_or_else(|| span.to_ts())
 }
 
 #[cfg(test)]
@@ -62,14 +72,14 @@ mod tests {
 
     fn span(from: i64, to: i64) -> Span {
         let channel = ChannelId::parse("C1").unwrap();
-        Span { channel, from: ts_of(from), to: ts_of(to), source: Source::History }
+        Span { channel, from: of(from, to).from_ts(), to: of(from, to).to_ts(), source: Source::History }
     }
 
     fn of(from: i64, to: i64) -> Interval {
         Interval { from, to }
     }
 
-    fn pairs(wanted: &[WantedSpan]) -> Vec<(i64, i64, i64)> {
+    fn pairs(wanted: &[PlannedSpan]) -> Vec<(i64, i64, i64)> {
         wanted.iter().map(|wanted| (wanted.span.from, wanted.span.to, wanted.to.micros())).collect()
     }
 

@@ -25,7 +25,7 @@ use super::progress::ProgressLines;
 use super::sync::NO_TOKEN;
 use crate::composition::turned;
 use crate::plain;
-use plan::PlannedChannel;
+use plan::{HeldHistory, PlannedChannel};
 use report::{ChannelReport, ChannelState, Totals};
 
 /// `annalist backfill`.
@@ -133,11 +133,12 @@ async fn workspace(
         Err(error) => return Ok(Some(Stop::Workspace(error.into()))),
     };
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
+    let held = HeldHistory::read(&*archive, team).await?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), Patience::WaitOut);
     let mut progress = ProgressLines::of(channels.len());
     let mut advised = false;
     for planned in channels {
-        let wanted = plan::wanted(&*archive, team, planned, args, &now, unfinished.as_ref()).await?;
+        let wanted = held.wanted(planned, args, &now, unfinished.as_ref()).await?;
         let counts = ReadCounts::default();
         let queue = backend.queue();
         let reader = ChannelReader {

@@ -2,13 +2,15 @@
 
 use anyhow::bail;
 use ports::archive::{Archive, ItemKey, Query, key, query_all};
-use reader::{directory, find};
+use reader::coverage::TeamCoverage;
+use reader::{directory, find, history};
 use rules::filled::{self, Source, Span};
-use rules::interval::{Interval, rest};
+use rules::gap::coverage::Hole;
+use rules::interval::Interval;
 use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
-use workers::historian::WantedSpan;
+use workers::historian::PlannedSpan;
 use workers::historian::wanted::{Asked, wanted as spans_wanted};
 
 use super::{BackfillArgs, DAY_MICROS};
@@ -30,10 +32,9 @@ pub(super) async fn channels(
     if args.all {
         for team in api.teams().await? {
             let names = directory::read(archive, &team).await?;
-            let marks = query_all(archive, Query::partition(key::public_marks(&team))).await?;
-            let kept = marks.iter().filter(|mark| MarkState::of(Some(mark)) == MarkState::Public);
-            let kept = kept.filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
-            let kept: Vec<PlannedChannel> = kept
+            let kept: Vec<PlannedChannel> = history::marked(archive, &team)
+                .await?
+                .into_iter()
                 .map(|channel| PlannedChannel { name: names.name(&channel).map(str::to_owned), channel })
                 .collect();
             if !kept.is_empty() {
@@ -73,32 +74,46 @@ pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> S
     format!("{ids};{};{};{refetch_days}", ts(since), ts(until))
 }
 
-/// What of a channel is read, newest first.
-pub(super) async fn wanted(
-    archive: &dyn Archive,
-    team: &TeamId,
-    planned: &PlannedChannel,
-    args: &BackfillArgs,
-    now: &Ts,
-    unfinished: Option<&Ts>,
-) -> anyhow::Result<Vec<WantedSpan>> {
-    let rows = query_all(archive, Query::partition(key::filled(team))).await?;
-    let spans: Vec<Span> =
-        filled::spans(&rows).into_iter().filter(|span| span.channel == planned.channel).collect();
-    let to = args.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
-    let asked = match &args.since {
-        Some(since) => Asked::Between(Interval { from: since.micros(), to }),
-        None => Asked::Missing {
-            whole: Interval { from: 0, to },
-            again_micros: i64::from(args.refetch_days) * DAY_MICROS,
-        },
-    };
-    let holes = rest(Interval { from: 0, to }, spans.iter().map(Span::interval));
-    // Only the facts of that very run say what it read; with an end of the user's they may be older.
-    let of_that_run = |span: &&Span| {
-        let ends_there = |began: &Ts| began.micros() == span.to.micros();
-        args.until.is_none() && span.source == Source::History && unfinished.is_some_and(ends_there)
-    };
-    let begun = spans.iter().find(of_that_run).map(Span::interval);
-    Ok(spans_wanted(&asked, &holes, &spans, begun))
+/// What is held of a workspace's channels.
+pub(super) struct HeldHistory<'a> {
+    coverage: TeamCoverage<'a>,
+    spans: Vec<Span>,
+}
+
+impl<'a> HeldHistory<'a> {
+    pub(super) async fn read(archive: &'a dyn Archive, team: &TeamId) -> anyhow::Result<Self> {
+        let rows = query_all(archive, Query::partition(key::filled(team))).await?;
+        Ok(Self { coverage: TeamCoverage::read(archive, team).await?, spans: filled::spans(&rows) })
+    }
+
+    /// What of a channel is read, newest first. `unfinished` is when a run began that asked for the same and did not end.
+    pub(super) async fn wanted(
+        &self,
+        planned: &PlannedChannel,
+        args: &BackfillArgs,
+        now: &Ts,
+        unfinished: Option<&Ts>,
+    ) -> anyhow::Result<Vec<PlannedSpan>> {
+        let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
+        let spans: Vec<Span> = of_channel.cloned().collect();
+        let to = args.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
+        let asked = match &args.since {
+            Some(since) => Asked::Between(Interval { from: since.micros(), to }),
+            None => Asked::Missing {
+                whole: Interval { from: 0, to },
+                again_micros: i64::from(args.refetch_days) * DAY_MICROS,
+            },
+        };
+        let holes = self.coverage.of(&planned.channel).await?.holes;
+        let end = |hole: &Hole| hole.to.as_ref().map_or(to, Ts::micros);
+        let holes: Vec<Interval> =
+            holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();
+        // Only the facts of that very run say what it read; with an end of the user's they may be older.
+        let of_that_run = |span: &&Span| {
+            let ends_there = |began: &Ts| began.micros() == span.to.micros();
+            args.until.is_none() && span.source == Source::History && unfinished.is_some_and(ends_there)
+        };
+        let begun = spans.iter().find(of_that_run).map(Span::interval);
+        Ok(spans_wanted(&asked, &holes, &spans, begun))
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use reader::range::ts_of;
 use serde_json::json;
-use workers::historian::{HistoryError, ReadTally, WantedSpan};
+use workers::historian::{HistoryError, PlannedSpan, ReadTally};
 
 use super::plan::PlannedChannel;
 use crate::plain;
@@ -45,7 +44,7 @@ impl ChannelState {
 /// What came of a channel.
 pub(super) struct ChannelReport<'a> {
     pub(super) planned: &'a PlannedChannel,
-    pub(super) wanted: &'a [WantedSpan],
+    pub(super) wanted: &'a [PlannedSpan],
     pub(super) tally: ReadTally,
     pub(super) calls: u64,
     pub(super) state: ChannelState,
@@ -56,8 +55,8 @@ impl ChannelReport<'_> {
         let Self { planned, wanted, tally, calls, state } = self;
         let ReadTally { messages, new, updated, threads, .. } = tally;
         if as_json {
-            let from = wanted.last().map(|wanted| ts_of(wanted.span.from));
-            let to = wanted.first().map(|wanted| ts_of(wanted.span.to));
+            let from = wanted.last().map(|wanted| wanted.span.from_ts());
+            let to = wanted.first().map(|wanted| wanted.span.to_ts());
             let line = json!({ "channel_id": planned.channel, "name": planned.name, "from": from, "to": to,
                 "messages": messages, "new": new, "updated": updated, "threads": threads, "calls": calls,
                 "state": state.as_str(), "error": state.error() });

@@ -2,12 +2,14 @@
 //!
 //! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
 //! * [`links`] takes tokens out of addresses.
+//! * [`job`] is what is sent to the historian.
 //!
 //! History is Slack's own answer about a channel: what it brings needs no check of existence. Its content has clock 0, like a
 //! `previous_message`, so an event about the same version wins. Its reactions are added at clock 0; absence removes nothing.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
+pub mod job;
 mod links;
 mod normal;
 #[cfg(test)]
