@@ -87,7 +87,7 @@ pub struct ChannelReader<'a> {
 }
 
 impl ChannelReader<'_> {
-    /// Reads message objects; what is none is left out and counted.
+    /// Reads message objects; what is not one is left out and counted.
     pub(super) fn messages(&self, page: &[Box<RawValue>]) -> Vec<HistoryMessage> {
         let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
             Ok(message) => Some(message),
