@@ -121,6 +121,12 @@ fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> Step<'m> {
     });
     let (revisions, row) = match (&message.change, stored) {
         (Change::Content(content), None) => (Vec::new(), Some(Cow::Borrowed(content.if_absent()))),
+        // What is fetched again is most often this: nothing has to be compared.
+        (Change::Content(content), Some(stored))
+            if stored_version(stored).as_ref() == Some(content.version()) =>
+        {
+            (Vec::new(), content.if_absent().left_out(stored).map(Cow::Owned))
+        }
         (Change::Content(content), Some(stored)) => {
             let Plan { keep, row, .. } = plan(content, Some(stored));
             (keep, row.or_else(|| content.if_absent().left_out(stored)).map(Cow::Owned))
