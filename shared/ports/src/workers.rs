@@ -16,8 +16,6 @@ pub enum Uses {
     Claims,
     /// The store of files.
     Files,
-    /// The archive's index of threads.
-    Threads,
     /// Slack's Web API, with the bot token.
     SlackApi,
 }
@@ -74,7 +72,7 @@ const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 4] = [
+pub const WORKERS: [WorkerSpec; 3] = [
     WorkerSpec {
         name: "message-writer",
         what: "Turns events into rows",
@@ -112,20 +110,6 @@ pub const WORKERS: [WorkerSpec; 4] = [
         timeout: LONG,
         // Each function keeps its own count of downloads per minute.
         concurrency: Some(2),
-        hourly: None,
-    },
-    WorkerSpec {
-        name: "historian",
-        what: "Reads Slack's history where events were missed",
-        queue: QueueName::Backfill,
-        // A long span goes on in another job, behind those that wait.
-        sends_to: &[QueueName::Files, QueueName::Backfill],
-        uses: &[Uses::Threads, Uses::SlackApi],
-        // Two pages of up to 16 MiB, read and as rows.
-        memory_mb: 512,
-        timeout: LONG,
-        // One workspace is one message group, so one function at a time.
-        concurrency: None,
         hourly: None,
     },
 ];

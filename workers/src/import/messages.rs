@@ -20,8 +20,8 @@ use super::source::ExportSource;
 use super::{FileTarget, Import, ImportError, ImportTarget, Notice};
 use crate::store::{StoredAs, store_history};
 
-/// Batches that are stored side by side: one is read from the archive while another one waits for the disk.
-const STORED_AT_ONCE: usize = 2;
+/// Batches that are stored side by side: some are compared with the archive while others share one commit.
+const STORED_AT_ONCE: usize = 4;
 
 /// Batches that are read ahead.
 const READ_AHEAD: usize = 2;

@@ -8,7 +8,6 @@ use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
-use rules::history::job::SpanJob;
 use rules::{Event, gap};
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
@@ -32,8 +31,6 @@ pub enum DecodedPayload<'j> {
     Image(ImageJob),
     /// A time in which requests were refused.
     Refused(RefusedTime),
-    /// A span of Slack's history to read.
-    Backfill(SpanJob),
 }
 
 /// A request that Slack sent.
@@ -73,7 +70,6 @@ impl<'j> DecodedPayload<'j> {
                 let (team, gap) = gap::refused(raw)?;
                 Self::Refused(RefusedTime { team, gap })
             }
-            Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
         };
         Ok((payload, replayed))
     }
@@ -85,7 +81,6 @@ impl<'j> DecodedPayload<'j> {
             Self::File(_) => "a file",
             Self::Image(_) => "an image",
             Self::Refused(_) => "a time of refused requests",
-            Self::Backfill(_) => "a span of history",
         }
     }
 }

@@ -50,12 +50,14 @@ impl ZipExport {
         };
         let unreadable = |error: io::Error| refused(ProblemKind::BrokenZip, error.to_string());
         let mut file = File::open(path).map_err(unreadable)?;
+        let too_many = |count: u64| {
+            let detail = format!("it has {count} entries, more than {MAX_ENTRIES}");
+            (count > MAX_ENTRIES).then(|| refused(ProblemKind::TooLarge, detail))
+        };
         let announced = announced_entries(&mut file).map_err(unreadable)?;
-        if announced > MAX_ENTRIES {
-            let detail = format!("it has {announced} entries, more than {MAX_ENTRIES}");
-            return Err(refused(ProblemKind::TooLarge, detail));
-        }
+        too_many(announced).map_or(Ok(()), Err)?;
         let zip = ZipArchive::new(BufReader::with_capacity(BUFFER_BYTES, file)).map_err(broken)?;
+        too_many(zip.len() as u64).map_or(Ok(()), Err)?;
         let mut entries = Vec::with_capacity(zip.len());
         for index in 0..zip.len() {
             let header = zip.by_index_data(index).map_err(broken)?;
@@ -157,6 +159,22 @@ mod tests {
         let error = come_out(10_000, u64::MAX).unwrap_err();
         assert!(error.get_ref().unwrap().is::<TooLarge>(), "{error}");
         assert!(come_out(u64::MAX, MAX_ENTRY_BYTES + 1).is_err());
+    }
+
+    #[test]
+    fn a_zip_of_too_many_entries_is_refused_before_any_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kind = |count: u64| {
+            let record = [MANY_ENTRIES, &[0; COUNT_AT - 4], &count.to_le_bytes(), &[0; 16]].concat();
+            std::fs::write(
+                file.path(),
+                [&record[..], b"PK\x06\x07", &[0; 16], b"PK\x05\x06", &[0; 18]].concat(),
+            )
+            .unwrap();
+            ZipExport::open(file.path()).err().map(|problem| problem.kind)
+        };
+        assert_eq!(kind(MAX_ENTRIES + 1), Some(ProblemKind::TooLarge));
+        assert_ne!(kind(MAX_ENTRIES), Some(ProblemKind::TooLarge));
     }
 
     #[test]

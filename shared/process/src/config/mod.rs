@@ -3,7 +3,6 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
-pub mod backfill;
 mod claims;
 pub mod existence;
 pub mod lambda;
