@@ -31,6 +31,7 @@ use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
+use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
 use operate::dashboards::DashboardsArgs;
 use operate::doctor::DoctorArgs;
@@ -112,6 +113,14 @@ enum Command {
         annalist import export.zip --data /var/lib/annalist"
     )]
     Import(ImportArgs),
+    /// Read Slack's history into the archive
+    #[command(
+        after_help = "Without --since it reads what is missing, and the last days again. It may be ended and run again \
+        at any time. The token comes from the environment:\n  \
+        SLACK_BOT_TOKEN=… annalist backfill '#general' --data /var/lib/annalist\n  \
+        SLACK_BOT_TOKEN=… annalist backfill --all --since 2026-01-01"
+    )]
+    Backfill(BackfillArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
     /// Check the set-up and print the next step
@@ -236,6 +245,11 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             SystemClock::shared(),
             out,
         )),
+        Command::Backfill(args) => {
+            let runtime = runtime(&mut Builder::new_current_thread())?;
+            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
+            on_archive(&args.backend, async |backend| operate::backfill::run(backend, api, &args, out).await)
+        }
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }

@@ -4,7 +4,8 @@
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, Span};
 use rules::gap::Reason;
-use rules::gap::closing::{State, WantedSpan};
+use rules::gap::closing::State;
+pub use rules::gap::closing::WantedSpan;
 use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
 use rules::gap::run::{Seen, unpadded};
 use rules::{message, version};

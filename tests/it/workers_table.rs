@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
 use process::config::backend::{Backend, BackendArgs};
+use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::environment::{Environment, WorkSettings};
@@ -23,6 +24,7 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
         join: true,
         existence: ExistenceArgs::default(),
         downloads: file_downloader::Settings::default(),
+        backfill: BackfillMode::default(),
     };
     let environment = Environment::on(&backend, &clock, settings);
     for (spec, build) in registry::workers() {

@@ -6,6 +6,7 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
+use process::config::backfill::{BackfillArgs, BackfillMode};
 use process::config::existence::ExistenceArgs;
 use process::config::slack::{self, JoinArgs, SlackArgs};
 use process::config::{ConfigError, FileArgs, instance};
@@ -28,6 +29,8 @@ pub struct WorkArgs {
     join: JoinArgs,
     #[command(flatten)]
     existence: ExistenceArgs,
+    #[command(flatten)]
+    backfill: BackfillArgs,
 }
 
 /// How workers work, before a backend is opened.
@@ -40,6 +43,8 @@ pub struct WorkSettings {
     pub existence: ExistenceArgs,
     /// How files are fetched.
     pub downloads: file_downloader::Settings,
+    /// What is read of Slack's history without being asked for.
+    pub backfill: BackfillMode,
 }
 
 impl WorkSettings {
@@ -53,6 +58,7 @@ impl WorkSettings {
             join: !args.join.no_join,
             existence: args.existence,
             downloads: (&args.files).into(),
+            backfill: args.backfill.backfill,
         })
     }
 
@@ -83,13 +89,15 @@ pub struct Environment {
     pub instance: String,
     /// The downloader's limits.
     pub downloads: file_downloader::Settings,
+    /// What the historian does by itself.
+    pub backfill: BackfillMode,
 }
 
 impl Environment {
     /// The environment of this process on an open backend.
     #[must_use]
     pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
-        let WorkSettings { web, join, existence, downloads } = settings;
+        let WorkSettings { web, join, existence, downloads, backfill } = settings;
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let check = Check::new(existence::Parts {
             api: Arc::clone(&web),
@@ -107,6 +115,7 @@ impl Environment {
             joining: join.then(Joiner::new),
             instance: instance(),
             downloads,
+            backfill,
         }
     }
 

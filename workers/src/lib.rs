@@ -12,6 +12,7 @@ pub mod environment;
 pub mod existence;
 mod failure;
 pub mod file_downloader;
+pub mod historian;
 pub mod import;
 #[cfg(feature = "aws")]
 pub mod lambda;

@@ -7,6 +7,7 @@ use ports::workers::{WORKERS, WorkerSpec};
 use crate::channel_indexer::ChannelIndexer;
 use crate::environment::Environment;
 use crate::file_downloader::FileDownloader;
+use crate::historian::Historian;
 use crate::message_writer::MessageWriter;
 use crate::runtime::{Ports, Worker};
 
@@ -31,6 +32,10 @@ const BUILDS: [Build; WORKERS.len()] = [
             environment.claimant(),
             environment.downloads.clone(),
         ))
+    },
+    |environment| {
+        let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
+        Arc::new(Historian::new(ports, web, environment.backfill))
     },
 ];
 

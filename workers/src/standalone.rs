@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use ports::clock::{SharedClock, SystemClock};
+use ports::queue::QueueName;
 use ports::workers::{Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::{ConfigError, MetricsArgs};
@@ -62,7 +63,9 @@ fn command(spec: &WorkerSpec) -> clap::Command {
     for (flag, what) in FLAGS {
         command = command.mut_arg(flag, |flag| flag.hide(!spec.may_use(what)));
     }
-    command.mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
+    command
+        .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
+        .mut_arg("backfill", |flag| flag.hide(spec.queue != QueueName::Backfill))
 }
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {

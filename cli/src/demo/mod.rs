@@ -29,6 +29,7 @@ use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs};
+use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
 use secrecy::SecretString;
 use slack_api::{Token, Tokens, WebApi};
@@ -102,7 +103,8 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         ..file_downloader::Settings::default()
     };
     let existence = ExistenceArgs::default();
-    let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads };
+    let backfill = BackfillMode::Off;
+    let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads, backfill };
     let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };

@@ -17,6 +17,10 @@ use crate::plain;
 /// Failures in a row before Slack counts as unreachable: the user waits for the answer.
 const PATIENCE: Patience = Patience::Failures(3);
 
+/// What to do before Slack can be asked for anything.
+pub(super) const NO_TOKEN: &str = "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's \
+     OAuth & Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace";
+
 /// `annalist sync`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SyncArgs {
@@ -36,10 +40,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if !api.has_tokens() {
-        bail!(
-            "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's OAuth & \
-             Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace"
-        );
+        bail!("{NO_TOKEN}");
     }
     let sync = DirectorySync::new(Arc::clone(&api), backend.archive(), backend.queue());
     let mut reports = Vec::new();

@@ -41,7 +41,7 @@ pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteIt
 /// To claim expensive work before it starts.
 pub const CLAIMS: Actions =
     &["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
-/// To find the messages of a thread. No worker does.
+/// To find the messages of a thread.
 pub const INDEX: Actions = &["dynamodb:Query"];
 /// To keep what is too large for a row.
 pub const BULK: Actions = &["s3:GetObject", "s3:PutObject"];
@@ -250,6 +250,7 @@ fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
         Uses::Existence => Grant::of(EXISTENCE, [Target::ExistenceTable]),
         Uses::Claims => Grant::of(CLAIMS, [Target::Claims]),
         Uses::Files => Grant::of(FILES, [Target::Objects(FILE_KEYS)]),
+        Uses::Threads => Grant::of(INDEX, [Target::Index]),
         Uses::SlackApi => Grant::of(SECRET, [Target::BotToken]),
     })
 }

@@ -16,6 +16,8 @@ pub enum Uses {
     Claims,
     /// The store of files.
     Files,
+    /// The archive's index of threads.
+    Threads,
     /// Slack's Web API, with the bot token.
     SlackApi,
 }
@@ -72,7 +74,7 @@ const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 3] = [
+pub const WORKERS: [WorkerSpec; 4] = [
     WorkerSpec {
         name: "message-writer",
         what: "Turns events into rows",
@@ -110,6 +112,20 @@ pub const WORKERS: [WorkerSpec; 3] = [
         timeout: LONG,
         // Each function keeps its own count of downloads per minute.
         concurrency: Some(2),
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "historian",
+        what: "Reads Slack's history where events were missed",
+        queue: QueueName::Backfill,
+        // A long span goes on in another job, behind those that wait.
+        sends_to: &[QueueName::Files, QueueName::Backfill],
+        uses: &[Uses::Threads, Uses::SlackApi],
+        // Two pages of up to 16 MiB, read and as rows.
+        memory_mb: 512,
+        timeout: LONG,
+        // One workspace is one message group, so one function at a time.
+        concurrency: None,
         hourly: None,
     },
 ];

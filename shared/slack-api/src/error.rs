@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::method::Method;
+use super::reply::TOO_LONG;
 use slack::ids::TeamId;
 
 /// Why a call has no answer that could be used.
@@ -67,6 +68,12 @@ impl ApiError {
             | Self::Unreachable { .. }
             | Self::Garbled { .. } => None,
         }
+    }
+
+    /// Whether the answer was longer than any that is taken: a smaller page may help.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::Garbled { why, .. } if *why == TOO_LONG)
     }
 
     /// For metrics.

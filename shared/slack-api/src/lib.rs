@@ -18,6 +18,7 @@ pub mod tokens;
 pub mod transport;
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,20 +33,17 @@ pub use tokens::{Token, TokenKind, Tokens};
 
 use self::http::Http;
 use self::limits::MethodLimits;
-use self::tokens::Source;
+use self::tokens::{Source, TokenOwner};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
 use slack::envelope::text_or_none;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 
 /// The whole of a call. Slack takes some seconds over the largest page; this also bounds a body that trickles.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Slack asks for up to a minute. A longer pause is the caller's to plan.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A call about one thing, which Slack answers within a fraction of a second.
-const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many pauses in a row are waited out.
 const PAUSES: u32 = 3;
@@ -94,7 +92,7 @@ impl WebApi {
     /// [`ApiError`] if Slack has to be asked whose the only token is, and does not say.
     pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
         match self.tokens.source() {
-            Source::One(token) => Ok(vec![self.owner(token).await?.clone()]),
+            Source::One(token) => Ok(vec![self.owner(token).await?.team.clone()]),
             Source::PerTeam(table) => Ok(table().keys().cloned().collect()),
         }
     }
@@ -105,7 +103,7 @@ impl WebApi {
     /// As [`WebApi::teams`].
     pub async fn knows_token(&self, team: &TeamId) -> Result<bool, ApiError> {
         match self.tokens.source() {
-            Source::One(token) => Ok(self.owner(token).await? == team),
+            Source::One(token) => Ok(self.owner(token).await?.team == *team),
             Source::PerTeam(table) => Ok(table().contains_key(team)),
         }
     }
@@ -124,8 +122,8 @@ impl WebApi {
         self.ask(Some(team), &token, method, parameters).await
     }
 
-    /// Calls a method that answers quickly. It waits for this program's own rate limit only: if Slack asks for a pause, the pause is
-    /// the answer, so that the caller can wait elsewhere.
+    /// Calls a method and waits for this program's own rate limit only: if Slack asks for a pause, the pause is the answer, so
+    /// that the caller can wait elsewhere.
     ///
     /// # Errors
     /// [`ApiError`]; [`ApiError::RateLimited`] even without a call, as long as the pause lasts.
@@ -135,7 +133,7 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<Reply, ApiError> {
-        let token = match tokio::time::timeout(SHORT_TIMEOUT, self.token(team)).await {
+        let token = match tokio::time::timeout(Method::AuthTest.time_limit(), self.token(team)).await {
             Ok(token) => token?,
             Err(_) => {
                 let why = "no answer in time".to_owned();
@@ -144,18 +142,35 @@ impl WebApi {
         };
         let permit = self.limits.permit(Some(team), method, Duration::ZERO).await;
         permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
-        self.counted_attempt(Some(team), &token, method, parameters, SHORT_TIMEOUT).await
+        self.counted_attempt(Some(team), &token, method, parameters, method.time_limit()).await
+    }
+
+    /// Calls a method for a workspace less often from now on: Slack's limits for some apps are lower than those it documents
+    /// for the method.
+    pub fn lower(&self, team: &TeamId, method: Method, per_minute: NonZeroU32) {
+        self.limits.lower(Some(team), method, per_minute);
+    }
+
+    /// When Slack said, by its own clock, whose the token of a workspace is: asked once, so that a process that has just started
+    /// knows a time that is not later than now.
+    ///
+    /// # Errors
+    /// As [`WebApi::call`]; [`ApiError::Garbled`] if Slack named no time.
+    pub async fn first_answer(&self, team: &TeamId) -> Result<Ts, ApiError> {
+        let token = self.token(team).await?;
+        let said_at = self.owner(&token).await?.said_at.clone();
+        said_at.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
     }
 
     /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
     /// not mix up two workspaces.
     async fn token(&self, team: &TeamId) -> Result<Token, ApiError> {
         match self.tokens.source() {
-            Source::One(token) if self.owner(token).await? == team => Ok(token.clone()),
+            Source::One(token) if self.owner(token).await?.team == *team => Ok(token.clone()),
             Source::One(_) => Err(ApiError::NoToken(team.clone())),
             Source::PerTeam(table) => {
                 let token = table().get(team).cloned().ok_or_else(|| ApiError::NoToken(team.clone()))?;
-                match self.owner(&token).await? {
+                match &self.owner(&token).await?.team {
                     owner if owner == team => {}
                     owner => {
                         return Err(ApiError::WrongToken { team: team.clone(), owner: owner.clone() });
@@ -167,12 +182,14 @@ impl WebApi {
     }
 
     /// The workspace a token belongs to. Slack is asked once. <https://docs.slack.dev/reference/methods/auth.test>
-    async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TeamId, ApiError> {
+    async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TokenOwner, ApiError> {
         let ask = || async {
             let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
             let identity: Identity<'_> = reply.read()?;
             let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
-            team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })
+            let team =
+                team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
+            Ok(TokenOwner { team, said_at: reply.date().cloned() })
         };
         token.owner().get_or_try_init(ask).await
     }

@@ -2,6 +2,7 @@
 //! <https://docs.slack.dev/apis/web-api/rate-limits>
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-use super::method::Method;
+use super::method::{Method, Pace};
 use slack::ids::TeamId;
 
 /// What Slack asks for at most is about a minute; what is beyond this was never meant.
@@ -29,6 +30,7 @@ pub(super) struct MethodLimits {
 #[derive(Debug)]
 struct Lane {
     limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
+    per_minute: NonZeroU32,
     held_until: Option<Instant>,
 }
 
@@ -66,14 +68,31 @@ impl MethodLimits {
         self.in_lane(team, method, |lane| lane.held_until = lane.held_until.max(Some(until)));
     }
 
+    /// Permits fewer calls from now on, because Slack permits this app fewer than others. The call that showed it counts.
+    pub(super) fn lower(&self, team: Option<&TeamId>, method: Method, per_minute: NonZeroU32) {
+        self.in_lane(team, method, |lane| {
+            if per_minute < lane.per_minute {
+                lane.limiter = self.limiter(Pace::steady(per_minute));
+                lane.per_minute = per_minute;
+                drop(lane.limiter.check());
+            }
+        });
+    }
+
+    fn limiter(
+        &self,
+        pace: Pace,
+    ) -> RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>> {
+        let quota = Quota::per_minute(pace.per_minute).allow_burst(pace.at_once);
+        RateLimiter::direct_with_clock(quota, self.clock.clone())
+    }
+
     fn in_lane<T>(&self, team: Option<&TeamId>, method: Method, work: impl FnOnce(&mut Lane) -> T) -> T {
         // Nothing panics between two halves of a change.
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let lane = lanes.entry((team.cloned(), method)).or_insert_with(|| Lane {
-            limiter: RateLimiter::direct_with_clock(
-                Quota::per_minute(method.calls_per_minute()),
-                self.clock.clone(),
-            ),
+            limiter: self.limiter(method.pace()),
+            per_minute: method.pace().per_minute,
             held_until: None,
         });
         work(lane)
@@ -123,6 +142,31 @@ mod tests {
         assert_eq!(take(&limits, &team_1, Method::UsersList, 20).await, Duration::ZERO);
         let twenty_more = take(&limits, &team_1, Method::UsersList, 20).await;
         assert!((59..=61).contains(&twenty_more.as_secs()), "{twenty_more:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn history_is_asked_for_evenly_and_never_more_often_than_slack_permits() {
+        let limits = MethodLimits::new();
+        let team_1 = team("T1");
+        take(&limits, &team_1, Method::ConversationsHistory, 1).await;
+        let five_minutes = take(&limits, &team_1, Method::ConversationsHistory, 245).await;
+        assert!((299..=301).contains(&five_minutes.as_secs()), "{five_minutes:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lowered_limit_holds_for_its_method_and_workspace_and_counts_the_call_before() {
+        let limits = MethodLimits::new();
+        let (team_1, history, once) = (team("T1"), Method::ConversationsHistory, NonZeroU32::MIN);
+        take(&limits, &team_1, history, 1).await;
+        limits.lower(Some(&team_1), history, once);
+        let first = take(&limits, &team_1, history, 1).await;
+        assert!((59..=61).contains(&first.as_secs()), "{first:?}");
+        // Saying it again does not begin another minute.
+        limits.lower(Some(&team_1), history, once);
+        let second = take(&limits, &team_1, history, 1).await;
+        assert!((59..=61).contains(&second.as_secs()), "{second:?}");
+        assert!(take(&limits, &team_1, Method::ConversationsReplies, 2).await.as_secs() < 2);
+        assert!(take(&limits, &team("T2"), history, 2).await.as_secs() < 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,13 @@
-//! The methods of Slack's Web API that are called, and how often they may be.
+//! The methods of Slack's Web API that are called, how often they may be, and how long they take.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// A call about one thing, which Slack answers within a fraction of a second.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Slack takes some seconds over the largest page; this also bounds a body that trickles.
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A method. <https://docs.slack.dev/reference/methods>
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +32,31 @@ pub enum Method {
     BotsInfo,
     /// One channel.
     ConversationsInfo,
+    /// The messages of a channel.
+    ConversationsHistory,
+    /// The messages of a thread.
+    ConversationsReplies,
+}
+
+/// How often a method may be called for one workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Calls in a minute.
+    pub per_minute: NonZeroU32,
+    /// How many of them may come at once.
+    pub at_once: NonZeroU32,
+}
+
+impl Pace {
+    const fn burst(per_minute: NonZeroU32) -> Self {
+        Self { per_minute, at_once: per_minute }
+    }
+
+    /// One call after the other, evenly.
+    #[must_use]
+    pub const fn steady(per_minute: NonZeroU32) -> Self {
+        Self { per_minute, at_once: NonZeroU32::MIN }
+    }
 }
 
 impl Method {
@@ -42,20 +74,44 @@ impl Method {
             Self::UsersInfo => "users.info",
             Self::BotsInfo => "bots.info",
             Self::ConversationsInfo => "conversations.info",
+            Self::ConversationsHistory => "conversations.history",
+            Self::ConversationsReplies => "conversations.replies",
         }
     }
 
-    /// How often a minute it may be called for one workspace: 20, 50 or 100 for tiers 2, 3 and 4. `auth.test` has a
-    /// limit of its own, "hundreds". <https://docs.slack.dev/apis/web-api/rate-limits>
+    /// How often it may be called for one workspace: 20, 50 or 100 times a minute for tiers 2, 3 and 4. `auth.test` has a
+    /// limit of its own, "hundreds". History is read for hours at a stretch: evenly, and once a minute less than Slack
+    /// permits, so that no minute that Slack counts holds more. <https://docs.slack.dev/apis/web-api/rate-limits>
     #[must_use]
-    pub fn calls_per_minute(self) -> NonZeroU32 {
+    pub fn pace(self) -> Pace {
         const TIER_2: NonZeroU32 = NonZeroU32::new(20).unwrap();
         const TIER_3: NonZeroU32 = NonZeroU32::new(50).unwrap();
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
+        const HISTORY: NonZeroU32 = NonZeroU32::new(49).unwrap();
         match self {
-            Self::ConversationsList | Self::UsersList | Self::EmojiList => TIER_2,
-            Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => TIER_3,
-            Self::FilesInfo | Self::AuthTest | Self::UsersInfo => TIER_4,
+            Self::ConversationsList | Self::UsersList | Self::EmojiList => Pace::burst(TIER_2),
+            Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
+                Pace::burst(TIER_3)
+            }
+            Self::FilesInfo | Self::AuthTest | Self::UsersInfo => Pace::burst(TIER_4),
+            Self::ConversationsHistory | Self::ConversationsReplies => Pace::steady(HISTORY),
+        }
+    }
+
+    /// How long a call may take whose caller waits for nothing else.
+    pub(crate) fn time_limit(self) -> Duration {
+        match self {
+            Self::ConversationsHistory | Self::ConversationsReplies => LONG_TIMEOUT,
+            Self::AuthTest
+            | Self::ConversationsList
+            | Self::ConversationsJoin
+            | Self::UsersList
+            | Self::EmojiList
+            | Self::FilesInfo
+            | Self::TeamInfo
+            | Self::UsersInfo
+            | Self::BotsInfo
+            | Self::ConversationsInfo => SHORT_TIMEOUT,
         }
     }
 }

@@ -18,6 +18,9 @@ use slack::ids::Ts;
 /// The largest page there is has a thousand people of some kilobytes each.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
+/// What is wrong with a longer one.
+pub(super) const TOO_LONG: &str = "it is longer than 16 MiB";
+
 /// Where Slack asks for a pause and does not say how long.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
 
@@ -99,7 +102,7 @@ async fn body(method: Method, mut answer: SlackResponse) -> Result<Vec<u8>, ApiE
         let chunk = answer.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;
         let Some(chunk) = chunk else { return Ok(body) };
         if body.len() + chunk.len() > MAX_BODY_BYTES {
-            return Err(ApiError::Garbled { method, why: "it is longer than 16 MiB" });
+            return Err(ApiError::Garbled { method, why: TOO_LONG });
         }
         body.extend_from_slice(&chunk);
     }

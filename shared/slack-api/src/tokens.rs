@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 
 /// A bot token. <https://docs.slack.dev/authentication/tokens>
 #[derive(Debug, Clone)]
@@ -18,7 +18,15 @@ pub struct Token(Arc<Owned>);
 struct Owned {
     secret: SecretString,
     /// The workspace Slack says it belongs to; asked once.
-    owner: OnceCell<TeamId>,
+    owner: OnceCell<TokenOwner>,
+}
+
+/// The workspace that a token belongs to.
+#[derive(Debug)]
+pub(super) struct TokenOwner {
+    pub(super) team: TeamId,
+    /// When Slack said so, by its own clock.
+    pub(super) said_at: Option<Ts>,
 }
 
 /// A token that cannot be one. Its text is not repeated.
@@ -60,7 +68,7 @@ impl Token {
         self.0.secret.expose_secret()
     }
 
-    pub(super) fn owner(&self) -> &OnceCell<TeamId> {
+    pub(super) fn owner(&self) -> &OnceCell<TokenOwner> {
         &self.0.owner
     }
 }

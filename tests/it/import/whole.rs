@@ -88,6 +88,14 @@ async fn what_was_imported_is_read_like_everything_else() {
     let channels = json_lines(data.as_path(), &["channels"]).await;
     let names: Vec<&str> = channels.iter().filter_map(|channel| channel["name"].as_str()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
+
+    let coverage = json_lines(data.as_path(), &["coverage", "#general"]).await;
+    let span = json!({ "from": "1600000001.000100", "to": "1600086400.000100", "source": "import" });
+    assert_eq!(coverage[0]["spans"], json!([span]));
+    assert_eq!(coverage[0]["last_message_timestamp"], 1_600_086_400);
+    let holes = coverage[0]["holes"].as_array().unwrap();
+    assert!(holes.iter().all(|hole| hole["reason"] == "before_joining"), "{coverage:?}");
+    assert_eq!(holes.last().unwrap()["state"], "open", "the app is not in it");
     assert!(!format!("{channels:?}").contains("members"));
     let users = json_lines(data.as_path(), &["users"]).await;
     assert_eq!(users[0]["real_name"], "Person U1");

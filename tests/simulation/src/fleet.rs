@@ -11,6 +11,7 @@ use ports::existence::Existence;
 use ports::files::Files;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
+use process::config::backfill::BackfillMode;
 use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
@@ -128,6 +129,7 @@ impl Surroundings {
             joining: Some(Joiner::new()),
             instance: life.name.clone(),
             downloads: downloads(),
+            backfill: BackfillMode::Off,
         };
         let settings = Settings {
             seed: self.world.random().u64(..),

@@ -115,6 +115,9 @@ impl Function {
         if command == DEAD_LETTERS {
             // Dead letters for which there is no time wait for the next hour.
             drop(timeout_at(until, self.drain_dead_letters()).await);
+            if self.worker.looks_every().is_some() {
+                drop(timeout_at(until, self.worker.look()).await);
+            }
             return Ok(());
         }
         let (SYNC, Some((sync, asked))) = (command, &self.directory) else {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::attempts::Attempts;
 use super::backoff::Backoff;
 use super::execution::{self, Context};
-use super::{Ports, Settings, Worker, dead_letters, gauges};
+use super::{Ports, Settings, Worker, dead_letters, gauges, looks};
 
 /// Messages are pressing if a receive returns this share of its maximum: the queue hands out half of the ready messages and
 /// leaves the other half to the next receive.
@@ -28,6 +28,7 @@ const GIVE_BACK: Duration = Duration::from_millis(1_500);
 pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shutdown: watch::Receiver<bool>) {
     let queue = worker.queue();
     tokio::join!(
+        looks::run(Arc::clone(&worker), shutdown.clone()),
         consume(worker, ports.clone(), settings.clone(), shutdown.clone()),
         dead_letters::drain(&ports, QueueRef::dead_letters(queue), &settings, shutdown.clone()),
         gauges::report(&ports, queue, &settings, shutdown.clone()),

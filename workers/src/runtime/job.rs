@@ -8,6 +8,7 @@ use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
+use rules::history::job::SpanJob;
 use rules::{Event, gap};
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
@@ -31,6 +32,8 @@ pub enum DecodedPayload<'j> {
     Image(ImageJob),
     /// A time in which requests were refused.
     Refused(RefusedTime),
+    /// A span of Slack's history to read.
+    Backfill(SpanJob),
 }
 
 /// A request that Slack sent.
@@ -70,6 +73,7 @@ impl<'j> DecodedPayload<'j> {
                 let (team, gap) = gap::refused(raw)?;
                 Self::Refused(RefusedTime { team, gap })
             }
+            Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
         };
         Ok((payload, replayed))
     }
@@ -81,6 +85,7 @@ impl<'j> DecodedPayload<'j> {
             Self::File(_) => "a file",
             Self::Image(_) => "an image",
             Self::Refused(_) => "a time of refused requests",
+            Self::Backfill(_) => "a span of history",
         }
     }
 }

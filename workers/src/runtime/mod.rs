@@ -7,6 +7,7 @@
 //! * [`attempts`] finds jobs that crash their handler.
 //! * [`settle`] turns outcomes into what the queue is told; [`conclude`] tells it.
 //! * [`pressure`] lets messages go first if several workers share a process.
+//! * [`looks`] lets a worker look for work that no queue brings.
 //! * [`dead_letters`] empties dead-letter queues into quarantine; [`gauges`] reports depths.
 
 mod attempts;
@@ -19,6 +20,7 @@ mod execution;
 mod gauges;
 mod job;
 mod lease;
+mod looks;
 mod pressure;
 mod settings;
 mod settle;
@@ -95,6 +97,14 @@ pub trait Worker: Send + Sync + 'static {
     /// Resolves when the worker may take more jobs: a worker with a rate limit leaves the rest on the queue, where they
     /// cost no lease. Called once before each batch; dropping the future must be safe.
     async fn permit(&self) {}
+
+    /// How often the worker looks for work that no queue brings; `None` if it never does.
+    fn looks_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Looks for work that no queue brings, and sends jobs for it. Dropping the future must be safe.
+    async fn look(&self) {}
 
     /// Does the jobs of a batch and settles each. Jobs of one group are in the order of the queue; a job may have been done
     /// before. A job that is not settled when this returns is tried again.

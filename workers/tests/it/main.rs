@@ -5,6 +5,7 @@ mod channel_indexer;
 mod directory;
 mod existence;
 mod file_downloader;
+mod historian;
 mod message_writer;
 mod runtime;
 mod store;

@@ -80,6 +80,12 @@ impl ItemKey {
         Self::new(format!("meta#{team}#sync"), "directory")
     }
 
+    /// The last backfill of a workspace.
+    #[must_use]
+    pub fn backfill_run(team: &TeamId) -> Self {
+        Self::new(format!("meta#{team}#backfill"), "run")
+    }
+
     /// What a workspace is called.
     #[must_use]
     pub fn workspace_name(team: &TeamId) -> Self {

@@ -3,6 +3,7 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+pub mod backfill;
 mod claims;
 pub mod existence;
 pub mod lambda;

@@ -14,7 +14,7 @@ use ports::archive::Item;
 use ports::queue::job::encode_file;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use slack::envelope::{object, text_or_none};
-use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// Files of one message that are looked at: ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
@@ -46,6 +46,12 @@ pub struct Jobs {
 /// The jobs of the files in a version of a message.
 #[must_use]
 pub fn jobs(content: &Content) -> Jobs {
+    jobs_unless(content, |_| false)
+}
+
+/// The jobs of those files in a version of a message that are not known to be settled.
+#[must_use]
+pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> Jobs {
     let update = content.if_absent();
     let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
     let files = update.set.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -65,7 +71,8 @@ pub fn jobs(content: &Content) -> Jobs {
         let (team, share, user) = (team.clone(), share.clone(), user.clone());
         FileJob { team, share, user, object, refresh: false }.outgoing()
     };
-    Jobs { sends: objects.into_iter().map(job).collect(), skipped }
+    let sends = objects.into_iter().filter(|object| !is_settled(&object.id)).map(job).collect();
+    Jobs { sends, skipped }
 }
 
 /// Asks again for a file that is not held, by its row. The nonce tells this time from the others. `None` where nothing

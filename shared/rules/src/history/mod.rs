@@ -2,12 +2,14 @@
 //!
 //! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
 //! * [`links`] takes tokens out of addresses.
+//! * [`job`] is what is sent to the historian.
 //!
 //! History is Slack's own answer about a channel: what it brings needs no check of existence. Its content has clock 0, like a
 //! `previous_message`, so an event about the same version wins. Its reactions are added at clock 0; absence removes nothing.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
+pub mod job;
 mod links;
 mod normal;
 #[cfg(test)]
@@ -18,8 +20,9 @@ use serde_json::{Map, Value};
 
 use crate::message::{self, Content};
 use crate::{Change, Malformed, file, reaction};
+use ports::archive::Item;
 use slack::envelope::{self, Unreadable};
-use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// The user in whose name old exports say that a message was deleted.
 const SLACKBOT: &str = "USLACKBOT";
@@ -71,6 +74,19 @@ impl HistoryMessage {
     #[must_use]
     pub fn files(&self) -> file::Jobs {
         self.content().map(file::jobs).unwrap_or_default()
+    }
+
+    /// The jobs of those of its files of which its row does not say what became of them.
+    #[must_use]
+    pub fn files_to_fetch(&self, row: Option<&Item>) -> file::Jobs {
+        let is_settled = |id: &FileId| row.is_some_and(|row| file::row::state(row, id).is_some());
+        self.content().map(|content| file::job::jobs_unless(content, is_settled)).unwrap_or_default()
+    }
+
+    /// Whether it shares files.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.content().is_some_and(|content| content.if_absent().set.contains_key("files"))
     }
 
     /// Whether it is a reply in a thread that another message began.

@@ -159,6 +159,7 @@ async fn a_body_without_end_and_one_that_breaks_off_are_errors() {
         assert!(matches!(broken_off, ApiError::Unreachable { .. }), "{broken_off}");
         let endless = list(&api).await.unwrap_err();
         assert!(endless.to_string().contains("longer than 16 MiB"), "{endless}");
+        assert!(endless.is_too_long() && !broken_off.is_too_long());
     };
     tokio::join!(serve, ask);
 }

@@ -1,0 +1,119 @@
+//! Which channels are read, and what of each.
+
+use anyhow::bail;
+use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use reader::coverage::TeamCoverage;
+use reader::{directory, find, history};
+use rules::filled::{self, Source, Span};
+use rules::gap::coverage::Hole;
+use rules::interval::Interval;
+use rules::public_mark::MarkState;
+use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::WebApi;
+use workers::historian::PlannedSpan;
+use workers::historian::wanted::{Asked, wanted as spans_wanted};
+
+use super::{BackfillArgs, DAY_MICROS};
+
+/// A channel that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlannedChannel {
+    pub(super) channel: ChannelId,
+    pub(super) name: Option<String>,
+}
+
+/// The channels that are read, by workspace.
+pub(super) async fn channels(
+    archive: &dyn Archive,
+    api: &WebApi,
+    args: &BackfillArgs,
+) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
+    let mut found: Vec<(TeamId, Vec<PlannedChannel>)> = Vec::new();
+    if args.all {
+        for team in api.teams().await? {
+            let names = directory::read(archive, &team).await?;
+            let kept: Vec<PlannedChannel> = history::marked(archive, &team)
+                .await?
+                .into_iter()
+                .map(|channel| PlannedChannel { name: names.name(&channel).map(str::to_owned), channel })
+                .collect();
+            if !kept.is_empty() {
+                found.push((team, kept));
+            }
+        }
+        if found.is_empty() {
+            bail!("no channel is kept yet: `annalist sync` brings in the public ones first");
+        }
+        return Ok(found);
+    }
+    for called in &args.channels {
+        let place = find::place(archive, called, None).await?;
+        let mark = archive.get(&ItemKey::public_mark(&place.team, &place.channel)).await?;
+        if MarkState::of(mark.as_ref()) != MarkState::Public {
+            bail!("channel {called} is not known to be public, and only public channels are kept");
+        }
+        let names = directory::read(archive, &place.team).await?;
+        let name = names.name(&place.channel).map(str::to_owned);
+        let planned = PlannedChannel { channel: place.channel, name };
+        match found.iter_mut().find(|(team, _)| *team == place.team) {
+            Some((_, channels)) if channels.contains(&planned) => {}
+            Some((_, channels)) => channels.push(planned),
+            None => found.push((place.team, vec![planned])),
+        }
+    }
+    Ok(found)
+}
+
+/// What tells what was asked for from anything else.
+pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> String {
+    let BackfillArgs { all, since, until, refetch_days, .. } = args;
+    let ts = |ts: &Option<Ts>| ts.as_ref().map(Ts::to_string).unwrap_or_default();
+    let mut ids: Vec<&str> = channels.iter().map(|planned| planned.channel.as_str()).collect();
+    ids.sort_unstable();
+    let ids = if *all { "all".to_owned() } else { ids.join(",") };
+    format!("{ids};{};{};{refetch_days}", ts(since), ts(until))
+}
+
+/// What is held of a workspace's channels.
+pub(super) struct HeldHistory<'a> {
+    coverage: TeamCoverage<'a>,
+    spans: Vec<Span>,
+}
+
+impl<'a> HeldHistory<'a> {
+    pub(super) async fn read(archive: &'a dyn Archive, team: &TeamId) -> anyhow::Result<Self> {
+        let rows = query_all(archive, Query::partition(key::filled(team))).await?;
+        Ok(Self { coverage: TeamCoverage::read(archive, team).await?, spans: filled::spans(&rows) })
+    }
+
+    /// What of a channel is read, newest first. `unfinished` is when a run began that asked for the same and did not end.
+    pub(super) async fn wanted(
+        &self,
+        planned: &PlannedChannel,
+        args: &BackfillArgs,
+        now: &Ts,
+        unfinished: Option<&Ts>,
+    ) -> anyhow::Result<Vec<PlannedSpan>> {
+        let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
+        let spans: Vec<Span> = of_channel.cloned().collect();
+        let to = args.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
+        let asked = match &args.since {
+            Some(since) => Asked::Between(Interval { from: since.micros(), to }),
+            None => Asked::Missing {
+                whole: Interval { from: 0, to },
+                again_micros: i64::from(args.refetch_days) * DAY_MICROS,
+            },
+        };
+        let holes = self.coverage.of(&planned.channel).await?.holes;
+        let end = |hole: &Hole| hole.to.as_ref().map_or(to, Ts::micros);
+        let holes: Vec<Interval> =
+            holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();
+        // Only the facts of that very run say what it read; with an end of the user's they may be older.
+        let of_that_run = |span: &&Span| {
+            let ends_there = |began: &Ts| began.micros() == span.to.micros();
+            args.until.is_none() && span.source == Source::History && unfinished.is_some_and(ends_there)
+        };
+        let begun = spans.iter().find(of_that_run).map(Span::interval);
+        Ok(spans_wanted(&asked, &holes, &spans, begun))
+    }
+}

@@ -1,0 +1,145 @@
+//! What came of a backfill, for people and for scripts.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+use workers::historian::{HistoryError, PlannedSpan, ReadTally};
+
+use super::plan::PlannedChannel;
+use crate::plain;
+
+/// A name's length in a line.
+const NAME: usize = 40;
+
+/// How a channel stands.
+pub(super) enum ChannelState {
+    /// All that was asked for was read.
+    Done,
+    /// Slack's plan hides the rest.
+    Limited,
+    /// Slack does not show it.
+    Unreadable(HistoryError),
+    /// Something else ended it.
+    Stopped(Option<HistoryError>),
+}
+
+impl ChannelState {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Limited => "limited",
+            Self::Unreadable(_) => "unreadable",
+            Self::Stopped(_) => "stopped",
+        }
+    }
+
+    fn error(&self) -> Option<String> {
+        match self {
+            Self::Done | Self::Limited | Self::Stopped(None) => None,
+            Self::Unreadable(error) | Self::Stopped(Some(error)) => Some(plain::line(&error.to_string())),
+        }
+    }
+}
+
+/// What came of a channel.
+pub(super) struct ChannelReport<'a> {
+    pub(super) planned: &'a PlannedChannel,
+    pub(super) wanted: &'a [PlannedSpan],
+    pub(super) tally: ReadTally,
+    pub(super) calls: u64,
+    pub(super) state: ChannelState,
+}
+
+impl ChannelReport<'_> {
+    pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
+        let Self { planned, wanted, tally, calls, state } = self;
+        let ReadTally { messages, new, updated, threads, .. } = tally;
+        if as_json {
+            let from = wanted.last().map(|wanted| wanted.span.from_ts());
+            let to = wanted.first().map(|wanted| wanted.span.to_ts());
+            let line = json!({ "channel_id": planned.channel, "name": planned.name, "from": from, "to": to,
+                "messages": messages, "new": new, "updated": updated, "threads": threads, "calls": calls,
+                "state": state.as_str(), "error": state.error() });
+            return plain::json_line(out, &line);
+        }
+        write!(
+            out,
+            "{}: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls",
+            called(planned)
+        )?;
+        if tally.skipped > 0 {
+            write!(out, "; {} passed over", tally.skipped)?;
+        }
+        if tally.reactions_cut > 0 {
+            write!(out, "; {} with more reactions than Slack lists", tally.reactions_cut)?;
+        }
+        match (state, state.error()) {
+            (ChannelState::Limited, _) => {
+                writeln!(
+                    out,
+                    "; Slack's plan hides what is older: an export may still have it, `annalist import`"
+                )
+            }
+            (_, Some(error)) => writeln!(out, "; {}: {error}", state.as_str()),
+            (ChannelState::Stopped(_), None) => writeln!(out, "; stopped"),
+            (ChannelState::Done | ChannelState::Unreadable(_), None) => writeln!(out),
+        }
+    }
+}
+
+/// `#general`, or its id if its name is unknown.
+fn called(planned: &PlannedChannel) -> String {
+    match &planned.name {
+        Some(name) => format!("#{}", plain::excerpt(name, NAME)),
+        None => planned.channel.to_string(),
+    }
+}
+
+/// What is being read.
+pub(super) fn doing(planned: &PlannedChannel, tally: &ReadTally, calls: u64) -> String {
+    let ReadTally { messages, new, threads, .. } = tally;
+    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", called(planned))
+}
+
+/// The sum of all channels.
+#[derive(Default)]
+pub(super) struct Totals {
+    tally: ReadTally,
+    calls: u64,
+    done: usize,
+    /// Whether the user ended it.
+    pub(super) stopped: bool,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, report: &ChannelReport<'_>) {
+        let ReadTally { messages, new, updated, threads, skipped, reactions_cut } = report.tally;
+        self.tally.messages += messages;
+        self.tally.new += new;
+        self.tally.updated += updated;
+        self.tally.threads += threads;
+        self.tally.skipped += skipped;
+        self.tally.reactions_cut += reactions_cut;
+        self.calls += report.calls;
+        self.done += usize::from(matches!(report.state, ChannelState::Done));
+    }
+
+    /// Channels that were not read to the end.
+    pub(super) fn remaining(&self, channels: usize) -> usize {
+        channels - self.done
+    }
+
+    pub(super) fn print(&self, channels: usize, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
+        let ReadTally { messages, new, updated, threads, .. } = self.tally;
+        let (calls, remaining) = (self.calls, self.remaining(channels));
+        if as_json {
+            let line = json!({ "channels": channels, "messages": messages, "new": new, "updated": updated,
+                "threads": threads, "calls": calls, "remaining": remaining });
+            return plain::json_line(out, &line);
+        }
+        writeln!(
+            out,
+            "{channels} channels: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls"
+        )
+    }
+}

@@ -1,0 +1,35 @@
+//! Dates on the command line, for commands that compare with Slack: its days begin at midnight UTC.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use reader::range::ts_of;
+use slack::ids::Ts;
+
+/// Reads `2026-11-20`, midnight UTC of that day, or a time of RFC 3339.
+pub(crate) fn date(text: &str) -> Result<Ts, &'static str> {
+    let midnight = || text.parse::<Date>().and_then(|date| date.to_zoned(TimeZone::UTC));
+    let moment = text.parse::<Timestamp>().or_else(|_| midnight().map(|midnight| midnight.timestamp()));
+    let moment = moment.map_err(|_| "a date is such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z")?;
+    Ok(ts_of(moment.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_midnight_utc_or_says_its_zone() {
+        for (text, expected) in [
+            ("2026-11-20", Some("1795132800.000000")),
+            ("2026-11-20T01:00:00+01:00", Some("1795132800.000000")),
+            ("2026-11-20T00:00:00.5Z", Some("1795132800.500000")),
+            ("1960-01-01", Some("0000000000.000000")),
+            ("2026-11", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(date(text).ok().as_ref().map(Ts::as_str), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One page of history into the archive: rows, then the replies of its roots, then the jobs of its files.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use ports::archive::{Archive, ArchiveError, ItemKey};
+use ports::queue::{Outgoing, Queue};
+use rules::history::{self, HistoryMessage};
+use rules::interval::Interval;
+use serde_json::value::RawValue;
+use slack::ids::{ChannelId, Ts};
+
+use super::calls::HistoryCalls;
+use super::threads;
+use super::trouble::HistoryError;
+use crate::store::{StoredAs, store_history};
+
+/// Threads asked for at once: enough that the pace of calls is the limit and not Slack's answers.
+const THREADS_AT_ONCE: usize = 2;
+
+/// Pages in a row that say there is more and show nothing.
+pub(super) const MAX_EMPTY_PAGES: u32 = 100;
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub struct ReadCounts {
+    messages: AtomicU64,
+    new: AtomicU64,
+    updated: AtomicU64,
+    threads: AtomicU64,
+    skipped: AtomicU64,
+    reactions_cut: AtomicU64,
+}
+
+/// What was read, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadTally {
+    /// Messages that Slack gave, replies included.
+    pub messages: u64,
+    /// Those that were not in the archive.
+    pub new: u64,
+    /// Those of which the archive learned something.
+    pub updated: u64,
+    /// Threads that were asked for.
+    pub threads: u64,
+    /// Messages that no archive could hold, or that are not messages.
+    pub skipped: u64,
+    /// Messages with more reactions than Slack lists.
+    pub reactions_cut: u64,
+}
+
+impl ReadCounts {
+    /// The counts now.
+    #[must_use]
+    pub fn tally(&self) -> ReadTally {
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ReadTally {
+            messages: now(&self.messages),
+            new: now(&self.new),
+            updated: now(&self.updated),
+            threads: now(&self.threads),
+            skipped: now(&self.skipped),
+            reactions_cut: now(&self.reactions_cut),
+        }
+    }
+
+    fn add(count: &AtomicU64, more: u64) {
+        count.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// Reads the history of one channel into the archive.
+#[derive(Clone, Copy)]
+pub struct ChannelReader<'a> {
+    /// Where messages are kept.
+    pub archive: &'a dyn Archive,
+    /// Where the jobs of files go; without it, no file is fetched.
+    pub queue: Option<&'a dyn Queue>,
+    /// Slack.
+    pub calls: &'a HistoryCalls,
+    /// Which channel of the calls' workspace.
+    pub channel: &'a ChannelId,
+    /// How long before a span roots are looked at whose threads may have replies in it, in microseconds.
+    pub look_back_micros: i64,
+    /// Counts what is read.
+    pub counts: &'a ReadCounts,
+}
+
+impl ChannelReader<'_> {
+    /// Reads message objects; what is not one is left out and counted.
+    pub(super) fn messages(&self, page: &[Box<RawValue>]) -> Vec<HistoryMessage> {
+        let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
+            Ok(message) => Some(message),
+            Err(malformed) => {
+                ReadCounts::add(&self.counts.skipped, 1);
+                let (team, channel) = (self.calls.team(), self.channel);
+                tracing::warn!(%team, %channel, %malformed, "a message of Slack's history cannot be read");
+                None
+            }
+        };
+        page.iter().map(AsRef::as_ref).filter_map(read).collect()
+    }
+
+    /// Stores a page. Of what is older than the span, only threads with replies in it are.
+    pub(super) async fn store_page(
+        &self,
+        messages: Vec<HistoryMessage>,
+        span: Interval,
+    ) -> Result<(), HistoryError> {
+        let (inside, older): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.ts.micros() >= span.from);
+        let reaches_span = |root: &HistoryMessage| {
+            let latest = root.thread.as_ref().map(|thread| thread.latest_reply.as_ref().map(Ts::micros));
+            latest.is_some_and(|latest| latest.is_none_or(|latest| latest >= span.from))
+        };
+        let older: Vec<HistoryMessage> = older.into_iter().filter(reaches_span).collect();
+        self.store(&inside).await?;
+        let mut roots: Vec<&HistoryMessage> = Vec::new();
+        for root in inside.iter().filter(|message| message.thread.is_some()) {
+            if !threads::is_complete(self.archive, self.calls.team(), self.channel, root).await? {
+                roots.push(root);
+            }
+        }
+        for root in &older {
+            if !threads::is_complete(self.archive, self.calls.team(), self.channel, root).await? {
+                self.store(std::slice::from_ref(root)).await?;
+                roots.push(root);
+            }
+        }
+        let reading: Vec<_> = roots.into_iter().map(|root| self.read_thread(root.ts.clone())).collect();
+        stream::iter(reading).buffer_unordered(THREADS_AT_ONCE).try_collect::<()>().await?;
+        self.queue_files(&inside).await
+    }
+
+    /// Stores every reply of a thread. One that Slack no longer knows is left out.
+    async fn read_thread(&self, root: Ts) -> Result<(), HistoryError> {
+        ReadCounts::add(&self.counts.threads, 1);
+        let (mut newest, mut after, mut cursor): (Option<Ts>, Option<Ts>, Option<String>) =
+            (None, None, None);
+        let mut empty_pages = 0;
+        loop {
+            let answer = self.calls.replies(self.channel, &root, after.as_ref(), cursor.as_deref()).await;
+            let page = match answer.map_err(HistoryError::from) {
+                Ok(page) => page,
+                Err(error) => match error.refusal() {
+                    Some("thread_not_found" | "message_not_found") => return Ok(()),
+                    // A cursor lives for some minutes: go on behind the newest reply.
+                    Some("invalid_cursor") if cursor.is_some() => {
+                        (after, cursor) = (newest.clone(), None);
+                        continue;
+                    }
+                    Some(_) | None => return Err(error),
+                },
+            };
+            let mut replies = self.messages(&page.messages);
+            // The root comes in front of every page; it is stored as history shows it.
+            replies.retain(|reply| reply.ts != root);
+            self.store(&replies).await?;
+            self.queue_files(&replies).await?;
+            let newest_here = replies.iter().map(|reply| reply.ts.clone()).max();
+            empty_pages = if newest_here > newest { 0 } else { empty_pages + 1 };
+            newest = newest.max(newest_here);
+            if empty_pages > MAX_EMPTY_PAGES {
+                return Err(HistoryError::Stuck);
+            }
+            match page.cursor {
+                Some(next) => cursor = Some(next),
+                None if page.has_more && newest > after => (after, cursor) = (newest.clone(), None),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn store(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
+        for (message, stored) in messages.iter().zip(store_history(self.archive, messages).await) {
+            ReadCounts::add(&self.counts.messages, 1);
+            ReadCounts::add(&self.counts.reactions_cut, u64::from(message.reactions_cut));
+            match stored {
+                Ok(StoredAs::New) => ReadCounts::add(&self.counts.new, 1),
+                Ok(StoredAs::Updated) => ReadCounts::add(&self.counts.updated, 1),
+                Ok(StoredAs::Unchanged) => {}
+                Err(error @ ArchiveError::TooLarge { .. }) => {
+                    ReadCounts::add(&self.counts.skipped, 1);
+                    let (team, channel, ts) = (self.calls.team(), self.channel, &message.ts);
+                    tracing::warn!(%team, %channel, %ts, %error, "a message of Slack's history is too large");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the jobs of files of which it is not known what became of them, even if their messages were there: a crash may
+    /// have come between both.
+    async fn queue_files(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
+        let Some(queue) = self.queue else { return Ok(()) };
+        let messages: Vec<&HistoryMessage> = messages.iter().filter(|message| message.has_files()).collect();
+        let keys: Vec<&ItemKey> = messages.iter().map(|message| message.change.key()).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let rows = self.archive.get_all(&keys).await?;
+        let jobs: Vec<Outgoing> = messages
+            .iter()
+            .zip(&rows)
+            .flat_map(|(message, row)| message.files_to_fetch(row.as_ref()).sends)
+            .collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        Ok(queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?)
+    }
+}

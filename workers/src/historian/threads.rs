@@ -1,0 +1,49 @@
+//! Which threads have to be asked for. Each costs a call, and Slack permits about fifty a minute: what is complete is skipped.
+
+use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use rules::history::{HistoryMessage, ThreadHead};
+use rules::message::stored_version;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+/// Whether the archive has every reply that a root counts.
+pub(super) async fn is_complete(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+    root: &HistoryMessage,
+) -> Result<bool, ArchiveError> {
+    let Some(head) = &root.thread else { return Ok(true) };
+    let rows = query_all(archive, Query::parent(key::thread_parent(team, &root.ts))).await?;
+    Ok(agrees(head, &replies(&rows, channel, &root.ts)))
+}
+
+/// The replies among the rows of a thread that are there and not deleted. A parent names a workspace only: another channel may
+/// have a root of the same ts.
+fn replies(rows: &[Item], channel: &ChannelId, root: &Ts) -> Vec<Ts> {
+    let held = rows.iter().filter(|row| stored_version(row).is_some() && !row.is("deleted"));
+    let here = held.filter(|row| row.text("channel_id") == Some(channel.as_str()));
+    here.filter_map(|row| Ts::parse(row.text("ts")?).ok()).filter(|ts| ts != root).collect()
+}
+
+fn agrees(head: &ThreadHead, replies: &[Ts]) -> bool {
+    let latest = head.latest_reply.as_ref();
+    replies.len() as u64 == head.reply_count && latest.is_none_or(|latest| replies.contains(latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_complete_if_its_count_and_its_latest_reply_agree() {
+        let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
+        let head = |reply_count, latest: i64| ThreadHead { reply_count, latest_reply: Some(ts(latest)) };
+        let held = [ts(2), ts(3)];
+        assert!(agrees(&head(2, 3), &held));
+        assert!(agrees(&ThreadHead { latest_reply: None, ..head(2, 3) }, &held));
+        // One was deleted and another posted.
+        assert!(!agrees(&head(2, 4), &held));
+        assert!(!agrees(&head(3, 3), &held));
+        assert!(!agrees(&head(1, 3), &held));
+    }
+}

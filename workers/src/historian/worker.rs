@@ -1,0 +1,169 @@
+//! The worker: spans of history as jobs, and the look for gaps that are to be filled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::archive::ItemKey;
+use ports::queue::{Outgoing, QueueName};
+use process::config::backfill::BackfillMode;
+use reader::gaps;
+use reader::range::ts_of;
+use rules::filled;
+use rules::history::job::SpanJob;
+use rules::interval::Interval;
+use rules::public_mark::MarkState;
+use slack_api::WebApi;
+use tokio::time::Instant;
+
+use super::calls::{HistoryCalls, Patience};
+use super::page::{ChannelReader, ReadCounts};
+use super::span::{PageBudget, PlannedSpan, SpanEnd};
+use super::trouble::{Consequence, HistoryError};
+use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Retry, Worker};
+
+/// The worker's name in the topology.
+pub const NAME: &str = "historian";
+
+/// What one job reads at most: then other spans of the workspace have their turn, so that a short one waits for no long one.
+const PAGES: u32 = 20;
+const READING_TIME: Duration = Duration::from_secs(60);
+
+/// Roots this long before a gap may have replies in it.
+const LOOK_BACK_MICROS: i64 = 30 * 86_400 * 1_000_000;
+
+/// Between two looks for gaps. A gap is filled within minutes of its end.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(300);
+
+/// Spans sent after one look; the next one sends what is left.
+const MAX_SPANS: usize = 1_000;
+
+/// Reads spans of Slack's history.
+pub struct Historian {
+    ports: Ports,
+    web: Arc<WebApi>,
+    mode: BackfillMode,
+}
+
+impl Historian {
+    /// A historian that reads this Slack.
+    #[must_use]
+    pub fn new(ports: Ports, web: Arc<WebApi>, mode: BackfillMode) -> Self {
+        Self { ports, web, mode }
+    }
+
+    async fn read(&self, job: &SpanJob) -> Outcome {
+        match self.read_rest(job).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => match error.consequence() {
+                Consequence::Later(after) => Outcome::Retry(Retry { reason: error.to_string(), after }),
+                // The gap stays open or missing, and a later look asks again.
+                Consequence::Channel(_) | Consequence::Workspace => {
+                    let SpanJob { team, channel, from, to, why, .. } = job;
+                    tracing::warn!(%team, %channel, %from, %to, why, %error, "a gap cannot be filled from history");
+                    Outcome::Done
+                }
+            },
+        }
+    }
+
+    /// Reads what is left of a span, as far as the turn goes.
+    async fn read_rest(&self, job: &SpanJob) -> Result<(), HistoryError> {
+        let SpanJob { team, channel, from, to, .. } = job;
+        let archive = &*self.ports.archive;
+        let mark = archive.get(&ItemKey::public_mark(team, channel)).await?;
+        if MarkState::of(mark.as_ref()) != MarkState::Public {
+            return Ok(());
+        }
+        let fact = archive.get(&ItemKey::filled(team, channel, to)).await?;
+        let reached = filled::spans(fact.as_slice()).pop().map_or_else(|| to.clone(), |span| span.from);
+        let span = Interval { from: from.micros(), to: reached.micros() };
+        if span.from >= span.to {
+            return Ok(());
+        }
+        let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), Patience::HandBack);
+        let counts = ReadCounts::default();
+        let reader = ChannelReader {
+            archive,
+            queue: Some(&*self.ports.queue),
+            calls: &calls,
+            channel,
+            look_back_micros: LOOK_BACK_MICROS,
+            counts: &counts,
+        };
+        let mut budget = PageBudget::of(PAGES, Instant::now() + READING_TIME);
+        let end = reader.read_span(&PlannedSpan { span, to: to.clone() }, &mut budget).await?;
+        let tally = counts.tally();
+        tracing::info!(%team, %channel, %from, %to, new = tally.new, updated = tally.updated, ?end, "history was read");
+        if end == SpanEnd::Paused {
+            self.send(vec![SpanJob { page: job.page + 1, ..job.clone() }.outgoing()]).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, jobs: Vec<Outgoing>) -> Result<(), HistoryError> {
+        Ok(self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?)
+    }
+
+    /// Sends the spans that fill the gaps that have ended, unless earlier ones still wait.
+    async fn send_spans(&self) -> Result<(), HistoryError> {
+        if !self.ports.queue.depth(QueueName::Backfill.into()).await?.is_empty() {
+            return Ok(());
+        }
+        let now = ts_of(self.ports.clock.now().0.saturating_mul(1_000));
+        for team in self.web.teams().await? {
+            let wanted = gaps::wanted(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
+            let job = |span: gaps::WantedSpan| SpanJob {
+                team: team.clone(),
+                channel: span.channel,
+                from: span.from,
+                to: span.to,
+                why: span.reason.as_str().to_owned(),
+                page: 0,
+            };
+            let jobs: Vec<Outgoing> = wanted.into_iter().map(|span| job(span).outgoing()).collect();
+            if !jobs.is_empty() {
+                tracing::info!(%team, spans = jobs.len(), "gaps are filled from history");
+                self.send(jobs).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Worker for Historian {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName::Backfill
+    }
+
+    fn max_batch(&self) -> usize {
+        1
+    }
+
+    fn looks_every(&self) -> Option<Duration> {
+        (self.mode == BackfillMode::Gaps && self.web.has_tokens()).then_some(BETWEEN_LOOKS)
+    }
+
+    async fn look(&self) {
+        if let Err(error) = self.send_spans().await {
+            tracing::warn!(%error, "gaps cannot be looked for; the next look is in some minutes");
+        }
+    }
+
+    async fn work(&self, batch: &Batch<'_>) {
+        for job in batch.jobs() {
+            match &job.payload {
+                DecodedPayload::Backfill(span) => job.settle(self.read(span).await),
+                DecodedPayload::Event(_)
+                | DecodedPayload::File(_)
+                | DecodedPayload::Image(_)
+                | DecodedPayload::Refused(_) => job.refuse_payload(),
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Slack's history in the archive, beside a Slack on virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use process::config::backfill::BackfillMode;
+use rules::filled::{self, Span};
+use rules::gap::dropped;
+use rules::history::job::SpanJob;
+use rules::interval::Interval;
+use rules::{project, public_mark};
+use serde_json::Value;
+use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::WebApi;
+use testkit::corpus::event;
+use testkit::deliveries::delivery_of;
+use testkit::fake_slack::{FakeSlack, Workspace};
+use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
+use tokio::time::Instant;
+use workers::historian::{
+    ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, Patience, PlannedSpan,
+    ReadCounts, ReadTally, SpanEnd,
+};
+use workers::runtime::{Outcome, Ports, Retry, Worker};
+
+const TOKEN: &str = "xoxb-1";
+const DAY: i64 = 86_400;
+/// What was said begins here.
+const BEGINNING: i64 = 1_699_000_000;
+/// And is read up to here.
+const END: i64 = 1_700_000_000;
+
+fn team() -> TeamId {
+    TeamId::parse("T1").unwrap()
+}
+
+fn channel() -> ChannelId {
+    ChannelId::parse("C1").unwrap()
+}
+
+fn ts(second: i64) -> Ts {
+    Ts::parse(&format!("{second}.000000")).unwrap()
+}
+
+fn span(from: i64, to: i64) -> PlannedSpan {
+    let span = Interval { from: from * 1_000_000, to: to * 1_000_000 };
+    PlannedSpan { span, to: ts(to) }
+}
+
+fn said(second: i64, text: &str) -> Value {
+    event::message(ts(second).as_str(), "U01", text)
+}
+
+fn replied(second: i64, root: i64) -> Value {
+    event::reply(ts(second).as_str(), ts(root).as_str(), "U02", "a reply")
+}
+
+struct Fixture {
+    slack: FakeSlack,
+    api: Arc<WebApi>,
+    archive: Arc<MemoryArchive>,
+    queue: Arc<MemoryQueue>,
+    clock: Arc<ManualClock>,
+}
+
+impl Fixture {
+    /// A channel in which these messages were written.
+    fn of(messages: &[Value]) -> Self {
+        let slack = FakeSlack::on_virtual_time();
+        let mut workspace = Workspace::new("T1");
+        workspace.channels.push(testkit::fake_slack::channel("C1", "general"));
+        for message in messages {
+            workspace.said_in("C1").post(message);
+        }
+        slack.set(TOKEN, workspace);
+        let clock = ManualClock::starting_at(TimestampMs(END * 1_000));
+        let queue = Arc::new(MemoryQueue::new(clock.clone()));
+        Self { api: slack.client_in_memory(TOKEN), slack, archive: Arc::default(), queue, clock }
+    }
+
+    async fn read_into(
+        &self,
+        archive: &dyn Archive,
+        wanted: &PlannedSpan,
+        look_back_days: i64,
+    ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
+        let calls = HistoryCalls::new(Arc::clone(&self.api), team(), Patience::WaitOut);
+        let (counts, channel) = (ReadCounts::default(), channel());
+        let reader = ChannelReader {
+            archive,
+            queue: Some(&*self.queue),
+            calls: &calls,
+            channel: &channel,
+            look_back_micros: look_back_days * DAY * 1_000_000,
+            counts: &counts,
+        };
+        let end = reader.read_span(wanted, &mut PageBudget::unlimited()).await;
+        (end, counts.tally())
+    }
+
+    async fn read(&self, from: i64, to: i64) -> (SpanEnd, ReadTally) {
+        let (end, tally) = self.read_into(&*self.archive, &span(from, to), 30).await;
+        (end.unwrap(), tally)
+    }
+
+    async fn texts(&self) -> Vec<String> {
+        let rows =
+            query_all(&*self.archive, Query::partition(key::messages(&team(), &channel()))).await.unwrap();
+        let rows = rows.iter().filter_map(project::message);
+        rows.map(|row| row["text"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    async fn spans(&self) -> Vec<(i64, i64)> {
+        let rows = query_all(&*self.archive, Query::partition(key::filled(&team()))).await.unwrap();
+        let second = |ts: &Ts| ts.micros() / 1_000_000;
+        filled::spans(&rows).iter().map(|Span { from, to, .. }| (second(from), second(to))).collect()
+    }
+
+    fn history_calls(&self) -> usize {
+        self.slack.called("conversations.history") + self.slack.called("conversations.replies")
+    }
+
+    fn historian(&self) -> Historian {
+        let ports =
+            Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() };
+        Historian::new(ports, Arc::clone(&self.api), BackfillMode::Gaps)
+    }
+
+    async fn mark_public(&self) {
+        self.archive.write(&public_mark::opening(&team(), &channel())).await.unwrap();
+    }
+
+    async fn sent(&self, queue: QueueName) -> Vec<Delivery> {
+        let request = ReceiveRequest {
+            queue: queue.into(),
+            max: 100,
+            visibility_timeout: Duration::from_secs(30),
+            wait: Duration::ZERO,
+        };
+        self.queue.receive(request).await.unwrap()
+    }
+}
+
+fn job(from: i64, to: i64) -> Delivery {
+    let job = SpanJob {
+        team: team(),
+        channel: channel(),
+        from: ts(from),
+        to: ts(to),
+        why: "downtime".into(),
+        page: 0,
+    };
+    delivery_of(job.outgoing())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_is_read_page_by_page_with_its_threads_and_files_to_its_beginning() {
+    let mut messages: Vec<Value> = (0..250).map(|n| said(BEGINNING + n, &format!("message {n}"))).collect();
+    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
+    messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
+    let fixture = Fixture::of(&messages);
+    fixture.slack.pages_of(100);
+    let (end, tally) = fixture.read(0, END).await;
+    assert_eq!((end, tally.messages, tally.new, tally.threads), (SpanEnd::Whole, 252, 252, 1));
+    assert_eq!(fixture.texts().await.len(), 252);
+    assert_eq!(fixture.spans().await, [(0, END)]);
+    assert_eq!(fixture.sent(QueueName::Files).await.len(), 1);
+    assert_eq!((fixture.slack.called("conversations.history"), fixture.history_calls()), (3, 4));
+    // All of it again: complete threads are skipped and nothing is new.
+    let (_, again) = fixture.read(0, END).await;
+    assert_eq!((again.messages, again.new, again.updated, again.threads), (251, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_from_call_to_call_writes_nothing() {
+    let mut messages: Vec<Value> = (0..20).map(|n| said(BEGINNING + n, "hi")).collect();
+    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
+    let fixture = Fixture::of(&messages);
+    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
+    fixture.read(0, END).await;
+    let rows = fixture.archive.items();
+    for _ in 0..5 {
+        let (_, tally) = fixture.read(0, END).await;
+        assert_eq!((tally.new, tally.updated), (0, 0));
+    }
+    assert_eq!(fixture.archive.items(), rows);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_reply_to_an_older_message_is_found_and_the_older_message_alone_is_not_stored() {
+    let old = BEGINNING + DAY;
+    let messages = [
+        said(old - 40 * DAY, "far too old"),
+        replied(old + 5 * DAY + 20, old - 40 * DAY),
+        said(old, "old"),
+        said(old + 1, "old and quiet"),
+        replied(old + 5 * DAY, old),
+        said(old + 5 * DAY + 10, "new"),
+    ];
+    let fixture = Fixture::of(&messages);
+    let (end, tally) = fixture.read(old + 5 * DAY - 60, END).await;
+    assert_eq!((end, tally.threads), (SpanEnd::Whole, 1));
+    assert_eq!(fixture.texts().await, ["old", "a reply", "new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
+    let mut messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
+    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
+    let whole = Fixture::of(&messages);
+    whole.slack.pages_of(10);
+    let counting = CrashPoint::never();
+    let archive = CrashingArchive::new(whole.archive.clone(), Arc::clone(&counting));
+    whole.read_into(&archive, &span(0, END), 30).await.0.unwrap();
+    let uninterrupted = whole.history_calls();
+    for steps in (0..counting.steps()).step_by(7) {
+        let fixture = Fixture::of(&messages);
+        fixture.slack.pages_of(10);
+        let mortal = CrashingArchive::new(fixture.archive.clone(), CrashPoint::after(steps));
+        assert!(fixture.read_into(&mortal, &span(0, END), 30).await.0.is_err());
+        let reached = fixture.spans().await.first().map_or(END, |(from, _)| *from);
+        fixture
+            .read_into(&*fixture.archive, &PlannedSpan { to: ts(END), ..span(0, reached) }, 30)
+            .await
+            .0
+            .unwrap();
+        assert_eq!(fixture.archive.items(), whole.archive.items(), "after {steps} steps");
+        assert!(fixture.history_calls() <= uninterrupted + 3, "after {steps} steps");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_page_with_a_cursor_is_not_the_end() {
+    let messages: Vec<Value> = (0..30).map(|n| said(BEGINNING + n, "hi")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.slack.pages_of(10);
+    fixture.slack.change(TOKEN, |workspace| workspace.empty_page_every = 2);
+    let (end, tally) = fixture.read(0, END).await;
+    assert_eq!((end, tally.messages), (SpanEnd::Whole, 30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_plan_hides_is_said_and_nothing_more_is_claimed() {
+    let messages = [said(BEGINNING, "hidden"), said(BEGINNING + 2 * DAY, "shown")];
+    let fixture = Fixture::of(&messages);
+    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(BEGINNING + DAY));
+    let (end, _) = fixture.read(0, END).await;
+    assert_eq!(end, SpanEnd::Limited);
+    assert_eq!(fixture.texts().await, ["shown"]);
+    assert_eq!(fixture.spans().await, [(BEGINNING + 2 * DAY, END)]);
+    let rows = query_all(&*fixture.archive, Query::partition(key::unreadable(&team()))).await.unwrap();
+    let limits = filled::unreadables(&rows);
+    assert_eq!((limits.len(), &limits[0].from), (1, &ts(BEGINNING + 2 * DAY)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restricted_app_is_noticed_and_goes_on_at_one_call_a_minute() {
+    let messages: Vec<Value> = (0..100).map(|n| said(BEGINNING + n, "hi")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
+    let start = Instant::now();
+    let (end, tally) = fixture.read(0, END).await;
+    assert_eq!((end, tally.messages), (SpanEnd::Whole, 100));
+    // Seven pages of fifteen: Slack counts the first two against the same minute.
+    assert!(start.elapsed() >= Duration::from_secs(300), "{:?}", start.elapsed());
+    let early: Vec<_> = fixture.slack.calls().into_iter().filter(|call| call.early).collect();
+    assert!(early.is_empty(), "{early:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_channel_that_is_refused_says_why() {
+    let fixture = Fixture::of(&[said(BEGINNING, "hi")]);
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.unreadable.insert("C1".to_owned(), "not_in_channel".to_owned());
+    });
+    let (end, _) = fixture.read_into(&*fixture.archive, &span(0, END), 30).await;
+    assert!(matches!(end.unwrap_err().consequence(), Consequence::Channel(Some(_))));
+    let rows = query_all(&*fixture.archive, Query::partition(key::unreadable(&team()))).await.unwrap();
+    assert_eq!(filled::unreadables(&rows)[0].reason, filled::Unreadable::NotInChannel);
+    assert_eq!(fixture.spans().await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_reads_its_span_in_turns_and_only_of_a_channel_that_is_kept() {
+    let messages: Vec<Value> = (0..50).map(|n| said(BEGINNING + n, "hi")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.slack.pages_of(2);
+    let historian = fixture.historian();
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(
+        (fixture.history_calls(), fixture.texts().await.len()),
+        (0, 0),
+        "it is not known to be public"
+    );
+    fixture.mark_public().await;
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(fixture.texts().await.len(), 40, "twenty pages");
+    let [next] = &fixture.sent(QueueName::Backfill).await[..] else { panic!("no continuation") };
+    assert!(next.body.contains("\"page\":1"), "{}", next.body);
+    assert_eq!(historian.handle(std::slice::from_ref(next)).await, [Outcome::Done]);
+    assert_eq!(fixture.texts().await.len(), 50);
+    assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
+    // What was read is not read again.
+    let calls = fixture.history_calls();
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(fixture.history_calls(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_hands_slacks_pause_back_to_the_queue() {
+    let fixture = Fixture::of(&[said(BEGINNING, "hi")]);
+    fixture.mark_public().await;
+    fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
+    let outcomes = fixture.historian().handle(&[job(BEGINNING - 1, END)]).await;
+    let [Outcome::Retry(Retry { after: Some(after), .. })] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(after.as_secs(), 17);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_sends_the_spans_of_gaps_once() {
+    let fixture = Fixture::of(&[said(BEGINNING, "missed")]);
+    fixture.mark_public().await;
+    fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
+    let historian = fixture.historian();
+    assert!(historian.looks_every().is_some());
+    historian.look().await;
+    historian.look().await;
+    let jobs = fixture.sent(QueueName::Backfill).await;
+    assert_eq!(jobs.len(), 1, "what waits is not sent again");
+    assert_eq!(historian.handle(&jobs).await, [Outcome::Done]);
+    assert_eq!(fixture.texts().await, ["missed"]);
+    let key = ItemKey::message(&team(), &channel(), &ts(BEGINNING));
+    assert!(fixture.archive.get(&key).await.unwrap().is_some());
+    let now = ts(END);
+    let left = reader::gaps::wanted(&*fixture.archive, &team(), &now, 10).await.unwrap();
+    assert_eq!(left, []);
+}
