@@ -213,6 +213,7 @@ pub fn markdown_table() -> String {
 #[cfg(test)]
 mod tests {
     use aws_template::summary::SUMMARY;
+    use ports::workers::WORKERS;
 
     use super::*;
 
@@ -225,8 +226,7 @@ mod tests {
 
     #[test]
     fn an_idle_fleet_of_processes_stays_within_what_sqs_gives_away() {
-        // The three workers there are.
-        let requests = 3 * IdleWorker::LONG_RUNNING.requests();
+        let requests = WORKERS.len() as u64 * IdleWorker::LONG_RUNNING.requests();
         assert!(requests <= 1_000_000, "{requests}");
     }
 }
