@@ -2,6 +2,7 @@
 //! rows.
 
 pub(crate) mod channels;
+mod history;
 mod joined;
 pub(crate) mod messages;
 

@@ -1,0 +1,127 @@
+//! Pages of history between events: the archive is a function of the set of both, whatever their order, however often each
+//! comes, and wherever a process dies.
+
+use std::sync::Arc;
+
+use ports::archive::{Archive, Item};
+use proptest::prelude::*;
+use rules::history::{self, HistoryMessage};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId};
+use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery;
+use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::memory::archive::MemoryArchive;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+use workers::store::store_history;
+
+use super::messages::{Happening, happening, told};
+use super::{Interleaved, hold, only_in, queue};
+
+const CHANNEL: &str = "C01";
+
+/// What reaches the archive: an event, or a page.
+#[derive(Debug, Clone)]
+enum Arrival {
+    Event(usize, Value),
+    Page(Vec<Value>),
+}
+
+#[derive(Debug, Clone)]
+struct Arrived {
+    in_order: Vec<Arrival>,
+    shuffled: Vec<Arrival>,
+    /// The process dies after these numbers of steps of the archive; one number per life.
+    lives: Vec<u64>,
+    interleaving: u64,
+}
+
+/// What pages show: the messages that events carry, each with members that change from page to page.
+fn pages(events: &[Value], volatile: &[u8]) -> Vec<Arrival> {
+    let carried = |event: &Value| {
+        let messages = [event, &event["message"], &event["previous_message"], &event["root"]];
+        messages.into_iter().filter(|message| message["ts"].is_string()).cloned().collect::<Vec<_>>()
+    };
+    let is_kept = |event: &&Value| event["type"] == "message";
+    let page = |(event, count): (&Value, &u8)| {
+        let mut messages = carried(event);
+        // The event itself is a message only if it changes no other one.
+        if event["message"].is_object() || event["deleted_ts"].is_string() {
+            messages.remove(0);
+        }
+        for message in &mut messages {
+            for name in ["channel", "channel_type", "event_ts"] {
+                message.as_object_mut().map(|message| message.remove(name));
+            }
+            message["reply_count"] = (*count).into();
+            message["user_profile"] = json!({ "real_name": count.to_string() });
+        }
+        Arrival::Page(messages)
+    };
+    events.iter().filter(is_kept).zip(volatile).map(page).collect()
+}
+
+fn arrived() -> impl Strategy<Value = Arrived> {
+    let volatile = prop::collection::vec(0..3u8, 12);
+    let happenings = (prop::collection::vec(happening(), 1..8), volatile);
+    happenings.prop_flat_map(|(happenings, volatile): (Vec<Happening>, Vec<u8>)| {
+        let events = told(&happenings);
+        let pages = pages(&events, &volatile);
+        let arrivals = events.into_iter().enumerate().map(|(number, event)| Arrival::Event(number, event));
+        let in_order: Vec<Arrival> = arrivals.chain(pages).collect();
+        let twice: Vec<Arrival> = in_order.iter().chain(&in_order).cloned().collect();
+        let lives = prop::collection::vec(0..40u64, 0..5);
+        (Just(in_order), Just(twice).prop_shuffle(), lives, any::<u64>()).prop_map(
+            |(in_order, shuffled, lives, interleaving)| Arrived { in_order, shuffled, lives, interleaving },
+        )
+    })
+}
+
+async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
+    match arrival {
+        Arrival::Event(number, event) => {
+            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
+            MessageWriter::new(archive, queue()).handle(&[job]).await == [Outcome::Done]
+        }
+        Arrival::Page(messages) => {
+            let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse(CHANNEL).unwrap());
+            let read =
+                |message: &Value| history::read(&team, &channel, &to_raw_value(message).unwrap()).unwrap();
+            let messages: Vec<HistoryMessage> = messages.iter().map(read).collect();
+            store_history(&*archive, &messages).await.iter().all(Result::is_ok)
+        }
+    }
+}
+
+async fn rows(arrivals: &[Arrival], lives: &[u64], interleaving: Option<u64>) -> Vec<Item> {
+    let memory = Arc::new(MemoryArchive::new());
+    let archive: Arc<dyn Archive> = memory.clone();
+    // A channel that was never seen in public would drop what does not say that it is public.
+    let opener = event::posted(CHANNEL, &event::message("1600000000.000100", "U00", "opens the channel"));
+    assert!(take(Arc::clone(&archive), &Arrival::Event(999, opener)).await);
+    let archive = interleaving.map_or(Arc::clone(&archive), |seed| Interleaved::of(archive, seed));
+    let mut lives = lives.iter();
+    for arrival in arrivals {
+        loop {
+            let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
+            let mortal = Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+            if take(mortal, arrival).await {
+                break;
+            }
+            assert!(point.has_crashed(), "{arrival:?}");
+        }
+    }
+    memory.items()
+}
+
+#[test]
+fn pages_and_events_in_any_order_twice_and_with_crashes_give_the_same_rows() {
+    hold(600, &arrived(), async |arrived| {
+        let expected = rows(&arrived.in_order, &[], None).await;
+        let found = rows(&arrived.shuffled, &arrived.lives, Some(arrived.interleaving)).await;
+        prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
+        Ok(())
+    });
+}
