@@ -5,7 +5,7 @@ use std::io::Write;
 #[cfg(feature = "aws")]
 use aws::Aws;
 #[cfg(feature = "aws")]
-use aws::provision::{Change, Parts, Step, provision};
+use aws::provision::{Change, Parts, ProvisionStep, provision};
 #[cfg(feature = "aws")]
 use process::config::aws::AwsArgs;
 #[cfg(not(feature = "aws"))]
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Re
         // Ends with the work, and so does what listens to it.
         let sender = sender;
         // A step that cannot be shown was done all the same.
-        let mut done = |step: &Step| drop(sender.send(step.clone()));
+        let mut done = |step: &ProvisionStep| drop(sender.send(step.clone()));
         provision(&aws, Parts::ALL, args.dry_run, &mut done).await
     };
     let show = async {
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Re
 
 /// `created       queue annalist-events.fifo`.
 #[cfg(feature = "aws")]
-fn line(step: &Step, dry_run: bool) -> String {
+fn line(step: &ProvisionStep, dry_run: bool) -> String {
     let done = match (&step.change, dry_run) {
         (Change::Create, false) => "created",
         (Change::Create, true) => "would create",
@@ -85,7 +85,7 @@ struct Summary {
 
 #[cfg(feature = "aws")]
 impl Summary {
-    fn count(&mut self, step: &Step) {
+    fn count(&mut self, step: &ProvisionStep) {
         match step.change {
             Change::Create => self.created += 1,
             Change::Update(_) => self.updated += 1,
@@ -111,8 +111,8 @@ impl Summary {
 mod tests {
     use super::*;
 
-    fn step(change: Change) -> Step {
-        Step { resource: "queue annalist-events.fifo".to_owned(), change }
+    fn step(change: Change) -> ProvisionStep {
+        ProvisionStep { resource: "queue annalist-events.fifo".to_owned(), change }
     }
 
     #[test]

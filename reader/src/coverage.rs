@@ -8,7 +8,7 @@ use rules::filled::{self, Span};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::coverage::{HeldSpan, Hole, KnownChannel};
 use rules::gap::projection::{Gap, posted_at};
-use rules::gap::run::Seen;
+use rules::gap::run::RunSpan;
 use rules::interval::Interval;
 use rules::message;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -68,7 +68,7 @@ impl<'a> TeamCoverage<'a> {
             spans,
             facts,
             marked: history::marked(archive, team).await?,
-            last_event: runs.iter().filter_map(Seen::read).map(|seen| seen.last).max(),
+            last_event: runs.iter().filter_map(RunSpan::read).map(|seen| seen.last).max(),
         })
     }
 

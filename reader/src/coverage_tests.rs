@@ -1,6 +1,6 @@
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use rules::filled::{Source, Unreadable, reached, unreadable};
-use rules::gap::closing::State;
+use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HoleReason};
 use rules::public_mark;
 use serde_json::json;
@@ -49,7 +49,7 @@ async fn what_events_brought_is_live_and_what_was_before_is_a_hole() {
     write(&archive, Update { set, ..Update::new(key) }).await;
     let ChannelCoverage { held, holes, last_message, limited_before } = coverage(&archive).await;
     assert_eq!(held, [HeldSpan { from: at(50), to: at(60), held_by: HeldBy::Live }]);
-    let before = (HoleReason::BeforeJoining, State::Missing, Some(at(50)));
+    let before = (HoleReason::BeforeJoining, GapState::Missing, Some(at(50)));
     assert_eq!(
         holes.iter().map(|hole| (hole.reason, hole.state, hole.to.clone())).collect::<Vec<_>>(),
         [before]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::directory;
-use crate::joined::{JoinedChannel, Place, places};
+use crate::joined::{ChannelPlace, JoinedChannel, places};
 use crate::rows::Rows;
 
 /// Slack's names end at 80 characters: nothing is like what is far longer.
@@ -38,7 +38,7 @@ pub enum FindError {
         /// What was asked for.
         called: String,
         /// Where they are.
-        places: Vec<Place>,
+        places: Vec<ChannelPlace>,
     },
     /// Several channels of one workspace have this name.
     #[error("several channels are called {called}")]
@@ -46,7 +46,7 @@ pub enum FindError {
         /// What was asked for.
         called: String,
         /// Where they are.
-        places: Vec<Place>,
+        places: Vec<ChannelPlace>,
     },
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]
@@ -89,7 +89,7 @@ pub async fn channel<'a>(
             close,
         });
     }
-    let places: Vec<Place> = channels.iter().map(|channel| channel.main().clone()).collect();
+    let places: Vec<ChannelPlace> = channels.iter().map(|channel| channel.main().clone()).collect();
     let called = called.to_owned();
     Err(if places.iter().all(|place| place.team == places[0].team) {
         FindError::SeveralChannels { called, places }
@@ -102,11 +102,15 @@ pub async fn channel<'a>(
 ///
 /// # Errors
 /// [`FindError`], even if the channel only lies in several workspaces.
-pub async fn place(archive: &dyn Archive, called: &str, team: Option<&TeamId>) -> Result<Place, FindError> {
+pub async fn place(
+    archive: &dyn Archive,
+    called: &str,
+    team: Option<&TeamId>,
+) -> Result<ChannelPlace, FindError> {
     let channel = channel(archive, called, team).await?;
     let place = named(&channel, called);
     let of_id = channel.places().iter().filter(|other| other.channel == place.channel);
-    let places: Vec<Place> = of_id.cloned().collect();
+    let places: Vec<ChannelPlace> = of_id.cloned().collect();
     if places.len() > 1 {
         return Err(FindError::SeveralTeams { called: called.to_owned(), places });
     }
@@ -119,7 +123,7 @@ pub async fn place(archive: &dyn Archive, called: &str, team: Option<&TeamId>) -
 /// As [`Archive::query`].
 pub async fn joined<'a>(
     archive: &'a dyn Archive,
-    place: &Place,
+    place: &ChannelPlace,
     teams: &[TeamId],
 ) -> Result<JoinedChannel<'a>, ArchiveError> {
     let mut places = places::of_channel(archive, place, teams).await?;
@@ -129,7 +133,7 @@ pub async fn joined<'a>(
 
 /// The place of a channel that the user named by its id, or else where it goes on.
 #[must_use]
-pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c Place {
+pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelPlace {
     let id = called.strip_prefix('#').unwrap_or(called);
     channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
 }
@@ -157,11 +161,11 @@ pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Re
 }
 
 /// The workspaces that have a channel of this id. It needs no name.
-async fn by_id(archive: &dyn Archive, id: &str, teams: &[TeamId]) -> Result<Vec<Place>, ArchiveError> {
+async fn by_id(archive: &dyn Archive, id: &str, teams: &[TeamId]) -> Result<Vec<ChannelPlace>, ArchiveError> {
     let Ok(channel) = ChannelId::parse(id) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for team in teams {
-        let place = Place { team: team.clone(), channel: channel.clone() };
+        let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
         if place.exists(archive).await? {
             found.push(place);
         }
@@ -175,12 +179,12 @@ async fn by_name(
     archive: &dyn Archive,
     name: &str,
     teams: &[TeamId],
-) -> Result<(Vec<Place>, Vec<String>), ArchiveError> {
+) -> Result<(Vec<ChannelPlace>, Vec<String>), ArchiveError> {
     let wanted = name.to_lowercase();
     let (mut found, mut deleted, mut close) = (Vec::new(), Vec::new(), Closest::to(&wanted));
     for team in teams {
         for (channel, known) in directory::read(archive, team).await?.iter() {
-            let place = Place { team: team.clone(), channel };
+            let place = ChannelPlace { team: team.clone(), channel };
             let lowercase = known.to_lowercase();
             if lowercase == wanted {
                 found.push(place);

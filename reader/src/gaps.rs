@@ -4,10 +4,10 @@
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, Span};
 use rules::gap::Reason;
-use rules::gap::closing::State;
+use rules::gap::closing::GapState;
 pub use rules::gap::closing::WantedSpan;
 use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
-use rules::gap::run::{Seen, unpadded};
+use rules::gap::run::{RunSpan, unpadded};
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -29,7 +29,7 @@ pub struct GapProgress {
     /// The gap.
     pub gap: Gap,
     /// Whether it goes on, and whether history has filled it since.
-    pub state: State,
+    pub state: GapState,
     /// In how many channels something is missing, if it is about all of them.
     pub channels_left: Option<usize>,
 }
@@ -70,7 +70,7 @@ pub async fn wanted(
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::gaps(team))).await?;
     let runs = query_all(archive, Query::partition(key::runs(team))).await?;
-    let runs: Vec<Seen> = runs.iter().filter_map(Seen::read).collect();
+    let runs: Vec<RunSpan> = runs.iter().filter_map(RunSpan::read).collect();
     let mut gaps = Vec::new();
     for gap in recorded(&rows) {
         let signs = match (gap.reason, &gap.channel) {
@@ -128,7 +128,7 @@ pub(crate) async fn back_in(
 async fn back_at_work(
     archive: &dyn Archive,
     team: &TeamId,
-    runs: &[Seen],
+    runs: &[RunSpan],
     from: &Ts,
 ) -> Result<Vec<Ts>, ArchiveError> {
     let mut signs: Vec<Ts> = runs.iter().map(|run| run.first.clone()).collect();

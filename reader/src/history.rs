@@ -12,7 +12,7 @@ use rules::{channel, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::gaps;
-use crate::joined::Place;
+use crate::joined::ChannelPlace;
 
 /// Channels of which it is asked whether a gap is about them: a row or few of each.
 const MAX_CHANNELS: usize = 2_000;
@@ -92,7 +92,7 @@ async fn misses_nothing(
         return Ok(first_there(archive, team, channel).await?.is_none());
     }
     if facts.is_refused(channel, Unreadable::NotFound) {
-        let place = Place { team: team.clone(), channel: channel.clone() };
+        let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
         let newest = place.newest(archive).await?;
         return Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()));
     }

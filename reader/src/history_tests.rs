@@ -3,7 +3,7 @@ use rules::Event;
 use rules::channel::ChannelEvent;
 use rules::filled::{Source, reached, unreadable};
 use rules::gap::Reason;
-use rules::gap::closing::State;
+use rules::gap::closing::GapState;
 use rules::public_mark;
 use serde_json::json;
 use slack::envelope::Envelope;
@@ -64,7 +64,7 @@ impl Story {
         }
     }
 
-    async fn state(&self) -> (State, Option<usize>) {
+    async fn state(&self) -> (GapState, Option<usize>) {
         let gaps = progress(&self.0, &team()).await.unwrap();
         let [GapProgress { gap, state, channels_left }] = gaps.as_slice() else { panic!("{gaps:?}") };
         assert_eq!(gap.reason, Reason::RateLimited);
@@ -75,15 +75,15 @@ impl Story {
 #[tokio::test]
 async fn a_gap_of_all_channels_is_filled_once_each_was_read() {
     let story = Story::of(&["C1", "C2"]).await;
-    assert_eq!(story.state().await, (State::Missing, Some(2)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(2)));
     let asked = wanted(&story.0, &team(), &ts(100), 9).await.unwrap();
     assert_eq!(asked.iter().map(|span| span.channel.as_str()).collect::<Vec<_>>(), ["C1", "C2"]);
     story.read("C1", 0, 100).await;
-    assert_eq!(story.state().await, (State::Missing, Some(1)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     for span in wanted(&story.0, &team(), &ts(100), 9).await.unwrap() {
         story.write(&reached(&team(), &span.channel, &span.from, &span.to, Source::History)).await;
     }
-    assert_eq!(story.state().await, (State::Filled, Some(0)));
+    assert_eq!(story.state().await, (GapState::Filled, Some(0)));
 }
 
 #[tokio::test]
@@ -95,16 +95,16 @@ async fn a_channel_that_was_created_later_or_that_the_app_was_never_in_misses_no
     };
     story.told(created("C2", 71)).await;
     story.told(created("C3", 69)).await;
-    assert_eq!(story.state().await, (State::Missing, Some(2)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(2)));
     story.refused("C3", Unreadable::NotInChannel).await;
-    assert_eq!(story.state().await, (State::Missing, Some(1)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     story.read("C1", 0, 100).await;
-    assert_eq!(story.state().await, (State::Filled, Some(0)));
+    assert_eq!(story.state().await, (GapState::Filled, Some(0)));
     // It was there before: something of C3 may be missing.
     story
         .told(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C3", "event_ts": ts(5).as_str() }))
         .await;
-    assert_eq!(story.state().await, (State::Missing, Some(1)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(1)));
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn a_channel_that_goes_on_under_another_id_is_read_there() {
     let story = Story::of(&["C1", "C2"]).await;
     story.read("C2", 0, 100).await;
     story.refused("C1", Unreadable::NotFound).await;
-    assert_eq!(story.state().await, (State::Missing, Some(1)));
+    assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     let key = ItemKey::channel(&team(), &channel("C1"), &ts(80));
     let set = json!({ "type": "channel", "channel_id": "C1", "folded": "1", "name": "old", "next_channel_id": "C2" });
     let Item { key, attributes } = Item { key, attributes: set.as_object().cloned().unwrap() };
     story.write(&Update { set: attributes, ..Update::new(key) }).await;
-    assert_eq!(story.state().await, (State::Filled, Some(0)));
+    assert_eq!(story.state().await, (GapState::Filled, Some(0)));
 }

@@ -7,7 +7,7 @@ use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use crate::joined::{JoinedChannel, Place};
+use crate::joined::{ChannelPlace, JoinedChannel};
 use crate::rows::Rows;
 
 /// The root of the thread that a message is in. Any message of a thread names it.
@@ -19,7 +19,7 @@ pub fn root_ts(message: &Value) -> Option<Ts> {
 /// The replies to a message.
 #[must_use]
 pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
-    let partitions: Vec<String> = channel.places().iter().map(Place::messages).collect();
+    let partitions: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
     let root = root_ts.to_string();
     let is_reply = move |item: &Item| partitions.contains(&item.key.item_id) && item.key.timestamp != root;
     let query = Query::parent(thread_parent(&channel.main().team, root_ts));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::queue::run::RunId;
-use rules::gap::run::Seen;
+use rules::gap::run::RunSpan;
 use rules::{Event, version};
 use slack::ids::{TeamId, Ts};
 
@@ -25,11 +25,11 @@ const LOAD_PACE_MICROS: i64 = 100_000;
 
 /// What a process knows to be written.
 #[derive(Default)]
-pub(crate) struct Runs(Mutex<BTreeMap<Key, Seen>>);
+pub(crate) struct Runs(Mutex<BTreeMap<Key, RunSpan>>);
 
 /// What the events of one batch say.
 #[derive(Default)]
-pub(crate) struct Sightings(Mutex<BTreeMap<Key, Seen>>);
+pub(crate) struct Sightings(Mutex<BTreeMap<Key, RunSpan>>);
 
 impl Sightings {
     /// An event that a run took; `None` where Slack delivered it again.
@@ -42,7 +42,7 @@ impl Sightings {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry((event.team.clone(), run))
             .and_modify(|seen| seen.and(&clock))
-            .or_insert_with(|| Seen::at(clock));
+            .or_insert_with(|| RunSpan::at(clock));
     }
 }
 
@@ -56,7 +56,7 @@ impl Runs {
         jobs: usize,
     ) -> Result<(), ArchiveError> {
         let sightings = sightings.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let news: Vec<(Key, Seen)> =
+        let news: Vec<(Key, RunSpan)> =
             sightings.into_iter().filter(|(key, seen)| self.is_news(key, seen, jobs)).collect();
         if news.is_empty() {
             return Ok(());
@@ -71,7 +71,7 @@ impl Runs {
         Ok(())
     }
 
-    fn is_news(&self, key: &Key, seen: &Seen, jobs: usize) -> bool {
+    fn is_news(&self, key: &Key, seen: &RunSpan, jobs: usize) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).is_none_or(|known| {
             let later_micros = seen.last.micros().saturating_sub(known.last.micros());
@@ -82,7 +82,7 @@ impl Runs {
     }
 
     /// The registers that this process has not written yet: nearly always the last one alone.
-    fn lacking(&self, team: &TeamId, run: &RunId, seen: &Seen) -> Vec<Update> {
+    fn lacking(&self, team: &TeamId, run: &RunId, seen: &RunSpan) -> Vec<Update> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(&(team.clone(), run.clone()));
         let is_new = |new: fn(&Ts, &Ts) -> bool, clock: &Ts, known: Option<&Ts>| {
@@ -94,7 +94,7 @@ impl Runs {
         earlier.then_some(first).into_iter().chain(later.then_some(last)).collect()
     }
 
-    fn remember(&self, news: Vec<(Key, Seen)>) {
+    fn remember(&self, news: Vec<(Key, RunSpan)>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_REMEMBERED {
             known.clear();
@@ -127,7 +127,7 @@ mod tests {
 
     fn writes(runs: &Runs, sightings: Sightings, jobs: usize) -> usize {
         let seen = sightings.0.into_inner().unwrap();
-        let news: Vec<(Key, Seen)> =
+        let news: Vec<(Key, RunSpan)> =
             seen.into_iter().filter(|(key, seen)| runs.is_news(key, seen, jobs)).collect();
         let writes = news.iter().map(|((team, run), seen)| runs.lacking(team, run, seen).len()).sum();
         runs.remember(news);

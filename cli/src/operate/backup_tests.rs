@@ -6,7 +6,7 @@ use ports::clock::{ManualClock, SystemClock, TimestampMs};
 use ports::files::FileKey;
 use process::config::backend::Backend;
 use rules::file::row;
-use rules::file::row::{Held, Share};
+use rules::file::row::{HeldBytes, Share};
 use rules::project;
 use serde_json::json;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
@@ -29,8 +29,12 @@ async fn archive() -> (Fixture, FileId) {
     let mut writer = files.create(&key).await.unwrap();
     writer.write(Bytes::from_static(MARK)).await.unwrap();
     writer.publish().await.unwrap();
-    let held =
-        Held { key: key.clone(), source: "own".into(), size_bytes: MARK.len() as u64, sha256: String::new() };
+    let held = HeldBytes {
+        key: key.clone(),
+        source: "own".into(),
+        size_bytes: MARK.len() as u64,
+        sha256: String::new(),
+    };
     fixture.archive().write(&row::held(&team, &file, &held)).await.unwrap();
     // Never published.
     std::mem::forget(files.create(&FileKey::image(&team, "https://example.com/half")).await.unwrap());

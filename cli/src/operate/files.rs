@@ -9,7 +9,7 @@ use ports::clock::Clock;
 use ports::queue::{Outgoing, Queue};
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
-use rules::file::{State, Verdict, job, row};
+use rules::file::{FileState, Verdict, job, row};
 use slack::ids::{FileId, TeamId};
 
 use crate::plain;
@@ -55,7 +55,7 @@ fn file_id(text: &str) -> Result<FileId, &'static str> {
 
 /// How much is asked for again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum RetryScope {
     /// What may well be there by now.
     Likely,
     /// All files, even those that were skipped or failed for good.
@@ -64,16 +64,16 @@ enum Reach {
     Named,
 }
 
-impl Reach {
+impl RetryScope {
     /// Whether a file in this state is asked for. What is elsewhere or gone for good never is.
-    fn includes(self, state: Option<&State>) -> bool {
+    fn includes(self, state: Option<&FileState>) -> bool {
         match state {
-            None | Some(State::Failed(_) | State::Verdict(Verdict::Pending)) => true,
-            Some(State::Verdict(Verdict::HiddenByLimit | Verdict::AccessDenied | Verdict::TooBig)) => {
+            None | Some(FileState::Failed(_) | FileState::Verdict(Verdict::Pending)) => true,
+            Some(FileState::Verdict(Verdict::HiddenByLimit | Verdict::AccessDenied | Verdict::TooBig)) => {
                 self != Self::Likely
             }
-            Some(State::Verdict(Verdict::NotFound | Verdict::Gone)) => self == Self::Named,
-            Some(State::Verdict(Verdict::External | Verdict::Tombstone) | State::Stored(_)) => false,
+            Some(FileState::Verdict(Verdict::NotFound | Verdict::Gone)) => self == Self::Named,
+            Some(FileState::Verdict(Verdict::External | Verdict::Tombstone) | FileState::Stored(_)) => false,
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) async fn retry(
     if !args.files.is_empty() {
         return named(archive, queue, &teams, &args.files, &nonce, out).await;
     }
-    let reach = if args.all { Reach::All } else { Reach::Likely };
+    let reach = if args.all { RetryScope::All } else { RetryScope::Likely };
     let mut sent = 0;
     for team in &teams {
         let mut query = Query { limit: PAGE, ..Query::partition(key::files(team)) };
@@ -111,12 +111,12 @@ pub(crate) async fn retry(
         }
     }
     match (sent, reach) {
-        (0, Reach::Likely) => writeln!(
+        (0, RetryScope::Likely) => writeln!(
             out,
             "No file failed or is pending; --all also asks for those that Slack hid or refused, or that were too long."
         )?,
-        (0, Reach::All | Reach::Named) => writeln!(out, "No file could be asked for again.")?,
-        (sent, Reach::Likely | Reach::All | Reach::Named) => {
+        (0, RetryScope::All | RetryScope::Named) => writeln!(out, "No file could be asked for again.")?,
+        (sent, RetryScope::Likely | RetryScope::All | RetryScope::Named) => {
             writeln!(out, "{} on the queue again.", counted(sent))?
         }
     }
@@ -137,7 +137,7 @@ async fn named(
         for team in teams {
             let Some(row) = archive.get(&ItemKey::file(team, file)).await? else { continue };
             found = true;
-            match job_of(team, &row, Reach::Named, nonce) {
+            match job_of(team, &row, RetryScope::Named, nonce) {
                 Some(job) => jobs.push(job),
                 None => writeln!(out, "{file} {}", not_asked(&row, file))?,
             }
@@ -158,7 +158,7 @@ fn counted(files: usize) -> String {
     if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") }
 }
 
-fn job_of(team: &TeamId, row: &Item, reach: Reach, nonce: &[u8]) -> Option<Outgoing> {
+fn job_of(team: &TeamId, row: &Item, reach: RetryScope, nonce: &[u8]) -> Option<Outgoing> {
     let file = FileId::parse(&row.key.timestamp).ok()?;
     let wanted = !row.is_erased() && reach.includes(row::state(row, &file).as_ref());
     wanted.then(|| job::again(team, row, nonce)).flatten()
@@ -167,14 +167,16 @@ fn job_of(team: &TeamId, row: &Item, reach: Reach, nonce: &[u8]) -> Option<Outgo
 /// Why a file that the user named is not fetched.
 fn not_asked(row: &Item, file: &FileId) -> String {
     match row::state(row, file) {
-        Some(State::Stored(key)) => format!("is held already, as {key}"),
-        Some(State::Verdict(Verdict::External)) => {
+        Some(FileState::Stored(key)) => format!("is held already, as {key}"),
+        Some(FileState::Verdict(Verdict::External)) => {
             let place = row::object(row).and_then(|object| object.external_type);
             let place = place.map_or_else(|| "another service".to_owned(), |place| plain::line(&place));
             format!("cannot be fetched: it is kept on {place}")
         }
-        Some(State::Verdict(Verdict::Tombstone)) => "cannot be fetched: it was deleted in Slack".to_owned(),
-        Some(State::Verdict(_) | State::Failed(_)) | None => {
+        Some(FileState::Verdict(Verdict::Tombstone)) => {
+            "cannot be fetched: it was deleted in Slack".to_owned()
+        }
+        Some(FileState::Verdict(_) | FileState::Failed(_)) | None => {
             "cannot be fetched: it is not known where it was shared".to_owned()
         }
     }

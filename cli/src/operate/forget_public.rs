@@ -5,7 +5,7 @@ use std::io::Write;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use ports::clock::Clock;
 use reader::find;
-use reader::joined::Place;
+use reader::joined::ChannelPlace;
 use rules::public_mark::{self, MarkState};
 use slack::ids::Ts;
 
@@ -20,7 +20,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let place =
         find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
-    let Place { team, channel } = &place;
+    let ChannelPlace { team, channel } = &place;
     let row = archive.get(&ItemKey::public_mark(team, channel)).await?;
     if MarkState::of(row.as_ref()) == MarkState::Forgotten {
         writeln!(out, "{channel} of {team} did not count as public any more; that stays so.")?;

@@ -12,7 +12,7 @@ use crate::plain;
 
 /// A workspace whose events stay on the queue until Slack answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Held {
+pub(crate) struct WaitingCheck {
     pub(crate) team_id: String,
     /// The only method that waits, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,10 +23,10 @@ pub(crate) struct Held {
 }
 
 /// What waits now, as the processes that wait have said.
-pub(crate) async fn read(archive: &dyn Archive) -> Result<Vec<Held>, ArchiveError> {
+pub(crate) async fn read(archive: &dyn Archive) -> Result<Vec<WaitingCheck>, ArchiveError> {
     let held = waiting(archive, SystemClock.now()).await?.into_iter().map(|waiting| {
         let Waiting { team, method, since_s, until_s, reason } = waiting;
-        Held { team_id: team, method, since: at(since_s), until: at(until_s), reason }
+        WaitingCheck { team_id: team, method, since: at(since_s), until: at(until_s), reason }
     });
     Ok(held.collect())
 }
@@ -36,8 +36,8 @@ fn at(seconds: i64) -> String {
 }
 
 /// A line for each.
-pub(crate) fn print(held: &[Held], out: &mut dyn Write) -> io::Result<()> {
-    for Held { team_id, since, reason, .. } in held {
+pub(crate) fn print(held: &[WaitingCheck], out: &mut dyn Write) -> io::Result<()> {
+    for WaitingCheck { team_id, since, reason, .. } in held {
         let line = format!("{team_id}: events wait to be checked since {since}: {reason}");
         writeln!(out, "existence    {}", plain::line(&line))?;
     }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use slack::ids::{TeamId, Ts};
 use workers::quarantine;
 
-use super::held::{self, Held};
+use super::held::{self, WaitingCheck};
 use crate::plain;
 
 /// `annalist status`.
@@ -41,7 +41,7 @@ pub(crate) struct Status {
     pub(crate) busy: Vec<&'static str>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) existence_check: Vec<Held>,
+    pub(crate) existence_check: Vec<WaitingCheck>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -348,7 +348,7 @@ mod tests {
             role: QueueRole::Live,
             worker: Some("message-writer"),
         };
-        let held = Held {
+        let held = WaitingCheck {
             team_id: "T1".into(),
             method: None,
             since: "2026-01-01T00:00:00Z".into(),

@@ -9,13 +9,13 @@ use process::config::backend::BackendArgs;
 use process::config::slack::{JoinArgs, SlackArgs};
 use slack_api::WebApi;
 use tokio::sync::mpsc;
-use workers::directory::joins::{self, Patience};
+use workers::directory::joins::{self, RetryLimit};
 use workers::directory::{DirectorySync, Joiner, Report};
 
 use crate::plain;
 
 /// Failures in a row before Slack counts as unreachable: the user waits for the answer.
-const PATIENCE: Patience = Patience::Failures(3);
+const PATIENCE: RetryLimit = RetryLimit::Failures(3);
 
 /// What to do before Slack can be asked for anything.
 pub(super) const NO_TOKEN: &str = "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's \

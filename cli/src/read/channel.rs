@@ -1,7 +1,7 @@
 //! What a person is told if a channel is not found.
 
 use reader::find::FindError;
-use reader::joined::Place;
+use reader::joined::ChannelPlace;
 use slack::ids::ChannelId;
 
 use super::ReadError;
@@ -23,7 +23,8 @@ impl From<FindError> for ReadError {
                 advice: advice(called.strip_prefix('#').unwrap_or(&called), close),
             },
             FindError::SeveralTeams { called, places } => {
-                let places = places.iter().map(|Place { team, channel }| format!("{team} ({channel})"));
+                let places =
+                    places.iter().map(|ChannelPlace { team, channel }| format!("{team} ({channel})"));
                 Self::SeveralTeams { channel: shown(&called), places: listed(places) }
             }
             FindError::SeveralChannels { called, places } => {
@@ -71,17 +72,17 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    fn place(team: &str, channel: &str) -> Place {
-        Place { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
+    fn place(team: &str, channel: &str) -> ChannelPlace {
+        ChannelPlace { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
     }
 
     /// All places of a channel.
-    async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<Place> {
+    async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<ChannelPlace> {
         let team = team.map(|team| TeamId::parse(team).unwrap());
         find::channel(archive, called, team.as_ref()).await.map(|channel| channel.places().to_vec()).unwrap()
     }
 
-    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> Place {
+    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> ChannelPlace {
         all(archive, called, team).await.remove(0)
     }
 

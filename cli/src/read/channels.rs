@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use reader::directory::{self, Channels};
 use reader::find;
-use reader::joined::{JoinedChannel, Place};
+use reader::joined::{ChannelPlace, JoinedChannel};
 use reader::names::DisplayNames;
 use reader::rows::Rows;
 use rules::channel::fold::DELETED_PREFIX;
@@ -50,7 +50,7 @@ pub(crate) async fn channels(
         let mut is_first = true;
         for row in rows {
             let in_teams = &teams_of[&row.id];
-            let place = Place { team: team.clone(), channel: row.id.clone() };
+            let place = ChannelPlace { team: team.clone(), channel: row.id.clone() };
             // A channel that several workspaces share is in the first of them.
             if printed == limit || in_teams[0] != team {
                 continue;

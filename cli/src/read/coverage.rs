@@ -7,8 +7,8 @@ use ports::archive::Archive;
 use reader::coverage::{ChannelCoverage, TeamCoverage};
 use reader::directory;
 use reader::find;
-use reader::joined::Place;
-use rules::gap::closing::State;
+use reader::joined::ChannelPlace;
+use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HeldSpan, Hole, HoleReason};
 use rules::interval::{Cover, Interval};
 use rules::version::zero;
@@ -88,7 +88,7 @@ pub(crate) async fn coverage(
 }
 
 /// The channels of a workspace that are asked for, or all of them.
-fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [Place]>) -> Vec<&'a ChannelId> {
+fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [ChannelPlace]>) -> Vec<&'a ChannelId> {
     match asked_for {
         Some(places) => {
             places.iter().filter(|place| place.team == *known.team()).map(|place| &place.channel).collect()
@@ -121,7 +121,7 @@ impl Printer {
             }
         }
         self.printed += 1;
-        self.has_missing |= channel.coverage.holes.iter().any(|hole| hole.state == State::Missing);
+        self.has_missing |= channel.coverage.holes.iter().any(|hole| hole.state == GapState::Missing);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use reader::directory::{self, Channels};
 use reader::find;
 use reader::gaps::{self, GapProgress};
 use rules::gap::Reason;
-use rules::gap::closing::State;
+use rules::gap::closing::GapState;
 use rules::gap::projection::Gap;
 use rules::version::zero;
 use serde_json::json;
@@ -82,21 +82,21 @@ async fn table(
         };
         let from = if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
         let place = match (state, channels_left) {
-            (State::Missing | State::Lost, Some(left)) => format!("{place}, {left} left"),
-            (State::Open | State::Filled, _) | (State::Missing | State::Lost, None) => place,
+            (GapState::Missing | GapState::Lost, Some(left)) => format!("{place}, {left} left"),
+            (GapState::Open | GapState::Filled, _) | (GapState::Missing | GapState::Lost, None) => place,
         };
         let (state, why) = (state.as_str(), meaning(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
     }
-    let any = |wanted: State| found.iter().any(|(_, gap)| gap.state == wanted);
+    let any = |wanted: GapState| found.iter().any(|(_, gap)| gap.state == wanted);
     let advice = [
-        (State::Open, "open: `annalist doctor` says how to end it."),
+        (GapState::Open, "open: `annalist doctor` says how to end it."),
         (
-            State::Missing,
+            GapState::Missing,
             "missing: what was written is in Slack. `annalist up` with a token reads it by itself, and `annalist backfill` now.",
         ),
-        (State::Filled, "filled: read from Slack's history, or from an export, since."),
-        (State::Lost, "lost: Slack's plan no longer shows it; an export that holds it can be imported."),
+        (GapState::Filled, "filled: read from Slack's history, or from an export, since."),
+        (GapState::Lost, "lost: Slack's plan no longer shows it; an export that holds it can be imported."),
     ];
     writeln!(out)?;
     for (_, says) in advice.iter().filter(|(state, _)| any(*state)) {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use ports::archive::{Archive, ArchiveError, Query, key};
 use reader::find;
-use reader::joined::Place;
+use reader::joined::ChannelPlace;
 use reader::names::DisplayNames;
 use reader::rows::Rows;
 use rules::project;
@@ -77,7 +77,7 @@ pub(super) async fn readable(
     Ok(snapshot)
 }
 
-fn partition(place: &Place) -> String {
+fn partition(place: &ChannelPlace) -> String {
     key::channels(&place.team, &place.channel)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn marks(snapshot: &Value) -> String {
     marks
 }
 
-fn nothing_but_messages(out: &mut dyn Write, place: &Place) -> io::Result<()> {
+fn nothing_but_messages(out: &mut dyn Write, place: &ChannelPlace) -> io::Result<()> {
     writeln!(
         out,
         "{}: nothing is known but its messages. With SLACK_BOT_TOKEN set, `annalist sync` asks Slack for names.",
@@ -108,7 +108,7 @@ fn nothing_but_messages(out: &mut dyn Write, place: &Place) -> io::Result<()> {
 }
 
 /// Lines of what a channel is: each with a label.
-fn state(out: &mut dyn Write, place: &Place, snapshot: &Value) -> io::Result<()> {
+fn state(out: &mut dyn Write, place: &ChannelPlace, snapshot: &Value) -> io::Result<()> {
     let name = snapshot["name"].as_str().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
     writeln!(out, "{}  {}{}", place.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
     let text = |name: &str| snapshot[name].as_str().map(str::to_owned);

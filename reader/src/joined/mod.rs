@@ -13,13 +13,13 @@ use rules::merge::{self, MergedMessage};
 use rules::message;
 use slack::ids::{TeamId, Ts};
 
-pub use places::Place;
+pub use places::ChannelPlace;
 
 /// A channel to be read, in all its places. One that is in one place alone is read as it is, at no further cost.
 pub struct JoinedChannel<'a> {
     archive: &'a dyn Archive,
     /// At least one; the first is the channel now.
-    places: Vec<Place>,
+    places: Vec<ChannelPlace>,
 }
 
 /// Rows by their time, each as what the places say of it.
@@ -28,7 +28,7 @@ type RowsByTime = BTreeMap<String, Vec<Item>>;
 impl<'a> JoinedChannel<'a> {
     /// The channel that goes on in `main`, and was or is in the others too.
     #[must_use]
-    pub fn new(archive: &'a dyn Archive, main: Place, others: Vec<Place>) -> Self {
+    pub fn new(archive: &'a dyn Archive, main: ChannelPlace, others: Vec<ChannelPlace>) -> Self {
         let mut places = vec![main];
         for place in others {
             if !places.contains(&place) {
@@ -40,13 +40,13 @@ impl<'a> JoinedChannel<'a> {
 
     /// Where the channel goes on.
     #[must_use]
-    pub fn main(&self) -> &Place {
+    pub fn main(&self) -> &ChannelPlace {
         &self.places[0]
     }
 
     /// All its places, [`JoinedChannel::main`] in front.
     #[must_use]
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[ChannelPlace] {
         &self.places
     }
 
@@ -77,7 +77,7 @@ impl<'a> JoinedChannel<'a> {
     /// As [`Archive::query`].
     pub async fn revisions(&self, ts: &Ts) -> Result<Vec<Item>, ArchiveError> {
         let mut rows = Vec::new();
-        for Place { team, channel } in &self.places {
+        for ChannelPlace { team, channel } in &self.places {
             rows.extend(query_all(self.archive, Query::partition(key::revisions(team, channel, ts))).await?);
         }
         if self.places.len() > 1
@@ -108,7 +108,7 @@ impl<'a> JoinedChannel<'a> {
         }
         match &query.partition {
             Partition::Item(partition) if *partition == main.messages() => {
-                let partitions: Vec<String> = self.places.iter().map(Place::messages).collect();
+                let partitions: Vec<String> = self.places.iter().map(ChannelPlace::messages).collect();
                 self.page(query, &partitions, |rows| Some(merge::messages(rows)?.row)).await
             }
             Partition::Item(partition) if *partition == key::files(&main.team) => {

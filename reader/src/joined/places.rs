@@ -14,14 +14,14 @@ const MAX_PLACES: usize = 32;
 
 /// A channel of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ChannelPlace {
     /// The workspace.
     pub team: TeamId,
     /// The id it has or had there.
     pub channel: ChannelId,
 }
 
-impl Place {
+impl ChannelPlace {
     /// The partition of its messages.
     #[must_use]
     pub fn messages(&self) -> String {
@@ -73,12 +73,12 @@ impl Place {
 /// As [`Archive::query`].
 pub async fn of_channel(
     archive: &dyn Archive,
-    place: &Place,
+    place: &ChannelPlace,
     teams: &[TeamId],
-) -> Result<Vec<Place>, ArchiveError> {
+) -> Result<Vec<ChannelPlace>, ArchiveError> {
     let mut ahead = VecDeque::from([place.clone()]);
     // Each with the id that it goes on as.
-    let mut found: Vec<(Place, Option<ChannelId>)> = Vec::new();
+    let mut found: Vec<(ChannelPlace, Option<ChannelId>)> = Vec::new();
     while let Some(place) = ahead.pop_front() {
         // Ids that lead back to each other end here.
         if found.len() >= MAX_PLACES || found.iter().any(|(known, _)| *known == place) {
@@ -87,10 +87,11 @@ pub async fn of_channel(
         let snapshot = place.newest(archive).await?;
         let id = |name: &str| ChannelId::parse(snapshot.as_ref()?[name].as_str()?).ok();
         let (previous, next) = (id("prev_channel_id"), id("next_channel_id"));
-        let in_team = |channel: &ChannelId| Place { team: place.team.clone(), channel: channel.clone() };
+        let in_team =
+            |channel: &ChannelId| ChannelPlace { team: place.team.clone(), channel: channel.clone() };
         ahead.extend(previous.iter().chain(&next).map(in_team));
         for team in teams.iter().filter(|team| **team != place.team) {
-            let shared = Place { team: team.clone(), channel: place.channel.clone() };
+            let shared = ChannelPlace { team: team.clone(), channel: place.channel.clone() };
             if shared.exists(archive).await? {
                 ahead.push_back(shared);
             }

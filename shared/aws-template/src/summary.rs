@@ -1,6 +1,6 @@
 //! What CloudWatch is told by default: it bills each name with each set of dimensions by the hour.
 
-use ports::metrics::{DEAD_LETTERS, Kind, Metric};
+use ports::metrics::{DEAD_LETTERS, Metric, MetricKind};
 
 /// The namespace the metrics are found under.
 pub const NAMESPACE: &str = "Annalist";
@@ -21,20 +21,20 @@ pub const QUARANTINED: &str = "annalist_quarantined_total";
 pub const SUMMARY: [Metric; 5] = [
     metric(
         OLDEST_AGE,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Age of the oldest job of a batch when a worker received it, in seconds.",
     ),
-    metric(ACKS, Kind::Counter, "Jobs that workers have done."),
+    metric(ACKS, MetricKind::Counter, "Jobs that workers have done."),
     metric(
         FAILURES,
-        Kind::Counter,
+        MetricKind::Counter,
         "Jobs that failed and come again, and requests of Slack's that ingest could not put on the queue.",
     ),
-    metric(QUARANTINED, Kind::Counter, "Jobs that were put in quarantine, dead letters included."),
-    metric(DEAD_LETTERS, Kind::Counter, "Dead letters that were put in quarantine."),
+    metric(QUARANTINED, MetricKind::Counter, "Jobs that were put in quarantine, dead letters included."),
+    metric(DEAD_LETTERS, MetricKind::Counter, "Dead letters that were put in quarantine."),
 ];
 
 /// A metric that CloudWatch shows, and no dashboard of ours.
-const fn metric(name: &'static str, kind: Kind, help: &'static str) -> Metric {
+const fn metric(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {
     Metric { name, kind, labels: INSTALLATION, help, section: "", alerts: &[] }
 }

@@ -27,7 +27,7 @@ use slack::event::EventHeader;
 use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 
 pub use self::clocks::MAX_AHEAD_S;
-use self::message::{Content, Told};
+use self::message::{Content, ToldMessages};
 
 /// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,7 @@ pub struct Event<'a> {
     /// The event itself.
     pub raw: &'a RawValue,
     event_time_s: Option<i64>,
-    told: Option<Result<Told<'a>, Malformed>>,
+    told: Option<Result<ToldMessages<'a>, Malformed>>,
 }
 
 impl<'a> Event<'a> {
@@ -136,7 +136,7 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if a message in it cannot be read.
-    pub fn told(&self) -> Result<Option<&Told<'a>>, Malformed> {
+    pub fn told(&self) -> Result<Option<&ToldMessages<'a>>, Malformed> {
         self.told.as_ref().map(|told| told.as_ref().map_err(Clone::clone)).transpose()
     }
 

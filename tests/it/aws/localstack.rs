@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aws::Aws;
-use aws::provision::{Change, Parts, Step, TAG, provision};
+use aws::provision::{Change, Parts, ProvisionStep, TAG, provision};
 use aws_template::names::Names;
 use ports::queue::topology::{QUEUES, TABLES};
 use ports::queue::{QueueName, QueueRef};
@@ -191,7 +191,7 @@ async fn the_init_hook_makes_what_provision_makes() {
     assert!(hook.status.success(), "{}", String::from_utf8_lossy(&hook.stderr));
     let aws = stack.aws_at(stack.endpoint(), default_names()).await;
     let mut changed = Vec::new();
-    let mut note = |step: &Step| {
+    let mut note = |step: &ProvisionStep| {
         if step.change != Change::Keep {
             changed.push(step.to_string());
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use aws::Aws;
-use aws::provision::{Change, Parts, ProvisionError, Step, TAG, provision};
+use aws::provision::{Change, Parts, ProvisionError, ProvisionStep, TAG, provision};
 use aws_config::Region;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
@@ -32,14 +32,14 @@ const ONE_QUEUE: Parts<'static> = Parts { queues: &[QueueName::Stats], tables: f
 const TABLES_ONLY: Parts<'static> = Parts { queues: &[], tables: true, bucket: false };
 const BUCKET_ONLY: Parts<'static> = Parts { queues: &[], tables: false, bucket: true };
 
-async fn run(aws: &Aws, parts: Parts<'_>, dry_run: bool) -> (Vec<Step>, Result<(), ProvisionError>) {
+async fn run(aws: &Aws, parts: Parts<'_>, dry_run: bool) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
     let mut steps = Vec::new();
     let result = provision(aws, parts, dry_run, &mut |step| steps.push(step.clone())).await;
     (steps, result)
 }
 
 /// What a run that succeeds does.
-async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<Step> {
+async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<ProvisionStep> {
     let (steps, result) = run(aws, parts, false).await;
     result.unwrap();
     steps
@@ -48,7 +48,7 @@ async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<Step> {
 /// What a run that succeeds changes.
 async fn changes(aws: &Aws, parts: Parts<'_>) -> Vec<String> {
     let steps = steps(aws, parts).await;
-    steps.iter().filter(|step| step.change != Change::Keep).map(Step::to_string).collect()
+    steps.iter().filter(|step| step.change != Change::Keep).map(ProvisionStep::to_string).collect()
 }
 
 /// An installation, and clients to look at it and to interfere with it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ports::archive::key::thread_parent;
 use ports::archive::{Archive, Item, Query};
 use proptest::prelude::*;
-use reader::joined::{JoinedChannel, Place};
+use reader::joined::{ChannelPlace, JoinedChannel};
 use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -65,9 +65,9 @@ async fn archive_of(events: &[Value], heard: &[(usize, usize)]) -> Arc<MemoryArc
     archive
 }
 
-fn place(number: usize) -> Place {
+fn place(number: usize) -> ChannelPlace {
     let (team, channel) = PLACES[number];
-    Place { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
+    ChannelPlace { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
 }
 
 /// Every row of a query, a few at a time.

@@ -10,7 +10,7 @@ use ports::queue::job::Job;
 use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
 use reader::directory;
 use rules::file::row;
-use rules::file::{State, Verdict};
+use rules::file::{FileState, Verdict};
 use serde_json::Value;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use workers::channel_indexer::ChannelIndexer;
@@ -234,16 +234,16 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
             let (of_file, of_message) =
                 (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));
             let fine = match &of_file {
-                Some(State::Stored(_)) => {
+                Some(FileState::Stored(_)) => {
                     let published = all.files.published();
                     let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
                     id.starts_with("F0GOOD")
                         && bytes.is_some_and(|(_, bytes)| **bytes == *workload::content(id))
                 }
-                Some(State::Verdict(Verdict::NotFound)) => id.starts_with("F0GONE"),
+                Some(FileState::Verdict(Verdict::NotFound)) => id.starts_with("F0GONE"),
                 // Refused addresses stay refused; a refused token is a reason to ask again later.
-                Some(State::Failed(_)) => id.starts_with("F0EVIL") || revoked,
-                Some(State::Verdict(_)) | None => false,
+                Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || revoked,
+                Some(FileState::Verdict(_)) | None => false,
             };
             if !fine {
                 broke(format!("it is {of_file:?}"));

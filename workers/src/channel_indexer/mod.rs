@@ -84,21 +84,21 @@ impl ChannelIndexer {
     }
 
     /// What a job brings, given what those in front of it let in.
-    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<Brought, Failure> {
+    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, Failure> {
         if let DecodedPayload::Refused(RefusedTime { team, gap }) = payload {
             let (team, gap) = (Some(team.clone()), Some(gap.clone()));
-            return Ok(Brought { team, gap, ..Brought::default() });
+            return Ok(JobEffects { team, gap, ..JobEffects::default() });
         }
-        let DecodedPayload::Event(event_job) = payload else { return Ok(Brought::default()) };
+        let DecodedPayload::Event(event_job) = payload else { return Ok(JobEffects::default()) };
         let EventJob { raw, envelope, event, .. } = &**event_job;
         if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.team_id.as_deref().ok_or(missing)?;
             let team = TeamId::parse(team).map_err(Malformed::from)?;
             let gap = gap::rate_limited(&team, raw)?;
-            return Ok(Brought { team: Some(team), gap: Some(gap), ..Brought::default() });
+            return Ok(JobEffects { team: Some(team), gap: Some(gap), ..JobEffects::default() });
         }
-        let Some(event) = event else { return Ok(Brought::passed_over(PassedOver::Unknown)) };
+        let Some(event) = event else { return Ok(JobEffects::skipped(Skipped::Unknown)) };
         let change = ChannelEvent::read(event)?;
         let gap = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
             Some(joined) => Some(joined),
@@ -106,15 +106,15 @@ impl ChannelIndexer {
         };
         if change.is_none() && gap.is_none() {
             let known = event.rule().is_some();
-            return Ok(Brought::passed_over(if known { PassedOver::Known } else { PassedOver::Unknown }));
+            return Ok(JobEffects::skipped(if known { Skipped::Known } else { Skipped::Unknown }));
         }
         if !is_stored(event, facts)? {
-            return Ok(Brought::passed_over(PassedOver::Private));
+            return Ok(JobEffects::skipped(Skipped::Private));
         }
         for channel in change.iter().flat_map(ChannelEvent::channels) {
             facts.add_row(&event.team, channel);
         }
-        Ok(Brought { team: Some(event.team.clone()), gap, event: change, passed_over: None })
+        Ok(JobEffects { team: Some(event.team.clone()), gap, event: change, skipped: None })
     }
 }
 
@@ -152,15 +152,15 @@ fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<Subject, Failure> {
 
 /// What one job writes.
 #[derive(Default)]
-struct Brought {
+struct JobEffects {
     team: Option<TeamId>,
     gap: Option<Update>,
     event: Option<ChannelEvent>,
-    passed_over: Option<PassedOver>,
+    skipped: Option<Skipped>,
 }
 
 /// Why a job writes nothing.
-enum PassedOver {
+enum Skipped {
     /// Its type is unknown.
     Unknown,
     /// It says nothing that is stored.
@@ -168,16 +168,16 @@ enum PassedOver {
     Private,
 }
 
-impl Brought {
-    fn passed_over(why: PassedOver) -> Self {
-        Self { passed_over: Some(why), ..Self::default() }
+impl JobEffects {
+    fn skipped(why: Skipped) -> Self {
+        Self { skipped: Some(why), ..Self::default() }
     }
 
     fn count(&self) {
-        match self.passed_over {
-            Some(PassedOver::Unknown) => counter!(EVENTS_UNKNOWN).increment(1),
-            Some(PassedOver::Known) | None => {}
-            Some(PassedOver::Private) => {
+        match self.skipped {
+            Some(Skipped::Unknown) => counter!(EVENTS_UNKNOWN).increment(1),
+            Some(Skipped::Known) | None => {}
+            Some(Skipped::Private) => {
                 counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
             }
         }
@@ -214,8 +214,8 @@ impl Worker for ChannelIndexer {
                 job.settle(Outcome::retry("a job in front of it waits for the existence check"));
                 continue;
             }
-            let brought = match admit_cleared(&job.payload, &clearance, &mut facts, &sightings) {
-                Ok(brought) => brought,
+            let effects = match admit_cleared(&job.payload, &clearance, &mut facts, &sightings) {
+                Ok(effects) => effects,
                 Err(failure) => {
                     if matches!(failure, Failure::Postponed(..)) {
                         waiting.insert(&job.delivery.group);
@@ -224,8 +224,8 @@ impl Worker for ChannelIndexer {
                     continue;
                 }
             };
-            brought.count();
-            match (self.write_beside(&brought).await, brought.event) {
+            effects.count();
+            match (self.write_beside(&effects).await, effects.event) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
                     changed.push(job);
@@ -258,20 +258,20 @@ impl ChannelIndexer {
             return vec![Some(Ok(())); batch.jobs().len()];
         };
         let claim = |job: &BatchJob<'_>| match Self::admit(&job.payload, &mut facts) {
-            Ok(Brought { team: Some(team), .. }) => subject(job, &team).map(Some),
+            Ok(JobEffects { team: Some(team), .. }) => subject(job, &team).map(Some),
             // What fails here fails again where it counts.
-            Ok(Brought { team: None, .. }) | Err(_) => Ok(None),
+            Ok(JobEffects { team: None, .. }) | Err(_) => Ok(None),
         };
         let claims = batch.jobs().iter().map(claim).collect();
         clearance::clear(check, mode, claims).await
     }
 
     /// Rows that no channel is folded from.
-    async fn write_beside(&self, brought: &Brought) -> Result<(), ArchiveError> {
-        if let Some(gap) = &brought.gap {
+    async fn write_beside(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
+        if let Some(gap) = &effects.gap {
             self.archive.write(gap).await?;
         }
-        if let Some(team) = &brought.team {
+        if let Some(team) = &effects.team {
             self.audiences.marks.note_team(&*self.archive, team).await?;
         }
         Ok(())
@@ -292,7 +292,7 @@ fn admit_cleared(
     clearance: &Clearance,
     facts: &mut BatchFacts,
     sightings: &Sightings,
-) -> Result<Brought, Failure> {
+) -> Result<JobEffects, Failure> {
     if let Some(Err(failure)) = clearance {
         return Err(failure.clone());
     }
@@ -301,9 +301,9 @@ fn admit_cleared(
     {
         sightings.note(event_job.run.clone(), event);
     }
-    let brought = ChannelIndexer::admit(payload, facts)?;
-    if brought.passed_over.is_none() {
+    let effects = ChannelIndexer::admit(payload, facts)?;
+    if effects.skipped.is_none() {
         require(clearance)?;
     }
-    Ok(brought)
+    Ok(effects)
 }

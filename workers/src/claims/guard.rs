@@ -5,7 +5,7 @@ use std::time::Duration;
 use ports::claims::{Claim, ClaimsError};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Claimant, Place, Sink};
+use super::{ClaimPlace, Claimant, Sink};
 
 /// A claim that is the caller's until it is completed or released. Dropped (the job's lease was lost, the process is
 /// drained, the work panicked), it stays in progress, and its lease ends by itself.
@@ -13,7 +13,7 @@ pub struct Guard<'c> {
     claimant: &'c Claimant,
     claim: Claim,
     sink: Sink,
-    place: Place,
+    place: ClaimPlace,
     /// Until then it is safe to go on.
     until: Instant,
 }
@@ -33,7 +33,7 @@ impl<'c> Guard<'c> {
         claimant: &'c Claimant,
         claim: Claim,
         sink: Sink,
-        place: Place,
+        place: ClaimPlace,
         asked_at: Instant,
     ) -> Self {
         let until = asked_at + safe(claim.lease);
@@ -59,7 +59,7 @@ impl<'c> Guard<'c> {
     pub async fn complete(self) -> Result<(), ClaimsError> {
         let Self { claimant, claim, sink, place, .. } = self;
         claimant.memory.complete(&claim, claimant.clock.now());
-        if place == Place::Memory || claimant.carries_on(sink) {
+        if place == ClaimPlace::Memory || claimant.carries_on(sink) {
             return Ok(());
         }
         let completed = claimant.table.complete(&claim).await;
@@ -70,7 +70,7 @@ impl<'c> Guard<'c> {
     pub async fn release(self) {
         let Self { claimant, claim, sink, place, .. } = self;
         claimant.memory.release(&claim);
-        if place == Place::Memory || claimant.carries_on(sink) {
+        if place == ClaimPlace::Memory || claimant.carries_on(sink) {
             return;
         }
         let released = claimant.table.release(&claim).await;
@@ -108,7 +108,7 @@ impl<'c> Guard<'c> {
 
     async fn renew(&self) -> Renewed {
         let Claimant { table, memory, clock, .. } = self.claimant;
-        if self.place == Place::Memory || self.claimant.carries_on(self.sink) {
+        if self.place == ClaimPlace::Memory || self.claimant.carries_on(self.sink) {
             memory.note(&self.claim, clock.now());
             return Renewed::Yes;
         }
@@ -128,11 +128,11 @@ impl<'c> Guard<'c> {
 
     fn unrenewed(&self, error: &ClaimsError) -> Renewed {
         match self.claimant.failed("renew", error, self.sink) {
-            Place::Memory => {
+            ClaimPlace::Memory => {
                 self.claimant.memory.note(&self.claim, self.claimant.clock.now());
                 Renewed::Yes
             }
-            Place::Table => Renewed::NotYet,
+            ClaimPlace::Table => Renewed::NotYet,
         }
     }
 }
@@ -158,7 +158,7 @@ impl Claimant {
             Ok(()) => self.answered(),
             Err(ClaimsError::NotOwner) => {}
             Err(error @ ClaimsError::Unavailable(_)) => {
-                if self.failed(operation, error, sink) == Place::Memory && operation == "complete" {
+                if self.failed(operation, error, sink) == ClaimPlace::Memory && operation == "complete" {
                     // Now that memory has to.
                     self.memory.complete(claim, self.clock.now());
                 }

@@ -14,11 +14,11 @@ use ports::clock::TimestampMs;
 pub(super) struct Memory {
     fallback: Duration,
     remembered: usize,
-    state: Mutex<State>,
+    state: Mutex<FallbackState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FallbackState {
     /// When the table was found to be unavailable.
     since: Option<TimestampMs>,
     claims: BTreeMap<EventKey, ClaimState>,
@@ -92,7 +92,7 @@ impl Memory {
         forget(&mut self.lock(), claim);
     }
 
-    fn remember(&self, state: &mut State, claim: &Claim, standing: ClaimState, now: TimestampMs) {
+    fn remember(&self, state: &mut FallbackState, claim: &Claim, standing: ClaimState, now: TimestampMs) {
         if state.claims.len() >= self.remembered && !state.claims.contains_key(&claim.key) {
             let now_s = now.seconds();
             let counts = |standing: &ClaimState| match standing.status {
@@ -111,7 +111,7 @@ impl Memory {
         state.claims.insert(claim.key.clone(), standing);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FallbackState> {
         // Each change leaves a whole map.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +122,7 @@ impl Memory {
     }
 }
 
-fn forget(state: &mut State, claim: &Claim) {
+fn forget(state: &mut FallbackState, claim: &Claim) {
     if state.claims.get(&claim.key).is_some_and(|standing| standing.owner == claim.owner) {
         state.claims.remove(&claim.key);
     }

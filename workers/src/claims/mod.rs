@@ -86,7 +86,7 @@ pub enum Check<'c> {
 
 /// Where a claim was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ClaimPlace {
     Table,
     Memory,
 }
@@ -129,7 +129,7 @@ impl Claimant {
         counter!(CLAIMS, "result" => result).increment(1);
         histogram!(CLAIM_SECONDS).record(took.as_secs_f64());
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let fallback_mode = place == Place::Memory;
+        let fallback_mode = place == ClaimPlace::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
             ClaimAnswer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
@@ -141,13 +141,18 @@ impl Claimant {
         })
     }
 
-    async fn ask(&self, claim: &Claim, sink: Sink, take: Take) -> (Result<ClaimAnswer, ClaimsError>, Place) {
+    async fn ask(
+        &self,
+        claim: &Claim,
+        sink: Sink,
+        take: Take,
+    ) -> (Result<ClaimAnswer, ClaimsError>, ClaimPlace) {
         if self.carries_on(sink) {
-            return (Ok(self.memory.claim(claim, take, self.clock.now())), Place::Memory);
+            return (Ok(self.memory.claim(claim, take, self.clock.now())), ClaimPlace::Memory);
         }
         // Granted in memory, and the table knows nothing of it.
         if let Some(held) = self.memory.held(claim, self.clock.now()) {
-            return (Ok(held), Place::Table);
+            return (Ok(held), ClaimPlace::Table);
         }
         match self.table.claim(claim, take).await {
             Ok(answer) => {
@@ -155,11 +160,13 @@ impl Claimant {
                 if answer == ClaimAnswer::Claimed {
                     self.memory.note(claim, self.clock.now());
                 }
-                (Ok(answer), Place::Table)
+                (Ok(answer), ClaimPlace::Table)
             }
             Err(error) => match self.failed("claim", &error, sink) {
-                Place::Memory => (Ok(self.memory.claim(claim, take, self.clock.now())), Place::Memory),
-                Place::Table => (Err(error), Place::Table),
+                ClaimPlace::Memory => {
+                    (Ok(self.memory.claim(claim, take, self.clock.now())), ClaimPlace::Memory)
+                }
+                ClaimPlace::Table => (Err(error), ClaimPlace::Table),
             },
         }
     }
@@ -178,17 +185,17 @@ impl Claimant {
     }
 
     /// The table did not answer: says where to go on.
-    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> Place {
+    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> ClaimPlace {
         counter!(CLAIM_STORE_ERRORS, "operation" => operation).increment(1);
         match sink {
-            Sink::Once => Place::Table,
+            Sink::Once => ClaimPlace::Table,
             Sink::Idempotent => {
                 self.memory.begin_fallback(self.clock.now());
                 counter!(CLAIM_FALLBACKS).increment(1);
                 gauge!(CLAIM_FALLBACK).set(1.0);
                 let fallback_s = self.settings.fallback.as_secs();
                 tracing::warn!(operation, %error, fallback_s, "claims carry on in memory");
-                Place::Memory
+                ClaimPlace::Memory
             }
         }
     }

@@ -3,7 +3,7 @@
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
 use reader::directory::{self, Channels};
-use rules::channel::fold::State;
+use rules::channel::fold::ChannelState;
 use rules::channel::{ChannelEvent, is_news};
 use rules::public_mark;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::listing::{Listing, Page};
 use super::sync::write;
 use super::{DirectorySync, Report, SyncError};
 use crate::channel_indexer;
-use crate::existence::Reach;
+use crate::existence::ChannelReach;
 
 /// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
@@ -24,7 +24,7 @@ const READS_AT_ONCE: usize = 16;
 const PARAMETERS: [(&str, &str); 2] = [("types", "public_channel"), ("exclude_archived", "false")];
 
 #[derive(Deserialize)]
-struct Listed<'a> {
+struct ListedChannel<'a> {
     #[serde(borrow)]
     channels: Vec<&'a RawValue>,
 }
@@ -63,12 +63,12 @@ impl DirectorySync {
     }
 
     async fn channels_of(&self, page: &Page, index: &Channels, report: &mut Report) -> Result<(), SyncError> {
-        let listed: Listed<'_> = page.reply.read()?;
+        let listed: ListedChannel<'_> = page.reply.read()?;
         let mut events = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
             report.channels.listed += 1;
             let standing: ListedState<'_> = envelope::object(raw);
-            let reach = Reach::of(raw);
+            let reach = ChannelReach::of(raw);
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
                 // Not asked for, and never kept.
                 Ok(_) if reach.private => report.channels.skipped += 1,
@@ -125,7 +125,7 @@ pub(crate) async fn news(
 ) -> Result<Vec<ChannelEvent>, ArchiveError> {
     let looked_up = stream::iter(events).map(|event| async move {
         let newest = newest(archive, event.team(), &event).await?;
-        let name = newest.as_ref().and_then(|newest| State::of(newest).index_name());
+        let name = newest.as_ref().and_then(|newest| ChannelState::of(newest).index_name());
         let found = index.name(event.channel()) == name.as_deref();
         Ok::<_, ArchiveError>((!found || is_news(newest.as_ref(), &event)).then_some(event))
     });

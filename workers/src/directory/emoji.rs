@@ -17,7 +17,7 @@ use super::{DirectorySync, Report, SyncError};
 const MAX_VALUE_BYTES: usize = 4_096;
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedEmoji {
     emoji: BTreeMap<String, Value>,
 }
 
@@ -26,7 +26,7 @@ impl DirectorySync {
     pub(super) async fn custom_emoji(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
         let team = report.team.clone();
         let reply = ask(&self.api, &team, Method::EmojiList, &[]).await?;
-        let Listed { emoji: listed } = reply.read()?;
+        let ListedEmoji { emoji: listed } = reply.read()?;
         report.emoji.listed = listed.len();
         let rows = query_all(&*self.archive, Query::partition(key::emoji(&team))).await?;
         let known: BTreeMap<&str, Option<&str>> =

@@ -31,7 +31,7 @@ pub type Found = (TeamId, Vec<ChannelId>);
 
 /// How long to go on where Slack cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum RetryLimit {
     /// For as long as it takes.
     Endless,
     /// For this many failures in a row.
@@ -70,7 +70,7 @@ pub async fn run(
     api: &WebApi,
     mut asked: Asked,
     mut found: mpsc::Receiver<Found>,
-    patience: Patience,
+    patience: RetryLimit,
 ) -> BTreeMap<TeamId, Tally> {
     let mut lanes: BTreeMap<TeamId, Lane> = BTreeMap::new();
     let mut joining: FuturesUnordered<BoxFuture<'_, Joined>> = FuturesUnordered::new();
@@ -121,7 +121,7 @@ impl Lane {
         }))
     }
 
-    fn settle(&mut self, joined: Joined, patience: Patience) {
+    fn settle(&mut self, joined: Joined, patience: RetryLimit) {
         let Joined { team, channel, result } = joined;
         self.busy = false;
         match result {
@@ -138,7 +138,7 @@ impl Lane {
                 Next::Nothing => self.give_up(&team, &error),
                 Next::Again { pause } => {
                     self.failures_in_a_row += 1;
-                    if patience == Patience::Failures(self.failures_in_a_row) {
+                    if patience == RetryLimit::Failures(self.failures_in_a_row) {
                         self.give_up(&team, &error);
                     } else {
                         let doubled = FIRST_PAUSE * 2_u32.pow(self.failures_in_a_row.min(10));
@@ -148,7 +148,7 @@ impl Lane {
                 }
             },
         }
-        if self.asked.is_empty() && self.found.is_empty() && patience == Patience::Endless {
+        if self.asked.is_empty() && self.found.is_empty() && patience == RetryLimit::Endless {
             let Tally { joined, failed } = std::mem::take(&mut self.tally);
             tracing::info!(%team, joined, ?failed, "public channels are joined");
         }

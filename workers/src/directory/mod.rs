@@ -29,7 +29,7 @@ pub use report::{Report, SyncError};
 
 pub(crate) use listing::Listing;
 
-use crate::existence::Known;
+use crate::existence::KnownEntities;
 use crate::marks::Marks;
 
 /// Brings the directory of workspaces into the archive.
@@ -40,7 +40,7 @@ pub struct DirectorySync {
     shard_bytes: usize,
     marks: Marks,
     pictures: pictures::Pictures,
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownEntities>>,
 }
 
 impl DirectorySync {
@@ -60,7 +60,7 @@ impl DirectorySync {
 
     /// Whatever Slack lists exists: the existence check need not ask about it.
     #[must_use]
-    pub fn telling(self, known: Arc<Known>) -> Self {
+    pub fn telling(self, known: Arc<KnownEntities>) -> Self {
         Self { known: Some(known), ..self }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::joiner::{Asked, Joiner};
-use super::joins::{self, Found, Patience};
+use super::joins::{self, Found, RetryLimit};
 use super::{DirectorySync, Report};
 
 /// What an event told is known already; this finds what was missed.
@@ -50,7 +50,7 @@ impl DirectorySync {
         let working = async {
             match asked {
                 Some(asked) => {
-                    let joining = joins::run(&self.api, asked, lists, Patience::Endless);
+                    let joining = joins::run(&self.api, asked, lists, RetryLimit::Endless);
                     tokio::join!(self.sync_forever(Some(found)), joining);
                 }
                 None => self.sync_forever(None).await,
@@ -83,7 +83,7 @@ impl DirectorySync {
             drop(found);
             Ok(())
         };
-        let joining = joins::run(&self.api, asked, lists, Patience::Failures(JOIN_TRIES));
+        let joining = joins::run(&self.api, asked, lists, RetryLimit::Failures(JOIN_TRIES));
         tokio::join!(syncing, joining).0
     }
 
@@ -95,7 +95,7 @@ impl DirectorySync {
         }
         drop(joiner);
         let (_, no_lists) = mpsc::channel(1);
-        joins::run(&self.api, waiting, no_lists, Patience::Failures(JOIN_TRIES)).await;
+        joins::run(&self.api, waiting, no_lists, RetryLimit::Failures(JOIN_TRIES)).await;
     }
 
     async fn sync_forever(&self, to_join: Option<mpsc::Sender<Found>>) {

@@ -11,7 +11,7 @@ use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use slack::ids::{ChannelId, TeamId, UserId};
 use tokio::time::timeout;
 
-use super::entities::{Entity, Reach, Subject};
+use super::entities::{ChannelReach, Entity, Subject};
 use super::{Check, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
@@ -25,7 +25,7 @@ const MISSING_FOR: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Knowledge {
     /// Slack confirmed it at that time. Of a channel it may be known whom it reaches.
-    Found { verified_at: TimestampMs, reach: Option<Reach> },
+    Found { verified_at: TimestampMs, reach: Option<ChannelReach> },
     /// Slack did not know it at that time, by this code.
     Missing { found_at: TimestampMs, code: String },
 }
@@ -65,14 +65,14 @@ impl Demand {
 }
 
 /// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
-pub struct Known {
+pub struct KnownEntities {
     clock: SharedClock,
     entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
     /// By workspace: since when its list of people has been read to its end.
     listed: Mutex<HashMap<TeamId, TimestampMs>>,
 }
 
-impl Known {
+impl KnownEntities {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(clock: SharedClock) -> Self {
@@ -90,11 +90,11 @@ impl Known {
     }
 
     /// Slack listed a channel.
-    pub(crate) fn found_channel(&self, team: &TeamId, channel: &ChannelId, reach: Reach) {
+    pub(crate) fn found_channel(&self, team: &TeamId, channel: &ChannelId, reach: ChannelReach) {
         self.found(Entity::Channel(team.clone(), channel.clone()), Some(reach));
     }
 
-    pub(super) fn found(&self, entity: Entity, reach: Option<Reach>) {
+    pub(super) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
         let now = self.clock.now();
         self.keep(entity, now, Knowledge::Found { verified_at: now, reach });
     }
@@ -160,7 +160,10 @@ impl Known {
 
     /// Whether a channel is known to be shared with another workspace.
     pub(super) fn is_shared(&self, channel: &Entity) -> bool {
-        matches!(self.get(channel), Some(Knowledge::Found { reach: Some(Reach { shared: true, .. }), .. }))
+        matches!(
+            self.get(channel),
+            Some(Knowledge::Found { reach: Some(ChannelReach { shared: true, .. }), .. })
+        )
     }
 
     fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
@@ -212,7 +215,7 @@ impl Check {
         let verified = |(key, entities): (CacheKey, [&Entity; 3])| {
             // A triple is as old as the oldest of its three.
             let ages = entities.map(|entity| match self.0.known.get(entity) {
-                Some(Knowledge::Found { reach: Some(Reach { private: true, .. }), .. }) => None,
+                Some(Knowledge::Found { reach: Some(ChannelReach { private: true, .. }), .. }) => None,
                 Some(Knowledge::Found { verified_at, .. }) => Some(verified_at),
                 Some(Knowledge::Missing { .. }) | None => None,
             });
@@ -264,9 +267,9 @@ mod tests {
         Entity::Team(TeamId::parse("T1").unwrap())
     }
 
-    fn known() -> (Arc<ManualClock>, Known) {
+    fn known() -> (Arc<ManualClock>, KnownEntities) {
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
-        (Arc::clone(&clock), Known::new(clock))
+        (Arc::clone(&clock), KnownEntities::new(clock))
     }
 
     #[test]

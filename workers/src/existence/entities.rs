@@ -62,7 +62,7 @@ impl fmt::Display for Entity {
 
 /// Whom a channel reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct ChannelReach {
     /// People of other workspaces write in it.
     pub(crate) shared: bool,
     /// Not everybody of the workspace may read it.
@@ -87,7 +87,7 @@ struct Flags<'a> {
     is_mpim: Option<&'a RawValue>,
 }
 
-impl Reach {
+impl ChannelReach {
     /// Of a channel as Slack's methods return it.
     pub(crate) fn of(channel: &RawValue) -> Self {
         let flags: Flags<'_> = envelope::object(channel);
@@ -420,7 +420,7 @@ mod tests {
             ("[]", false, false),
         ] {
             let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert_eq!(Reach::of(&raw), Reach { shared, private }, "{json}");
+            assert_eq!(ChannelReach::of(&raw), ChannelReach { shared, private }, "{json}");
         }
     }
 }

@@ -30,8 +30,8 @@ use rules::public_mark::MarkState;
 use serde_json::Value;
 
 use super::Verdict;
-use super::cache::{Demand, Knowledge, Known};
-use super::entities::{Entity, Person, Reach, SpecialCase, Subject};
+use super::cache::{Demand, Knowledge, KnownEntities};
+use super::entities::{ChannelReach, Entity, Person, SpecialCase, Subject};
 use super::lookup::NO_TOKEN;
 
 /// How long Slack may not know a channel that it announced.
@@ -45,7 +45,7 @@ const NEWBORN_AGAIN: Duration = Duration::from_secs(6);
 pub(super) enum Fact {
     Found {
         /// Of a channel; a row of the cache does not say it.
-        reach: Option<Reach>,
+        reach: Option<ChannelReach>,
     },
     Missing(String),
     /// It is not known yet.
@@ -69,7 +69,7 @@ pub(super) enum Evaluated {
 /// What is known while a batch is evaluated.
 pub(super) struct Evaluation<'a> {
     pub(super) archive: &'a dyn Archive,
-    pub(super) known: &'a Known,
+    pub(super) known: &'a KnownEntities,
     pub(super) now: TimestampMs,
     /// What was asked for this batch.
     pub(super) facts: HashMap<Entity, Fact>,

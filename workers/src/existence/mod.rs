@@ -34,8 +34,8 @@ use entities::Entity;
 use evaluate::{Evaluated, Evaluation, Fact};
 use lookup::{Breakers, Floods, List, QuestionLimits, SingleFlight};
 
-pub use cache::Known;
-pub(crate) use entities::{Reach, Subject};
+pub use cache::KnownEntities;
+pub(crate) use entities::{ChannelReach, Subject};
 pub use lookup::{Waiting, waiting};
 
 /// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
@@ -89,7 +89,7 @@ struct Inner {
     archive: Arc<dyn Archive>,
     clock: SharedClock,
     mode: Option<ExistenceMode>,
-    known: Arc<Known>,
+    known: Arc<KnownEntities>,
     breakers: Breakers,
     floods: Floods,
     limits: QuestionLimits,
@@ -105,7 +105,7 @@ impl Check {
     pub fn new(parts: Parts) -> Self {
         let Parts { api, table, archive, clock, mode } = parts;
         Self(Arc::new(Inner {
-            known: Arc::new(Known::new(Arc::clone(&clock))),
+            known: Arc::new(KnownEntities::new(Arc::clone(&clock))),
             breakers: Breakers::new(Arc::clone(&archive), Arc::clone(&clock)),
             floods: Floods::new(Arc::clone(&clock)),
             limits: QuestionLimits::default(),
@@ -123,7 +123,7 @@ impl Check {
 
     /// What it knows: the directory sync adds to it.
     #[must_use]
-    pub fn known(&self) -> Arc<Known> {
+    pub fn known(&self) -> Arc<KnownEntities> {
         Arc::clone(&self.0.known)
     }
 

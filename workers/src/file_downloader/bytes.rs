@@ -3,7 +3,7 @@
 use metrics::counter;
 use ports::files::{FileKey, FilesError, Published};
 use ports::metrics::FILE_BYTES;
-use rules::file::row::Held;
+use rules::file::row::HeldBytes;
 use rules::file::{FileObject, Verdict};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
@@ -32,9 +32,9 @@ impl Tally {
     }
 
     /// What is held then.
-    pub(crate) fn held(self, key: &FileKey, source: String) -> Held {
+    pub(crate) fn held(self, key: &FileKey, source: String) -> HeldBytes {
         let sha256 = to_hex(&self.hash.finalize());
-        Held { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
+        HeldBytes { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
     }
 }
 
@@ -100,7 +100,7 @@ impl FileDownloader {
         team: &TeamId,
         object: &FileObject,
         key: &FileKey,
-    ) -> Result<Option<Held>, FilesError> {
+    ) -> Result<Option<HeldBytes>, FilesError> {
         let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
         let mut tally = Tally::default();
         while let Some(chunk) = reader.next().await? {

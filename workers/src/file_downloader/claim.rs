@@ -9,7 +9,7 @@ use rules::file::FileJob;
 use slack::ids::UserId;
 
 use super::FileDownloader;
-use super::file::Known;
+use super::file::KnownFile;
 use crate::claims::{Check, Guard, Sink};
 use crate::failure::Failure;
 use crate::runtime::Retry;
@@ -19,7 +19,7 @@ pub(super) enum Turn<'c> {
     /// The caller's.
     Ours(Guard<'c>),
     /// Not ours and not needed: the file is held by now.
-    Held(Known),
+    Held(KnownFile),
     /// Not ours and not needed: it was erased meanwhile.
     Erased,
     /// Another process has it, and may yet fail.

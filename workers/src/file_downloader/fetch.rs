@@ -5,15 +5,15 @@ use std::time::Duration;
 use metrics::counter;
 use ports::files::{FileKey, FilesError};
 use ports::metrics::FILE_PAUSES;
-use rules::file::row::{self, Held};
-use rules::file::{Before, FileJob, FileObject, State, Verdict};
+use rules::file::row::{self, HeldBytes};
+use rules::file::{Before, FileJob, FileObject, FileState, Verdict};
 use serde::Deserialize;
 use serde_json::Value;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
 use slack_api::{ApiError, Method};
 
 use super::FileDownloader;
-use super::file::Known;
+use super::file::KnownFile;
 use super::permits::Permit;
 use crate::failure::Failure;
 
@@ -23,7 +23,7 @@ const SCOPE: &str = "files:read";
 /// What came of asking.
 pub(super) enum Fetched {
     /// Its bytes are in the store.
-    Held(Held),
+    Held(HeldBytes),
     /// They were there before, as Slack knows the file.
     Known(FileKey),
     /// There are no bytes to fetch.
@@ -34,12 +34,12 @@ pub(super) enum Fetched {
 
 impl Fetched {
     /// As it is written down.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> FileState {
         match self {
-            Self::Held(held) => State::Stored(held.key.clone()),
-            Self::Known(key) => State::Stored(key.clone()),
-            Self::Verdict(verdict) => State::Verdict(*verdict),
-            Self::Failed(reason) => State::failed(reason),
+            Self::Held(held) => FileState::Stored(held.key.clone()),
+            Self::Known(key) => FileState::Stored(key.clone()),
+            Self::Verdict(verdict) => FileState::Verdict(*verdict),
+            Self::Failed(reason) => FileState::failed(reason),
         }
     }
 }
@@ -97,7 +97,7 @@ impl FileDownloader {
     pub(super) async fn fetch(
         &self,
         job: &FileJob,
-        known: &Known,
+        known: &KnownFile,
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {

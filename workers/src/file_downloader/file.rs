@@ -7,8 +7,8 @@ use metrics::counter;
 use ports::archive::{Item, ItemKey, Update};
 use ports::files::FileKey;
 use ports::metrics::FILES;
-use rules::file::row::{self, Held, MAX_SHARES, Share};
-use rules::file::{FileJob, FileObject, State};
+use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
+use rules::file::{FileJob, FileObject, FileState};
 
 use super::claim::Turn;
 use super::fetch::{Fetched, Trouble};
@@ -17,9 +17,9 @@ use super::{FileDownloader, Stop};
 use crate::failure::Failure;
 
 /// What the archive knows of a file before anything is asked.
-pub(super) struct Known {
+pub(super) struct KnownFile {
     /// What became of it.
-    pub(super) state: Option<State>,
+    pub(super) state: Option<FileState>,
     /// Under which key it is held as the job's object says, if it is.
     pub(super) held_as: Option<FileKey>,
     row: Option<Item>,
@@ -29,7 +29,7 @@ pub(super) struct Known {
     places: Vec<Share>,
 }
 
-impl Known {
+impl KnownFile {
     /// Under which key the file is held as an object says, if it is.
     pub(super) fn held_as(&self, job: &FileJob, object: &FileObject) -> Option<FileKey> {
         row::held_as(self.row.as_ref()?, &job.team, object)
@@ -86,7 +86,7 @@ impl FileDownloader {
     }
 
     /// What the archive knows; `None` where it was told to forget.
-    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<Known>, Failure> {
+    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<KnownFile>, Failure> {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
@@ -98,7 +98,7 @@ impl FileDownloader {
         let stored = row.as_ref();
         let key = FileKey::shared(team, &share.channel, &share.ts, &object.id);
         let is_taken = stored.is_some_and(|row| row::holds(row, &object.id, &key));
-        Ok(Some(Known {
+        Ok(Some(KnownFile {
             state: stored.and_then(|row| row::state(row, &object.id)),
             held_as: stored.and_then(|row| row::held_as(row, team, object)),
             key: if is_taken { key.version(&object.fingerprint()[..8]).unwrap_or(key) } else { key },
@@ -107,12 +107,12 @@ impl FileDownloader {
         }))
     }
 
-    async fn already_held(&self, job: &FileJob, known: Known, receives: u32) -> Result<(), Stop> {
+    async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), Stop> {
         let seen = seen(job, &known);
         let Some(key) = known.held_as.clone() else { return Ok(()) };
         // A first delivery has nothing to heal: the others know already. And of several versions each has its own.
         let others = (receives > 1 && !known.has_versions()).then_some(known.places);
-        self.tell(job, State::Stored(key), others, vec![seen]).await?;
+        self.tell(job, FileState::Stored(key), others, vec![seen]).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
@@ -121,7 +121,7 @@ impl FileDownloader {
     async fn settle(
         &self,
         job: &FileJob,
-        known: Known,
+        known: KnownFile,
         receives: u32,
         fetched: Result<Fetched, Trouble>,
     ) -> Result<Settled, Stop> {
@@ -150,7 +150,7 @@ impl FileDownloader {
                 (Some(row::settled(team, &object.id, &state)), Settled::NotHeld)
             }
         };
-        let was_held = matches!(known.state, Some(State::Stored(_)));
+        let was_held = matches!(known.state, Some(FileState::Stored(_)));
         // An earlier attempt, for another message, may have been told something more final. But what another message holds
         // is another version: it is not what this one names, nor the other way round.
         let (state, others) =
@@ -168,7 +168,7 @@ impl FileDownloader {
     async fn tell(
         &self,
         job: &FileJob,
-        state: State,
+        state: FileState,
         others: Option<Vec<Share>>,
         row: Vec<Update>,
     ) -> Result<(), Failure> {
@@ -196,7 +196,7 @@ enum Settled {
 }
 
 /// A file was seen in a message. Its row remembers a limited number of them.
-fn seen(job: &FileJob, known: &Known) -> Update {
+fn seen(job: &FileJob, known: &KnownFile) -> Update {
     let remembered = known.places.len() < MAX_SHARES || known.places.contains(&job.share);
     row::seen(&job.team, &job.object, remembered.then_some(&job.share))
 }
@@ -204,7 +204,7 @@ fn seen(job: &FileJob, known: &Known) -> Update {
 fn note(job: &FileJob, fetched: &Fetched) {
     let (team, file) = (&job.team, &job.object.id);
     let outcome = match fetched {
-        Fetched::Held(Held { size_bytes, .. }) => {
+        Fetched::Held(HeldBytes { size_bytes, .. }) => {
             tracing::debug!(%team, %file, size_bytes, "a file is held");
             "stored"
         }

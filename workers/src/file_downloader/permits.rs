@@ -25,11 +25,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 pub(super) struct Permits {
     clock: RuntimeClock,
     limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
-    state: Mutex<State>,
+    state: Mutex<PermitState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PermitState {
     /// Granted for jobs that are still to come.
     granted: u32,
     /// Given back by jobs that needed none.
@@ -37,7 +37,7 @@ struct State {
     paused_until: Option<Instant>,
 }
 
-impl State {
+impl PermitState {
     fn pause(&mut self) -> Option<Instant> {
         self.paused_until = self.paused_until.filter(|until| *until > Instant::now());
         self.paused_until
@@ -101,7 +101,7 @@ impl Permits {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PermitState> {
         // Each change is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,7 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::queue::job::{Job, Payload};
 use ports::queue::{Outgoing, Queue, QueueError};
 use rules::file::row::{self, Share};
-use rules::file::{FileJob, State};
+use rules::file::{FileJob, FileState};
 use rules::history::HistoryMessage;
 use slack::ids::{FileId, TeamId};
 use tokio::sync::mpsc;
@@ -173,7 +173,7 @@ async fn files(
             let Some(job) = decoded(&send) else { continue };
             let state = row.as_ref().and_then(|row| row::state(row, &job.object.id));
             match (uploads.contains_key(&job.object.id), state) {
-                (true, Some(State::Stored(_))) | (false, Some(_)) => {}
+                (true, Some(FileState::Stored(_))) | (false, Some(_)) => {}
                 (true, _) => wanted.push((job.team, job.object.id, job.share)),
                 (false, None) => jobs.push(send),
             }

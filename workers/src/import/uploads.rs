@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use bytes::Bytes;
 use ports::archive::{ArchiveError, Item, ItemKey, Update};
 use ports::files::{FileKey, Published};
-use rules::file::row::{self, Held, MAX_SHARES, Share};
-use rules::file::{FileJob, FileObject, State};
+use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
+use rules::file::{FileJob, FileObject, FileState};
 use serde_json::Value;
 use slack::ids::{FileId, TeamId, UserId};
 use tokio::sync::mpsc;
@@ -91,7 +91,7 @@ impl Import<'_> {
         object: &FileObject,
         shares: &[Share],
         key: FileKey,
-        held: Option<Held>,
+        held: Option<HeldBytes>,
     ) -> Result<(), ArchiveError> {
         let archive = &*self.target.archive;
         let seen = shares.iter().take(MAX_SHARES).map(|share| row::seen(team, object, Some(share)));
@@ -100,7 +100,7 @@ impl Import<'_> {
         for update in &updates {
             write_news(archive, std::slice::from_ref(update)).await?;
         }
-        let state = State::Stored(key);
+        let state = FileState::Stored(key);
         let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
         write_news(archive, &messages.collect::<Vec<_>>()).await?;
         Ok(())

@@ -17,11 +17,11 @@ use crate::runtime::{Batch, Worker};
 pub(super) struct InvocationQueue {
     source: Arc<dyn Queue>,
     queue: QueueRef,
-    state: Mutex<State>,
+    state: Mutex<InvocationState>,
     changed: watch::Sender<()>,
 }
 
-struct State {
+struct InvocationState {
     /// In the order they came.
     waiting: VecDeque<Delivery>,
     /// Received and not settled.
@@ -34,7 +34,7 @@ struct State {
     all: Vec<(MessageId, Receipt)>,
 }
 
-impl State {
+impl InvocationState {
     fn is_free(&self, group: &GroupId) -> bool {
         !self.stopped.contains(group) && self.in_progress.values().all(|other| other != group)
     }
@@ -67,7 +67,7 @@ impl State {
 impl InvocationQueue {
     pub(super) fn new(source: Arc<dyn Queue>, queue: QueueRef, deliveries: Vec<Delivery>) -> Self {
         let all = deliveries.iter().map(|delivery| (delivery.message_id.clone(), delivery.receipt.clone()));
-        let state = State {
+        let state = InvocationState {
             all: all.collect(),
             waiting: deliveries.into(),
             in_progress: HashMap::new(),
@@ -84,7 +84,7 @@ impl InvocationQueue {
 
     /// Resolves when everything that can be done is done or given back.
     pub(super) async fn settled(&self) {
-        self.until(State::is_settled).await;
+        self.until(InvocationState::is_settled).await;
     }
 
     /// Gives back the messages that were never begun: they are behind a failure of their group, or there was no time left.
@@ -108,7 +108,7 @@ impl InvocationQueue {
         failed.map(|(message_id, _)| message_id.clone()).collect()
     }
 
-    async fn until(&self, holds: impl Fn(&State) -> bool) {
+    async fn until(&self, holds: impl Fn(&InvocationState) -> bool) {
         let mut changed = self.changed.subscribe();
         while !holds(&self.lock()) {
             // The sender lives as long as `self`.
@@ -116,7 +116,7 @@ impl InvocationQueue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InvocationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +130,7 @@ impl Queue for InvocationQueue {
     /// Waits while a message of each group is in progress, and forever once everything is settled: the consumer is shut down
     /// then.
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        self.until(State::has_more).await;
+        self.until(InvocationState::has_more).await;
         Ok(self.lock().take(request.max))
     }
 
@@ -194,7 +194,7 @@ impl Worker for PermitWhilePending {
     }
 
     async fn permit(&self) {
-        self.queue.until(State::has_more).await;
+        self.queue.until(InvocationState::has_more).await;
         self.worker.permit().await;
     }
 

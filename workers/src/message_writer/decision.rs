@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::runtime::EventJob;
 
 /// What is to be done about an event.
-pub(super) enum Step {
+pub(super) enum EventStep {
     /// Its rows are written.
     Store {
         /// Whether it sets the public mark of its channel.
@@ -52,7 +52,7 @@ pub(super) fn unseen(candidates: &[Candidate<'_>], facts: &BatchFacts) -> Unseen
     for Candidate { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
         let Some(event) = event else { continue };
         // What fails here fails again when it is decided on.
-        let (Ok(Step::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
+        let (Ok(EventStep::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
         let latest = unseen.entry((event.team.clone(), channel)).or_insert((*sent_at, *replayed));
         *latest = (latest.0.max(*sent_at), latest.1 || *replayed);
     }
@@ -70,10 +70,10 @@ pub(super) fn claims(
 
 fn claim(
     EventJob { envelope, event, sent_at, replayed, .. }: &EventJob<'_>,
-    step: Option<Result<Step, Failure>>,
+    step: Option<Result<EventStep, Failure>>,
 ) -> Result<Option<Subject>, Failure> {
     match (event, step.transpose()?) {
-        (Some(event), Some(Step::Store { .. } | Step::CarryOver(_))) => {
+        (Some(event), Some(EventStep::Store { .. } | EventStep::CarryOver(_))) => {
             let subject = Subject::of(event, envelope, *sent_at)?;
             Ok(Some(subject.in_public(shows_public(event)).replayed(*replayed)))
         }
@@ -87,7 +87,7 @@ pub(super) fn decide_in_order(
     candidates: &[Candidate<'_>],
     mut facts: BatchFacts,
     clearances: &[Clearance],
-) -> Vec<Option<Result<Step, Failure>>> {
+) -> Vec<Option<Result<EventStep, Failure>>> {
     let mut steps = Vec::with_capacity(candidates.len());
     let mut waiting = Vec::new();
     let mut stopped = None;
@@ -99,7 +99,7 @@ pub(super) fn decide_in_order(
         }
         let step = decide(candidate, &mut facts, clearance);
         match &step {
-            Ok(Step::Wait) => waiting.push(index),
+            Ok(EventStep::Wait) => waiting.push(index),
             Err(Failure::Postponed(..)) => stopped = Some(group),
             Ok(_) | Err(_) => {}
         }
@@ -111,10 +111,14 @@ pub(super) fn decide_in_order(
     steps
 }
 
-fn decide(candidate: &Candidate<'_>, facts: &mut BatchFacts, clearance: &Clearance) -> Result<Step, Failure> {
-    let Some(event) = &candidate.event_job.event else { return Ok(Step::Unknown) };
+fn decide(
+    candidate: &Candidate<'_>,
+    facts: &mut BatchFacts,
+    clearance: &Clearance,
+) -> Result<EventStep, Failure> {
+    let Some(event) = &candidate.event_job.event else { return Ok(EventStep::Unknown) };
     let step = step(event, facts)?;
-    if matches!(step, Step::Store { .. } | Step::CarryOver(_)) {
+    if matches!(step, EventStep::Store { .. } | EventStep::CarryOver(_)) {
         require(clearance)?;
     }
     if let Some(channel) = marked_by(event, &step) {
@@ -124,30 +128,36 @@ fn decide(candidate: &Candidate<'_>, facts: &mut BatchFacts, clearance: &Clearan
 }
 
 /// The channel whose public mark an event sets.
-pub(super) fn marked_by(event: &Event<'_>, step: &Step) -> Option<ChannelId> {
+pub(super) fn marked_by(event: &Event<'_>, step: &EventStep) -> Option<ChannelId> {
     match step {
-        Step::Store { marks: true } => event.channel().ok(),
-        Step::CarryOver(new) => Some(new.clone()),
-        Step::Store { marks: false } | Step::Drop(_) | Step::Pass | Step::Unknown | Step::Wait => None,
+        EventStep::Store { marks: true } => event.channel().ok(),
+        EventStep::CarryOver(new) => Some(new.clone()),
+        EventStep::Store { marks: false }
+        | EventStep::Drop(_)
+        | EventStep::Pass
+        | EventStep::Unknown
+        | EventStep::Wait => None,
     }
 }
 
-fn step(event: &Event<'_>, facts: &BatchFacts) -> Result<Step, Failure> {
+fn step(event: &Event<'_>, facts: &BatchFacts) -> Result<EventStep, Failure> {
     Ok(match event.rule() {
-        None => Step::Unknown,
+        None => EventStep::Unknown,
         Some(Rule::Channel(ChannelChange::IdChanged)) => {
             let (old, new) = event.changed_ids()?;
-            if facts.is_marked(&event.team, old)? { Step::CarryOver(new) } else { Step::Pass }
+            if facts.is_marked(&event.team, old)? { EventStep::CarryOver(new) } else { EventStep::Pass }
         }
         // The channel-indexer's; or another member's joining, of which nothing is stored.
-        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => Step::Pass,
-        Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => Step::Store { marks: false },
+        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => EventStep::Pass,
+        Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => {
+            EventStep::Store { marks: false }
+        }
         Some(Rule::Message | Rule::Reaction(_)) => {
             event.channel()?;
             match facts.decide(event)? {
-                Decision::Store { marks } => Step::Store { marks },
-                Decision::Drop(reason) => Step::Drop(reason),
-                Decision::Wait => Step::Wait,
+                Decision::Store { marks } => EventStep::Store { marks },
+                Decision::Drop(reason) => EventStep::Drop(reason),
+                Decision::Wait => EventStep::Wait,
                 Decision::Refuse(reason) => return Err(Failure::Permanent(reason)),
             }
         }

@@ -32,7 +32,7 @@ use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
 
-use decision::Step;
+use decision::EventStep;
 
 /// The worker's name in the topology.
 pub const NAME: &str = "message-writer";
@@ -122,7 +122,7 @@ impl MessageWriter {
     async fn mark(
         &self,
         candidates: &[Candidate<'_>],
-        steps: &[Option<Result<Step, Failure>>],
+        steps: &[Option<Result<EventStep, Failure>>],
     ) -> HashMap<TeamChannel, ArchiveError> {
         let mut opened: BTreeMap<TeamChannel, Ts> = BTreeMap::new();
         for (candidate, step) in candidates.iter().zip(steps) {
@@ -144,23 +144,23 @@ impl MessageWriter {
     async fn effects(
         &self,
         candidate: &Candidate<'_>,
-        step: Step,
+        step: EventStep,
         unmarked: &HashMap<TeamChannel, ArchiveError>,
     ) -> Result<EventEffects, Failure> {
         let Candidate { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
         let (event, channel) = match (event, step) {
-            (Some(event), Step::Store { .. }) => (event, event.channel().ok()),
-            (Some(event), Step::CarryOver(new)) => {
+            (Some(event), EventStep::Store { .. }) => (event, event.channel().ok()),
+            (Some(event), EventStep::CarryOver(new)) => {
                 let failed = unmarked.get(&(event.team.clone(), new));
                 return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
             }
-            (_, Step::Wait) => return self.wait_beside(job.delivery, Awaited::Audience),
-            (_, Step::Drop(reason)) => {
+            (_, EventStep::Wait) => return self.wait_beside(job.delivery, Awaited::Audience),
+            (_, EventStep::Drop(reason)) => {
                 counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
                 return Ok(EventEffects::default());
             }
-            (_, Step::Pass) => return Ok(EventEffects::default()),
-            (None, Step::Store { .. } | Step::CarryOver(_)) | (_, Step::Unknown) => {
+            (_, EventStep::Pass) => return Ok(EventEffects::default()),
+            (None, EventStep::Store { .. } | EventStep::CarryOver(_)) | (_, EventStep::Unknown) => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(EventEffects::default());
             }

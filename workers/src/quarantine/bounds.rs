@@ -35,13 +35,13 @@ const MAX_FIELD_BYTES: usize = 100;
 
 /// What was kept whole on a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kept {
+struct DayTotals {
     day: i64,
     jobs: u64,
     bytes: u64,
 }
 
-impl Kept {
+impl DayTotals {
     fn read(register: &str) -> Option<Self> {
         let mut parts = register.split('/');
         let mut next = || parts.next()?.parse::<u64>().ok();
@@ -59,7 +59,7 @@ impl Kept {
             let bytes = kept.bytes.saturating_add(u64::try_from(*size).unwrap_or(u64::MAX));
             let fits = kept.jobs < JOBS_A_DAY && bytes <= BYTES_A_DAY;
             if fits {
-                kept = Kept { day, jobs: kept.jobs + 1, bytes };
+                kept = DayTotals { day, jobs: kept.jobs + 1, bytes };
             }
             fits
         });
@@ -80,7 +80,8 @@ pub(super) async fn keep(
     let key = ItemKey::new("meta#quarantine", "kept");
     let mut stored = archive.get(&key).await?.and_then(|row| row.text(KEPT).map(str::to_owned));
     for _ in 0..ATTEMPTS {
-        let before = stored.as_deref().and_then(Kept::read).unwrap_or(Kept { day: 0, jobs: 0, bytes: 0 });
+        let before =
+            stored.as_deref().and_then(DayTotals::read).unwrap_or(DayTotals { day: 0, jobs: 0, bytes: 0 });
         let (after, whole) = before.with(now.seconds().div_euclid(DAY_S), sizes);
         if after == before {
             return Ok(whole);
@@ -137,14 +138,17 @@ mod tests {
 
     #[test]
     fn a_day_keeps_so_many_jobs_and_bytes_whole_and_the_next_begins_anew() {
-        let full = Kept { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10 };
-        assert_eq!(full.with(7, &[5, 5]), (Kept { jobs: JOBS_A_DAY, bytes: 15, ..full }, vec![true, false]));
-        let heavy = Kept { day: 7, jobs: 1, bytes: BYTES_A_DAY - 10 };
+        let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10 };
+        assert_eq!(
+            full.with(7, &[5, 5]),
+            (DayTotals { jobs: JOBS_A_DAY, bytes: 15, ..full }, vec![true, false])
+        );
+        let heavy = DayTotals { day: 7, jobs: 1, bytes: BYTES_A_DAY - 10 };
         let (kept, whole) = heavy.with(7, &[11, 10, 1]);
         assert_eq!((kept.bytes, whole), (BYTES_A_DAY, vec![false, true, false]));
-        assert_eq!(kept.with(8, &[3]), (Kept { day: 8, jobs: 1, bytes: 3 }, vec![true]));
-        assert_eq!(Kept::read(&kept.label()), Some(kept));
-        assert_eq!(Kept::read("soon"), None);
+        assert_eq!(kept.with(8, &[3]), (DayTotals { day: 8, jobs: 1, bytes: 3 }, vec![true]));
+        assert_eq!(DayTotals::read(&kept.label()), Some(kept));
+        assert_eq!(DayTotals::read("soon"), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum StoredAs {
 }
 
 /// What a message needs to have written.
-struct Step<'m> {
+struct HistoryStep<'m> {
     message: &'m HistoryMessage,
     is_new: bool,
     revisions: Vec<Update>,
@@ -63,7 +63,7 @@ async fn store_distinct(
         Ok(stored) => stored,
         Err(error) => return vec![Err(error); messages.len()],
     };
-    let mut steps: Vec<Step<'_>> =
+    let mut steps: Vec<HistoryStep<'_>> =
         messages.iter().zip(&stored).map(|(message, stored)| step(message, stored.as_ref())).collect();
     if let Err(error) = leave_out_kept(archive, &mut steps).await {
         return vec![Err(error); messages.len()];
@@ -99,7 +99,7 @@ async fn store_distinct(
 
 async fn settle(
     archive: &dyn Archive,
-    step: &Step<'_>,
+    step: &HistoryStep<'_>,
     outcome: WriteOutcome,
 ) -> Result<StoredAs, ArchiveError> {
     match (outcome, &step.message.change) {
@@ -115,7 +115,7 @@ async fn settle(
     }
 }
 
-fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> Step<'m> {
+fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> HistoryStep<'m> {
     let is_new = stored.is_none_or(|stored| {
         !stored.is_erased() && !stored.is("deleted") && stored_version(stored).is_none()
     });
@@ -134,11 +134,11 @@ fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> Step<'m> {
         (Change::Register(update), None) => (Vec::new(), Some(Cow::Borrowed(update))),
         (Change::Register(update), Some(stored)) => (Vec::new(), update.left_out(stored).map(Cow::Owned)),
     };
-    Step { message, is_new, revisions, row }
+    HistoryStep { message, is_new, revisions, row }
 }
 
 /// Leaves out the revisions that are kept already.
-async fn leave_out_kept(archive: &dyn Archive, steps: &mut [Step<'_>]) -> Result<(), ArchiveError> {
+async fn leave_out_kept(archive: &dyn Archive, steps: &mut [HistoryStep<'_>]) -> Result<(), ArchiveError> {
     let keys: Vec<&ItemKey> =
         steps.iter().flat_map(|step| &step.revisions).map(|revision| &revision.key).collect();
     if keys.is_empty() {

@@ -11,7 +11,7 @@ use ports::queue::run::RunId;
 use ports::queue::{Delivery, GroupId};
 use reader::directory::{self, Directory};
 use reader::gaps;
-use rules::gap::run::Seen;
+use rules::gap::run::RunSpan;
 use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -293,9 +293,9 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
         );
     }
     let rows = fixture.rows(key::runs(&team())).await;
-    let seen: Vec<Option<Seen>> = rows.iter().map(Seen::read).collect();
+    let seen: Vec<Option<RunSpan>> = rows.iter().map(RunSpan::read).collect();
     let ts = |text: &str| Ts::parse(text).unwrap();
-    assert_eq!(seen, [Some(Seen { first: ts("1700000002.000000"), last: ts("1700000009.000000") })]);
+    assert_eq!(seen, [Some(RunSpan { first: ts("1700000002.000000"), last: ts("1700000009.000000") })]);
 }
 
 #[tokio::test]

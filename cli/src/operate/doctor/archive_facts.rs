@@ -9,7 +9,7 @@ use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use rules::gap::Reason;
-use rules::gap::closing::State;
+use rules::gap::closing::GapState;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -129,14 +129,14 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let gaps = reader::gaps::progress_of_all(archive).await?;
-    let of = |state: State| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
-    let newest = of(State::Open).next_back().or_else(|| of(State::Missing).next_back());
+    let of = |state: GapState| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
+    let newest = of(GapState::Open).next_back().or_else(|| of(GapState::Missing).next_back());
     let refused = gaps.iter().rfind(|(_, gap)| gap.gap.reason == Reason::Refused);
     Ok(Gaps {
-        open: of(State::Open).count(),
-        missing: of(State::Missing).count(),
-        filled: of(State::Filled).count(),
-        lost: of(State::Lost).count(),
+        open: of(GapState::Open).count(),
+        missing: of(GapState::Missing).count(),
+        filled: of(GapState::Filled).count(),
+        lost: of(GapState::Lost).count(),
         newest: newest.map(|newest| newest.gap.clone()),
         refused: refused.map(|(_, refused)| refused.gap.clone()),
         has_history: has_history(archive).await?,

@@ -15,7 +15,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::deadline::PollDeadline;
 use super::transport;
-use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
+use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step, unbuilt};
 use crate::fault::Subject;
 use aws_template::names::settings;
 use aws_template::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
@@ -68,7 +68,7 @@ pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>
 }
 
 /// What is to be done.
-pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&Bucket>) -> Step {
+pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&Bucket>) -> ProvisionStep {
     let change = bucket.map_or(Change::Create, |bucket| Change::of(bucket.labels()));
     step(resource(provisioner), change)
 }
@@ -77,7 +77,7 @@ pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&Bucket>) ->
 pub(super) async fn follow(
     provisioner: &Provisioner<'_>,
     mut bucket: Option<Bucket>,
-) -> Result<Step, ProvisionError> {
+) -> Result<ProvisionStep, ProvisionError> {
     let mut deadline = PollDeadline::of_minutes(1);
     let mut is_new = false;
     let mut set = Vec::new();

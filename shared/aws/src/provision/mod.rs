@@ -33,7 +33,7 @@ const AT_ONCE: usize = 4;
 
 /// One thing that was done, or is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ProvisionStep {
     /// `queue annalist-events.fifo`.
     pub resource: String,
     /// What happened, or is to happen.
@@ -115,7 +115,7 @@ pub async fn provision(
     aws: &Aws,
     parts: Parts<'_>,
     dry_run: bool,
-    done: &mut (dyn FnMut(&Step) + Send),
+    done: &mut (dyn FnMut(&ProvisionStep) + Send),
 ) -> Result<(), ProvisionError> {
     let provisioner = Provisioner::new(aws);
     let looking = resources(parts).into_iter().map(|resource| resource.look(&provisioner));
@@ -169,7 +169,7 @@ enum ExistingResource {
 
 impl ExistingResource {
     /// What is to be done.
-    fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<Step> {
+    fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
         match self {
             Self::Queue(pair) => pair.planned(provisioner),
             Self::Table(spec, table) => vec![tables::planned(provisioner, spec, table.as_ref())],
@@ -178,7 +178,7 @@ impl ExistingResource {
     }
 
     /// Does it. The steps are those that were done, even if a later one failed.
-    async fn follow(self, provisioner: &Provisioner<'_>) -> (Vec<Step>, Result<(), ProvisionError>) {
+    async fn follow(self, provisioner: &Provisioner<'_>) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
         let mut steps = Vec::new();
         let result = match self {
             Self::Queue(pair) => pair.follow(provisioner, &mut steps).await,
@@ -244,8 +244,8 @@ fn unbuilt(error: BuildError) -> ProvisionError {
     ProvisionError::Failed(error.to_string())
 }
 
-fn step(resource: String, change: Change) -> Step {
-    Step { resource, change }
+fn step(resource: String, change: Change) -> ProvisionStep {
+    ProvisionStep { resource, change }
 }
 
 impl Change {
@@ -255,7 +255,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ProvisionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
         match &self.change {

@@ -6,7 +6,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use super::deadline::PollDeadline;
-use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step};
+use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step};
 use crate::fault::Subject;
 use aws_template::names::settings;
 use aws_template::resources::{dead_letter_attributes, queue_attributes};
@@ -37,7 +37,7 @@ pub(super) async fn look(provisioner: &Provisioner<'_>, name: QueueName) -> Resu
 }
 
 impl Pair {
-    pub(super) fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<Step> {
+    pub(super) fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
         let spec = self.name.spec();
         let dead_letters = QueueRef::dead_letters(self.name);
         // Where the dead-letter queue is missing it will be called what the topology calls it, beside the queue.
@@ -62,7 +62,7 @@ impl Pair {
     pub(super) async fn follow(
         self,
         provisioner: &Provisioner<'_>,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<ProvisionStep>,
     ) -> Result<(), ProvisionError> {
         let spec = self.name.spec();
         let known = self.dead_letters.as_ref().and_then(Existing::arn).map(str::to_owned);
@@ -168,7 +168,7 @@ async fn settle(
     queue: QueueRef,
     existing: Option<Existing>,
     wanted: QueueSettings,
-) -> Result<(Step, String), ProvisionError> {
+) -> Result<(ProvisionStep, String), ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
     let subject = Subject::queue(provisioner.aws, &name);
     let existing = match existing {

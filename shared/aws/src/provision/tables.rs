@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 
 use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
-use super::{Change, ProvisionError, Provisioner, Step, TAG, code, step, unbuilt};
+use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step, unbuilt};
 use crate::fault::Subject;
 use aws_template::names::settings;
 use aws_template::resources::{key_attributes, keys};
@@ -63,7 +63,11 @@ pub(super) async fn look(
 }
 
 /// What is to be done.
-pub(super) fn planned(provisioner: &Provisioner<'_>, spec: &TableSpec, table: Option<&Table>) -> Step {
+pub(super) fn planned(
+    provisioner: &Provisioner<'_>,
+    spec: &TableSpec,
+    table: Option<&Table>,
+) -> ProvisionStep {
     let change = table.map_or(Change::Create, Table::change);
     step(resource(provisioner.aws.names().table(spec.role)), change)
 }
@@ -73,7 +77,7 @@ pub(super) async fn follow(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,
     table: Option<Table>,
-) -> Result<Step, ProvisionError> {
+) -> Result<ProvisionStep, ProvisionError> {
     let this = Subjected::new(provisioner, spec);
     let (table, is_new) = match table {
         Some(table) => (table, false),

@@ -34,7 +34,7 @@ enum MessageState {
 }
 
 /// One group a receive takes from.
-struct Taken {
+struct GroupClaim {
     group: GroupId,
     /// How many of its messages were looked at.
     looked_at: usize,
@@ -87,13 +87,13 @@ fn take(
     visible_at: TimestampMs,
     owner: i64,
     deliveries: &mut Vec<Delivery>,
-) -> rusqlite::Result<Vec<Taken>> {
+) -> rusqlite::Result<Vec<GroupClaim>> {
     let mut most_groups =
         if max >= SHARED_FROM { memory.groups(queue).ready_groups().div_ceil(2) } else { usize::MAX };
     let mut look = transaction.connection.prepare_cached(LOOK)?;
     let mut lease = transaction.connection.prepare_cached(LEASE)?;
     let queue_label = label(queue);
-    let mut taken: Vec<Taken> = Vec::new();
+    let mut taken: Vec<GroupClaim> = Vec::new();
     let mut next: BTreeSet<(i64, usize)> = BTreeSet::new();
     while deliveries.len() < max {
         let groups = memory.groups(queue);
@@ -106,7 +106,7 @@ fn take(
                 next.insert((head, taken.len()));
             }
             let (gone, exhausted) = (Vec::new(), Vec::new());
-            taken.push(Taken { group, looked_at: 0, gone, exhausted, blocked: None });
+            taken.push(GroupClaim { group, looked_at: 0, gone, exhausted, blocked: None });
             continue;
         }
         let Some((seq, place)) = next.pop_first() else {

@@ -7,7 +7,7 @@ pub use table::*;
 
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -22,7 +22,7 @@ pub struct Metric {
     /// The exported name.
     pub name: &'static str,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its labels.
     pub labels: &'static str,
     /// What it says.
@@ -97,9 +97,9 @@ pub fn markdown_table(metrics: &[Metric]) -> String {
     let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
     for metric in metrics {
         let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         table.push_str(&format!("| `{}` | {kind} | {} | {} |\n", metric.name, metric.labels, metric.help));
     }

@@ -3,7 +3,7 @@
 
 use super::Condition::{Above, Absent, Grew, Grows};
 use super::Severity::{Critical, Warning};
-use super::{Alert, Kind, Metric};
+use super::{Alert, Metric, MetricKind};
 
 macro_rules! metrics_table {
     ($([$section:literal] $(
@@ -15,7 +15,7 @@ macro_rules! metrics_table {
         pub const METRICS: &[Metric] = &[
             $($(Metric {
                 name: $name,
-                kind: Kind::$kind,
+                kind: MetricKind::$kind,
                 labels: $labels,
                 help: $help,
                 section: $section,

@@ -64,7 +64,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use ports::metrics::Kind;
+    use ports::metrics::MetricKind;
     use ports::queue::topology::{QUEUES, QueueRole};
 
     /// Names of labels in `a="b", c=~"d"`, or in `a, c`.
@@ -81,7 +81,7 @@ mod tests {
         for (metric, alert) in all {
             let (selector, by, kind) = match alert.when {
                 Condition::Grew { selector, by, .. } | Condition::Grows { selector, by } => {
-                    (selector, by, Some(Kind::Counter))
+                    (selector, by, Some(MetricKind::Counter))
                 }
                 Condition::Above { selector, by, .. } => (selector, by, None),
                 Condition::Absent => ("", "", None),
@@ -89,7 +89,7 @@ mod tests {
             assert!(kind.is_none_or(|kind| kind == metric.kind), "{}", alert.name);
             let known: BTreeSet<&str> = metric.labels.split(", ").chain(["instance"]).collect();
             for label in labels(selector).into_iter().chain(labels(by)) {
-                let of_quantile = label == "quantile" && metric.kind == Kind::Histogram;
+                let of_quantile = label == "quantile" && metric.kind == MetricKind::Histogram;
                 assert!(known.contains(label) || of_quantile, "{} has no {label}", metric.name);
             }
             // What a line says of a label is there to be said.

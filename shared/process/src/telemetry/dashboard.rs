@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use ports::metrics::{Kind, METRICS, Metric};
+use ports::metrics::{METRICS, Metric, MetricKind};
 
 /// What every name begins with.
 const PREFIX: &str = "annalist_";
@@ -122,15 +122,15 @@ fn expression(metric: &Metric) -> String {
     let by =
         |more: &[&'static str]| labels(metric).chain(more.iter().copied()).collect::<Vec<_>>().join(", ");
     match metric.kind {
-        Kind::Counter => {
+        MetricKind::Counter => {
             format!("sum by ({}) (rate({name}{{instance=~\"$instance\"}}[$__rate_interval]))", by(&[]))
         }
         // Every process of a fleet exports the same queues.
-        Kind::Gauge if name.starts_with("annalist_queue_") => {
+        MetricKind::Gauge if name.starts_with("annalist_queue_") => {
             format!("max by ({}) ({name}{{instance=~\"$instance\"}})", by(&[]))
         }
-        Kind::Gauge => format!("sum by ({}) ({name}{{instance=~\"$instance\"}})", by(&[])),
-        Kind::Histogram => {
+        MetricKind::Gauge => format!("sum by ({}) ({name}{{instance=~\"$instance\"}})", by(&[])),
+        MetricKind::Histogram => {
             let selector = format!("{name}{{instance=~\"$instance\", quantile=~\"{QUANTILES}\"}}");
             format!("max by ({}) ({selector})", by(&["quantile"]))
         }
@@ -139,8 +139,8 @@ fn expression(metric: &Metric) -> String {
 
 fn legend(metric: &Metric) -> String {
     let quantile = match metric.kind {
-        Kind::Histogram => Some("quantile"),
-        Kind::Counter | Kind::Gauge => None,
+        MetricKind::Histogram => Some("quantile"),
+        MetricKind::Counter | MetricKind::Gauge => None,
     };
     let parts: Vec<String> = labels(metric).chain(quantile).map(|label| format!("{{{{{label}}}}}")).collect();
     if parts.is_empty() { title(metric) } else { parts.join(" ") }
@@ -149,7 +149,7 @@ fn legend(metric: &Metric) -> String {
 /// Grafana's name of the unit, which the end of a metric's name tells.
 fn unit(metric: &Metric) -> &'static str {
     let name = metric.name.trim_end_matches("_total");
-    let is_rate = metric.kind == Kind::Counter;
+    let is_rate = metric.kind == MetricKind::Counter;
     if name.ends_with("_seconds") {
         "s"
     } else if name.ends_with("_bytes") {
@@ -186,8 +186,8 @@ mod tests {
             assert_eq!(found.len(), 1, "{}", metric.name);
             let expression = found[0]["targets"][0]["expr"].as_str().unwrap();
             assert!(labels(metric).all(|label| expression.contains(label)), "{expression}");
-            assert_eq!(expression.contains("rate("), metric.kind == Kind::Counter, "{expression}");
-            assert_eq!(expression.contains("quantile"), metric.kind == Kind::Histogram, "{expression}");
+            assert_eq!(expression.contains("rate("), metric.kind == MetricKind::Counter, "{expression}");
+            assert_eq!(expression.contains("quantile"), metric.kind == MetricKind::Histogram, "{expression}");
             assert!(found[0]["description"].as_str().unwrap().contains(metric.help));
         }
     }
@@ -213,12 +213,12 @@ mod tests {
         let of =
             |name: &'static str, kind| Metric { name, kind, labels: "", help: "", section: "", alerts: &[] };
         for (name, kind, expected) in [
-            ("annalist_ingest_seconds", Kind::Histogram, ("s", "Ingest seconds")),
-            ("annalist_file_bytes_total", Kind::Counter, ("Bps", "File bytes")),
-            ("annalist_queue_waiting", Kind::Gauge, ("short", "Queue waiting")),
-            ("annalist_queue_oldest_age_seconds", Kind::Gauge, ("s", "Queue oldest age seconds")),
-            ("annalist_files_total", Kind::Counter, ("cps", "Files")),
-            ("annalist_aws_requests_total", Kind::Counter, ("cps", "AWS requests")),
+            ("annalist_ingest_seconds", MetricKind::Histogram, ("s", "Ingest seconds")),
+            ("annalist_file_bytes_total", MetricKind::Counter, ("Bps", "File bytes")),
+            ("annalist_queue_waiting", MetricKind::Gauge, ("short", "Queue waiting")),
+            ("annalist_queue_oldest_age_seconds", MetricKind::Gauge, ("s", "Queue oldest age seconds")),
+            ("annalist_files_total", MetricKind::Counter, ("cps", "Files")),
+            ("annalist_aws_requests_total", MetricKind::Counter, ("cps", "AWS requests")),
         ] {
             let metric = of(name, kind);
             assert_eq!((unit(&metric), title(&metric).as_str()), expected);

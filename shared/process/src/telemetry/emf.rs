@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
     use aws_template::summary::SUMMARY;
-    use ports::metrics::{Kind, METRICS, Metric};
+    use ports::metrics::{METRICS, Metric, MetricKind};
 
     /// A line of the collector's: a metric under these labels.
     fn line(metric: &Metric, labels: &[(&str, String)], value: &Value) -> Value {
@@ -149,9 +149,9 @@ mod tests {
                 let names = metric.labels.split(", ").filter(|name| !name.is_empty());
                 let labels: Vec<(&str, String)> = names.map(|name| (name, value(name))).collect();
                 let value = match metric.kind {
-                    Kind::Counter => json!(1),
-                    Kind::Gauge => json!(1.0),
-                    Kind::Histogram => json!([3.5, 10 + place, 4.0]),
+                    MetricKind::Counter => json!(1),
+                    MetricKind::Gauge => json!(1.0),
+                    MetricKind::Histogram => json!([3.5, 10 + place, 4.0]),
                 };
                 lines += &format!("{}\n", line(metric, &labels, &value));
             }

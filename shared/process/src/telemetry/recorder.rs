@@ -1,7 +1,7 @@
 //! Collects what the process counts.
 
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
-use ports::metrics::{Kind, METRICS};
+use ports::metrics::{METRICS, MetricKind};
 
 /// Starts collecting metrics. The handle renders them in Prometheus' text format.
 ///
@@ -11,9 +11,9 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = PrometheusBuilder::new().install_recorder()?;
     for metric in METRICS {
         match metric.kind {
-            Kind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
         }
     }
     Ok(handle)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::{Event, Malformed, checked_name, version};
-use super::fold::{Kept, State};
+use super::fold::{ChannelState, KeptEvent};
 use ports::archive::{Attributes, Item, ItemKey, Update};
 use slack::catalogue::{ChannelChange, Rule};
 use slack::envelope;
@@ -129,16 +129,16 @@ impl ChannelEvent {
 #[must_use]
 pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
     let Some(newest) = newest else { return true };
-    let known = State::of(newest);
+    let known = ChannelState::of(newest);
     let mut told = known.clone();
-    told.tell(&Kept::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
+    told.tell(&KeptEvent::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
     told != known
 }
 
 /// When a channel was created, as far as the events kept in one of its rows say it.
 #[must_use]
 pub fn created(row: &Item) -> Option<Ts> {
-    let created_s = |event: &Kept| event.number("/channel/created").or_else(|| event.number("/created"));
+    let created_s = |event: &KeptEvent| event.number("/channel/created").or_else(|| event.number("/created"));
     let created_s = kept(row).iter().filter_map(created_s).filter(|created_s| *created_s > 0).min()?;
     Ts::parse(&format!("{created_s}.000000")).ok()
 }
@@ -152,7 +152,7 @@ pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
 }
 
 /// The events kept in a row, in the order in which they count: by the names of their kinds.
-pub(super) fn kept(item: &Item) -> Vec<Kept> {
+pub(super) fn kept(item: &Item) -> Vec<KeptEvent> {
     // The attributes are sorted by name already, but for kinds that begin like others.
     let mut found: Vec<(&str, &str, &str)> = item
         .attributes
@@ -163,7 +163,7 @@ pub(super) fn kept(item: &Item) -> Vec<Kept> {
         })
         .collect();
     found.sort_unstable();
-    found.into_iter().map(|(kind, _, raw)| Kept::new(kind.to_owned(), raw.to_owned())).collect()
+    found.into_iter().map(|(kind, _, raw)| KeptEvent::new(kind.to_owned(), raw.to_owned())).collect()
 }
 
 /// Whether an attribute of a row keeps an event.

@@ -35,13 +35,13 @@ const SNAPSHOT: [&str; 12] = [
 
 /// An event as it is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct KeptEvent {
     kind: String,
     raw: String,
     value: Value,
 }
 
-impl Kept {
+impl KeptEvent {
     pub(super) fn new(kind: String, raw: String) -> Self {
         // What cannot be read is not kept: only an older version of this program may have done so.
         let value = envelope::value(&raw).unwrap_or_default();
@@ -73,22 +73,22 @@ impl Kept {
 
 /// One row of a channel.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
+struct ChannelRow {
     timestamp: String,
-    events: Vec<Kept>,
+    events: Vec<KeptEvent>,
     /// The register of the snapshot it has.
     folded: Option<String>,
 }
 
 /// All rows of one channel, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Timeline(Vec<Row>);
+pub struct Timeline(Vec<ChannelRow>);
 
 impl Timeline {
     /// Reads the rows of a channel's partition, as a query returns them.
     #[must_use]
     pub fn read(items: &[Item]) -> Self {
-        let rows = items.iter().filter(|item| !item.is_erased()).map(|item| Row {
+        let rows = items.iter().filter(|item| !item.is_erased()).map(|item| ChannelRow {
             timestamp: item.key.timestamp.clone(),
             events: kept(item),
             folded: item.text(FOLDED).map(str::to_owned),
@@ -97,7 +97,7 @@ impl Timeline {
     }
 
     fn changes(&self) -> impl Iterator<Item = (ChannelId, ChannelId)> {
-        self.0.iter().flat_map(|row| row.events.iter().filter_map(Kept::changed_ids))
+        self.0.iter().flat_map(|row| row.events.iter().filter_map(KeptEvent::changed_ids))
     }
 
     /// The ids this channel had and has, as far as its own rows know.
@@ -111,7 +111,7 @@ pub type Timelines = BTreeMap<ChannelId, Timeline>;
 
 /// What is known of a channel at some time.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct State {
+pub struct ChannelState {
     name: Option<String>,
     names_history: Vec<String>,
     archived: bool,
@@ -154,8 +154,8 @@ impl Newest {
 
 /// What is known of a channel, and from how many events.
 #[derive(Debug, Clone, Default)]
-struct Known {
-    state: State,
+struct KnownChannel {
+    state: ChannelState,
     events: usize,
 }
 
@@ -163,16 +163,16 @@ struct Known {
 /// takes over what its former id was just before, and ids that point at each other cost no more than others.
 #[must_use]
 pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded> {
-    let mut rows: Vec<(&ChannelId, &Row)> = timelines
+    let mut rows: Vec<(&ChannelId, &ChannelRow)> = timelines
         .iter()
         .flat_map(|(channel, timeline)| timeline.0.iter().map(move |row| (channel, row)))
         .filter(|(_, row)| !row.events.is_empty())
         .collect();
     rows.sort_by(|(_, one), (_, other)| one.timestamp.cmp(&other.timestamp));
-    let mut known: BTreeMap<&ChannelId, Known> = BTreeMap::new();
+    let mut known: BTreeMap<&ChannelId, KnownChannel> = BTreeMap::new();
     let mut folded: BTreeMap<ChannelId, Folded> = BTreeMap::new();
     for at_once in rows.chunk_by(|(_, one), (_, other)| one.timestamp == other.timestamp) {
-        let inherited: Vec<Vec<Known>> = at_once
+        let inherited: Vec<Vec<KnownChannel>> = at_once
             .iter()
             .map(|(channel, row)| {
                 row.events
@@ -206,7 +206,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
 }
 
 /// How a snapshot compares with others of its row.
-fn snapshot_version(known: &Known, attributes: &Attributes) -> String {
+fn snapshot_version(known: &KnownChannel, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
     format!("{:08}/{}", known.events, version::hash(&content))
 }
@@ -215,7 +215,7 @@ fn snapshot_version(known: &Known, attributes: &Attributes) -> String {
 fn snapshot(
     team: &TeamId,
     channel: &ChannelId,
-    row: &Row,
+    row: &ChannelRow,
     version: String,
     attributes: Attributes,
 ) -> Update {
@@ -228,7 +228,7 @@ fn snapshot(
     }
 }
 
-impl State {
+impl ChannelState {
     /// What a row's snapshot says.
     #[must_use]
     pub fn of(item: &Item) -> Self {
@@ -253,7 +253,7 @@ impl State {
     }
 
     /// Takes in what one event says. An unknown one says nothing.
-    pub(super) fn tell(&mut self, event: &Kept, channel: &ChannelId) {
+    pub(super) fn tell(&mut self, event: &KeptEvent, channel: &ChannelId) {
         if event.kind == LISTED {
             return self.list(event);
         }
@@ -296,7 +296,7 @@ impl State {
     }
 
     /// What Slack's directory says of a channel. A field that is missing, or of another type, says nothing.
-    fn list(&mut self, event: &Kept) {
+    fn list(&mut self, event: &KeptEvent) {
         self.rename(event.text("/name"));
         let flag = |pointer| event.value.pointer(pointer).and_then(Value::as_bool);
         if let Some(archived) = flag("/is_archived") {
@@ -340,7 +340,7 @@ impl State {
     }
 
     /// The snapshot after a row's events. Absent means false, unknown or empty.
-    fn attributes(&self, row: &Row) -> Attributes {
+    fn attributes(&self, row: &ChannelRow) -> Attributes {
         let mut attributes = Attributes::new();
         let texts = [
             ("name", &self.name),

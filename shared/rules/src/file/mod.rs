@@ -23,7 +23,7 @@ use slack::ids::FileId;
 
 pub use job::{FileJob, Jobs, jobs};
 pub use object::{Before, FileObject};
-pub use state::{State, Verdict};
+pub use state::{FileState, Verdict};
 
 #[derive(Default, Deserialize)]
 struct FileDeleted<'a> {

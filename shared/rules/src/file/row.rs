@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::object::FileObject;
-use super::state::{State, Verdict};
+use super::state::{FileState, Verdict};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
@@ -38,7 +38,7 @@ pub struct Share {
 
 /// What is held of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBytes {
     /// Under which key.
     pub key: FileKey,
     /// Where it came from, as [`FileObject::source`] says.
@@ -57,7 +57,7 @@ fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
     attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
 }
 
-fn state_guard(file: &FileId, state: &State) -> Guard {
+fn state_guard(file: &FileId, state: &FileState) -> Guard {
     Guard::Greater { register: format!("{STATE}{file}"), version: state.version() }
 }
 
@@ -81,7 +81,7 @@ pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update
 
 /// What became of a file that is not held.
 #[must_use]
-pub fn settled(team: &TeamId, file: &FileId, state: &State) -> Update {
+pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
     Update {
         guard: state_guard(file, state),
         set_if_absent: file_identity(team, file),
@@ -91,10 +91,10 @@ pub fn settled(team: &TeamId, file: &FileId, state: &State) -> Update {
 
 /// A file is held.
 #[must_use]
-pub fn held(team: &TeamId, file: &FileId, held: &Held) -> Update {
+pub fn held(team: &TeamId, file: &FileId, held: &HeldBytes) -> Update {
     let mut set = attributes([("sha256", &held.sha256)]);
     set.insert("size_bytes".into(), held.size_bytes.into());
-    let mut update = settled(team, file, &State::Stored(held.key.clone()));
+    let mut update = settled(team, file, &FileState::Stored(held.key.clone()));
     let version = format!("{VERSION}{}#{}", held.source, held.size_bytes);
     update.set_if_absent.insert(version, held.key.as_str().into());
     Update { set, ..update }
@@ -109,7 +109,7 @@ pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
 
 /// What became of a file, on a message it is in.
 #[must_use]
-pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &State) -> Update {
+pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState) -> Update {
     let Share { channel, ts } = share;
     let identity = [
         ("type", "message"),
@@ -126,8 +126,8 @@ pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &State) ->
 
 /// What became of a file, as its row or a message says.
 #[must_use]
-pub fn state(item: &Item, file: &FileId) -> Option<State> {
-    State::stored(item.text(&format!("{STATE}{file}"))?)
+pub fn state(item: &Item, file: &FileId) -> Option<FileState> {
+    FileState::stored(item.text(&format!("{STATE}{file}"))?)
 }
 
 /// What Slack says of the file of this row, at its most talkative.
@@ -156,7 +156,7 @@ fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
 /// no such version is held.
 #[must_use]
 pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
-    let Some(State::Stored(key)) = state(item, &object.id) else { return None };
+    let Some(FileState::Stored(key)) = state(item, &object.id) else { return None };
     let as_long = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
     let Some(source) = object.source(team) else { return Some(key) };
     if versions(item).next().is_none() {
@@ -170,7 +170,8 @@ pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKe
 /// Whether something is held under a key already, as another version.
 #[must_use]
 pub fn holds(item: &Item, file: &FileId, key: &FileKey) -> bool {
-    versions(item).any(|(_, _, held)| held == *key) || state(item, file) == Some(State::Stored(key.clone()))
+    versions(item).any(|(_, _, held)| held == *key)
+        || state(item, file) == Some(FileState::Stored(key.clone()))
 }
 
 /// Whether more than one version is held.
@@ -187,9 +188,9 @@ pub(crate) fn is_register(name: &str) -> bool {
 /// What the registers on a message say to readers; files by their keys, as [`crate::project`] says.
 pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
     let register = |name: &str| Some(name.strip_prefix(STATE)?.to_owned());
-    let mut states: Vec<(String, State)> = message
+    let mut states: Vec<(String, FileState)> = message
         .iter()
-        .filter_map(|(name, version)| Some((register(name)?, State::stored(version.as_str()?)?)))
+        .filter_map(|(name, version)| Some((register(name)?, FileState::stored(version.as_str()?)?)))
         .collect();
     // As the message lists them; what an edit took out of it comes last.
     let listed = message.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -199,10 +200,10 @@ pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
     let (mut keys, mut verdicts, mut errors) = (Vec::new(), Attributes::new(), Vec::new());
     for (id, state) in states {
         match state {
-            State::Stored(key) => keys.push(Value::from(key.as_str())),
-            State::Verdict(verdict) => drop(verdicts.insert(id, verdict.label().into())),
-            State::Failed(error) if errors.contains(&error) => {}
-            State::Failed(error) => errors.push(error),
+            FileState::Stored(key) => keys.push(Value::from(key.as_str())),
+            FileState::Verdict(verdict) => drop(verdicts.insert(id, verdict.label().into())),
+            FileState::Failed(error) if errors.contains(&error) => {}
+            FileState::Failed(error) => errors.push(error),
         }
     }
     let mut projected = Attributes::new();
@@ -233,7 +234,7 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
         projected.entry("size_bytes").or_insert(size_bytes.into());
     }
     let (word, detail) = match state {
-        Some(State::Stored(key)) => {
+        Some(FileState::Stored(key)) => {
             let mut others: Vec<String> = versions(item)
                 .filter(|(_, _, other)| *other != key)
                 .map(|(_, _, other)| other.to_string())
@@ -244,11 +245,11 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
             }
             ("held", Some(("uri", key.to_string())))
         }
-        Some(State::Failed(error)) => ("failed", Some(("error", error))),
-        Some(State::Verdict(Verdict::Pending)) => {
+        Some(FileState::Failed(error)) => ("failed", Some(("error", error))),
+        Some(FileState::Verdict(Verdict::Pending)) => {
             ("pending", Some(("verdict", Verdict::Pending.label().to_owned())))
         }
-        Some(State::Verdict(verdict)) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
+        Some(FileState::Verdict(verdict)) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
         None => ("pending", None),
     };
     projected.insert("state".into(), word.into());

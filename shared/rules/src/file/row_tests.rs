@@ -34,8 +34,8 @@ fn key(file: &str) -> FileKey {
     FileKey::parse(&format!("slack/T1/C1/1.000000/{file}")).unwrap()
 }
 
-fn bytes() -> Held {
-    Held { key: key("F1"), source: "own".into(), size_bytes: 3, sha256: "00ff".into() }
+fn bytes() -> HeldBytes {
+    HeldBytes { key: key("F1"), source: "own".into(), size_bytes: 3, sha256: "00ff".into() }
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
     let updates = [
         seen(&team(), &stub, Some(&share("C1", "1.000000"))),
         seen(&team(), &whole, Some(&share("C2", "2.000000"))),
-        settled(&team(), &id("F1"), &State::failed("no answer")),
-        settled(&team(), &id("F1"), &State::Verdict(Verdict::Gone)),
+        settled(&team(), &id("F1"), &FileState::failed("no answer")),
+        settled(&team(), &id("F1"), &FileState::Verdict(Verdict::Gone)),
         held(&team(), &id("F1"), &bytes()),
         deleted(&team(), &id("F1")),
     ];
@@ -71,7 +71,7 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
 fn readers_see_why_a_file_is_not_held() {
     let object = file(json!({ "id": "F1", "name": "a", "size": 7 }));
     let seen = seen(&team(), &object, None);
-    let shown = |state: Option<State>| {
+    let shown = |state: Option<FileState>| {
         let settled = state.map(|state| settled(&team(), &id("F1"), &state));
         let updates: Vec<&Update> = std::iter::once(&seen).chain(&settled).collect();
         let row = project::file(&row(&updates)).unwrap();
@@ -80,14 +80,14 @@ fn readers_see_why_a_file_is_not_held() {
     };
     assert_eq!(shown(None), [json!("pending"), Value::Null, Value::Null]);
     assert_eq!(
-        shown(Some(State::Verdict(Verdict::Pending))),
+        shown(Some(FileState::Verdict(Verdict::Pending))),
         [json!("pending"), json!("pending"), Value::Null]
     );
     assert_eq!(
-        shown(Some(State::Verdict(Verdict::TooBig))),
+        shown(Some(FileState::Verdict(Verdict::TooBig))),
         [json!("skipped"), json!("too_big"), Value::Null]
     );
-    assert_eq!(shown(Some(State::failed("x"))), [json!("failed"), Value::Null, json!("x")]);
+    assert_eq!(shown(Some(FileState::failed("x"))), [json!("failed"), Value::Null, json!("x")]);
     // A deletion of something that was never seen is nothing to look at, and neither is what was erased.
     assert_eq!(project::file(&row(&[&deleted(&team(), &id("F1"))])), None);
     let mut erased = row(&[&seen]);
@@ -98,7 +98,7 @@ fn readers_see_why_a_file_is_not_held() {
 #[test]
 fn a_message_shows_its_files_in_its_own_order() {
     let place = share("C1", "1.000000");
-    let message = |states: &[(&str, State)]| {
+    let message = |states: &[(&str, FileState)]| {
         let mut updates: Vec<Update> =
             states.iter().map(|(file, state)| on_message(&team(), &place, &id(file), state)).collect();
         updates[0].set_if_absent.extend([
@@ -107,13 +107,13 @@ fn a_message_shows_its_files_in_its_own_order() {
         ]);
         project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap()
     };
-    let stored = |file: &str| State::Stored(key(file));
+    let stored = |file: &str| FileState::Stored(key(file));
     let shown = message(&[
         ("F1", stored("F1")),
         ("F5", stored("F5")),
         ("F9", stored("F9")),
-        ("F2", State::failed("no answer")),
-        ("F3", State::Verdict(Verdict::External)),
+        ("F2", FileState::failed("no answer")),
+        ("F3", FileState::Verdict(Verdict::External)),
     ]);
     assert_eq!(shown["files_s3"], json!([key("F9").as_str(), key("F1").as_str(), key("F5").as_str()]));
     assert_eq!(shown["files_verdict"], json!({ "F3": "external" }));

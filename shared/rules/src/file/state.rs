@@ -30,7 +30,7 @@ pub enum Verdict {
 
 /// What became of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum FileState {
     /// Why there are no bytes.
     Verdict(Verdict),
     /// It could not be fetched; the reason is for people.
@@ -85,7 +85,7 @@ impl Verdict {
     }
 }
 
-impl State {
+impl FileState {
     /// A failure. Its reason may repeat text from outside.
     #[must_use]
     pub fn failed(reason: &str) -> Self {
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn states_are_ordered_by_how_final_they_are() {
-        let verdict = State::Verdict;
+        let verdict = FileState::Verdict;
         let ascending = [
             verdict(Verdict::Pending),
-            State::failed("a"),
-            State::failed("z/9"),
+            FileState::failed("a"),
+            FileState::failed("z/9"),
             verdict(Verdict::HiddenByLimit),
             verdict(Verdict::AccessDenied),
             verdict(Verdict::TooBig),
@@ -143,34 +143,34 @@ mod tests {
             verdict(Verdict::Gone),
             verdict(Verdict::External),
             verdict(Verdict::Tombstone),
-            State::Stored(FileKey::parse("slack/T1/C1/1.000000/F1").unwrap()),
+            FileState::Stored(FileKey::parse("slack/T1/C1/1.000000/F1").unwrap()),
         ];
         assert!(ascending.windows(2).all(|pair| pair[0].version() < pair[1].version()));
         for state in &ascending {
-            assert_eq!(State::stored(&state.version()).as_ref(), Some(state));
+            assert_eq!(FileState::stored(&state.version()).as_ref(), Some(state));
             assert_eq!(state.clone().max(Some(ascending[10].clone())), ascending[10]);
             assert_eq!(ascending[0].clone().max(Some(state.clone())), *state);
         }
         for nonsense in ["", "9", "9/", "9/new", "9/new/thing", "9/stored/", "9/stored/file:///etc/passwd"] {
-            assert_eq!(State::stored(nonsense), None, "{nonsense}");
+            assert_eq!(FileState::stored(nonsense), None, "{nonsense}");
         }
     }
 
     #[test]
     fn an_address_of_an_earlier_version_is_read_as_its_key_and_gives_way_to_it() {
         let key = FileKey::parse("slack/T1/C1/1.000000/F1").unwrap();
-        let now = State::Stored(key.clone());
+        let now = FileState::Stored(key.clone());
         for address in
             [format!("9/stored/file:///old%20slack/files/{key}"), format!("9/stored/s3://bucket/{key}")]
         {
-            assert_eq!(State::stored(&address).as_ref(), Some(&now));
+            assert_eq!(FileState::stored(&address).as_ref(), Some(&now));
             assert!(address < now.version(), "a register takes the key");
         }
     }
 
     #[test]
     fn an_error_is_one_bounded_line() {
-        let State::Failed(error) = State::failed(&format!("a\n\u{1b}[2J{}", "é".repeat(999))) else {
+        let FileState::Failed(error) = FileState::failed(&format!("a\n\u{1b}[2J{}", "é".repeat(999))) else {
             panic!()
         };
         assert!(error.len() <= MAX_ERROR_BYTES && !error.contains(char::is_control), "{error:?}");

@@ -11,7 +11,7 @@ use slack::ids::{ChannelId, Ts};
 
 /// How a gap stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum GapState {
     /// It goes on: nothing has ended it yet.
     Open,
     /// It has ended, and Slack may have what is missing.
@@ -22,7 +22,7 @@ pub enum State {
     Lost,
 }
 
-impl State {
+impl GapState {
     /// As people and scripts read it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -138,20 +138,20 @@ impl HistoryFacts {
 
     /// How a gap stands, and if it is about all channels, in how many something is missing.
     #[must_use]
-    pub fn state(&self, gap: &Gap) -> (State, Option<usize>) {
+    pub fn state(&self, gap: &Gap) -> (GapState, Option<usize>) {
         let lacking = self.lacking(gap);
         let is_limited = |channel: &&ChannelId| {
             let before = self.limited_before(channel).unwrap_or_default();
             self.rest(channel, gap).first().is_some_and(|rest| rest.from < before)
         };
         let state = if gap.to.is_none() {
-            State::Open
+            GapState::Open
         } else if lacking.iter().any(is_limited) {
-            State::Lost
+            GapState::Lost
         } else if lacking.is_empty() && (gap.channel.is_some() || !self.kept.is_empty()) {
-            State::Filled
+            GapState::Filled
         } else {
-            State::Missing
+            GapState::Missing
         };
         (state, gap.channel.is_none().then_some(lacking.len()))
     }

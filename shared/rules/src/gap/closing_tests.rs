@@ -34,34 +34,34 @@ fn facts(spans: &[Span], unreadables: &[UnreadableBefore]) -> HistoryFacts {
 fn a_gap_of_one_channel_is_filled_by_spans_that_cover_it_together() {
     let left = gap(Reason::Left, Some("C1"), 10, Some(30));
     let state = |spans: &[Span]| facts(spans, &[]).state(&left);
-    assert_eq!(state(&[]), (State::Missing, None));
-    assert_eq!(state(&[span("C1", 10, 20), span("C1", 20, 30)]), (State::Filled, None));
-    assert_eq!(state(&[span("C1", 10, 20), span("C1", 21, 30)]), (State::Missing, None));
-    assert_eq!(state(&[span("C1", 10, 20), span("C2", 20, 30)]), (State::Missing, None));
-    assert_eq!(state(&[span("C1", 0, 900)]), (State::Filled, None));
+    assert_eq!(state(&[]), (GapState::Missing, None));
+    assert_eq!(state(&[span("C1", 10, 20), span("C1", 20, 30)]), (GapState::Filled, None));
+    assert_eq!(state(&[span("C1", 10, 20), span("C1", 21, 30)]), (GapState::Missing, None));
+    assert_eq!(state(&[span("C1", 10, 20), span("C2", 20, 30)]), (GapState::Missing, None));
+    assert_eq!(state(&[span("C1", 0, 900)]), (GapState::Filled, None));
     let open = gap(Reason::Left, Some("C1"), 10, None);
-    assert_eq!(facts(&[span("C1", 0, 900)], &[]).state(&open), (State::Open, None));
+    assert_eq!(facts(&[span("C1", 0, 900)], &[]).state(&open), (GapState::Open, None));
 }
 
 #[test]
 fn a_gap_of_all_channels_is_filled_if_it_is_in_each_that_was_there() {
     let down = gap(Reason::Downtime, None, 10, Some(30));
     let covered = |ids: &[&str]| ids.iter().map(|id| span(id, 5, 40)).collect::<Vec<_>>();
-    assert_eq!(facts(&[], &[]).state(&down), (State::Missing, Some(3)));
-    assert_eq!(facts(&covered(&["C1", "C3"]), &[]).state(&down), (State::Missing, Some(1)));
-    assert_eq!(facts(&covered(&CHANNELS), &[]).state(&down), (State::Filled, Some(0)));
+    assert_eq!(facts(&[], &[]).state(&down), (GapState::Missing, Some(3)));
+    assert_eq!(facts(&covered(&["C1", "C3"]), &[]).state(&down), (GapState::Missing, Some(1)));
+    assert_eq!(facts(&covered(&CHANNELS), &[]).state(&down), (GapState::Filled, Some(0)));
     let mut facts = facts(&covered(&["C1", "C3"]), &[]);
     facts.created(&channel("C2"), ts(30));
-    assert_eq!(facts.state(&down), (State::Missing, Some(1)));
+    assert_eq!(facts.state(&down), (GapState::Missing, Some(1)));
     facts.created(&channel("C2"), ts(31));
-    assert_eq!(facts.state(&down), (State::Filled, Some(0)));
+    assert_eq!(facts.state(&down), (GapState::Filled, Some(0)));
     // While it goes on, it may be about every channel.
     let revoked = gap(Reason::Revoked, None, 10, None);
-    assert_eq!(facts.state(&revoked), (State::Open, Some(3)));
+    assert_eq!(facts.state(&revoked), (GapState::Open, Some(3)));
     facts.leave_out(&channel("C2"));
-    assert_eq!(facts.state(&revoked), (State::Open, Some(2)));
+    assert_eq!(facts.state(&revoked), (GapState::Open, Some(2)));
     // Without any channel nothing can have been read.
-    assert_eq!(HistoryFacts::default().state(&down), (State::Missing, Some(0)));
+    assert_eq!(HistoryFacts::default().state(&down), (GapState::Missing, Some(0)));
 }
 
 #[test]
@@ -70,17 +70,17 @@ fn what_the_plan_no_longer_shows_is_lost_unless_it_was_read_elsewhere() {
     let state = |spans: &[Span], before| {
         facts(spans, &[unreadable("C1", before, Unreadable::PlanLimit)]).state(&left).0
     };
-    assert_eq!(state(&[], 10), State::Missing);
-    assert_eq!(state(&[], 11), State::Lost);
-    assert_eq!(state(&[span("C1", 20, 30)], 20), State::Lost);
-    assert_eq!(state(&[span("C1", 10, 20)], 20), State::Missing);
-    assert_eq!(state(&[span("C1", 10, 30)], 90), State::Filled);
+    assert_eq!(state(&[], 10), GapState::Missing);
+    assert_eq!(state(&[], 11), GapState::Lost);
+    assert_eq!(state(&[span("C1", 20, 30)], 20), GapState::Lost);
+    assert_eq!(state(&[span("C1", 10, 20)], 20), GapState::Missing);
+    assert_eq!(state(&[span("C1", 10, 30)], 90), GapState::Filled);
     for reason in [Unreadable::NotInChannel, Unreadable::NotFound, Unreadable::MissingScope] {
-        assert_eq!(facts(&[], &[unreadable("C1", 90, reason)]).state(&left).0, State::Missing);
+        assert_eq!(facts(&[], &[unreadable("C1", 90, reason)]).state(&left).0, GapState::Missing);
     }
     let down = gap(Reason::Downtime, None, 10, Some(30));
     let limited = facts(&[span("C1", 0, 90)], &[unreadable("C2", 15, Unreadable::PlanLimit)]);
-    assert_eq!(limited.state(&down), (State::Lost, Some(2)));
+    assert_eq!(limited.state(&down), (GapState::Lost, Some(2)));
     // What is still shown is read all the same.
     let wanted = limited.wanted(&[down], &ts(NOW_S), 9);
     let times: Vec<_> = wanted.iter().map(|span| (span.channel.as_str(), span.from.as_str())).collect();
@@ -90,19 +90,19 @@ fn what_the_plan_no_longer_shows_is_lost_unless_it_was_read_elsewhere() {
 #[test]
 fn a_gap_that_may_miss_its_end_needs_a_span_that_reaches_beyond() {
     for (reason, covered) in [
-        (Reason::Downtime, State::Filled),
-        (Reason::RateLimited, State::Filled),
-        (Reason::Left, State::Filled),
-        (Reason::Refused, State::Missing),
-        (Reason::Dropped, State::Missing),
+        (Reason::Downtime, GapState::Filled),
+        (Reason::RateLimited, GapState::Filled),
+        (Reason::Left, GapState::Filled),
+        (Reason::Refused, GapState::Missing),
+        (Reason::Dropped, GapState::Missing),
     ] {
         let gap = gap(reason, Some("C1"), 10, Some(30));
         assert_eq!(facts(&[span("C1", 10, 30)], &[]).state(&gap).0, covered, "{reason:?}");
-        assert_eq!(facts(&[span("C1", 10, 31)], &[]).state(&gap).0, State::Filled, "{reason:?}");
+        assert_eq!(facts(&[span("C1", 10, 31)], &[]).state(&gap).0, GapState::Filled, "{reason:?}");
     }
     let dropped = gap(Reason::Dropped, Some("C1"), 10, Some(10));
-    assert_eq!(facts(&[span("C1", 9, 10)], &[]).state(&dropped).0, State::Missing);
-    assert_eq!(facts(&[span("C1", 9, 11)], &[]).state(&dropped).0, State::Filled);
+    assert_eq!(facts(&[span("C1", 9, 10)], &[]).state(&dropped).0, GapState::Missing);
+    assert_eq!(facts(&[span("C1", 9, 11)], &[]).state(&dropped).0, GapState::Filled);
     let wanted = facts(&[], &[]).wanted(&[dropped], &ts(NOW_S), 9);
     let expected = WantedSpan {
         channel: channel("C1"),
@@ -117,9 +117,9 @@ fn a_gap_that_may_miss_its_end_needs_a_span_that_reaches_beyond() {
 fn a_changed_history_is_filled_only_by_what_was_read_after_slack_told_of_it() {
     let changed = Gap { told: Some(ts(50)), ..gap(Reason::HistoryChanged, Some("C1"), 0, Some(30)) };
     let state = |spans: &[Span]| facts(spans, &[]).state(&changed).0;
-    assert_eq!(state(&[span("C1", 0, 50)]), State::Missing);
-    assert_eq!(state(&[span("C1", 20, 60), span("C1", 0, 20)]), State::Missing);
-    assert_eq!(state(&[span("C1", 0, 51)]), State::Filled);
+    assert_eq!(state(&[span("C1", 0, 50)]), GapState::Missing);
+    assert_eq!(state(&[span("C1", 20, 60), span("C1", 0, 20)]), GapState::Missing);
+    assert_eq!(state(&[span("C1", 0, 51)]), GapState::Filled);
     let wanted = facts(&[span("C1", 20, 60)], &[]).wanted(std::slice::from_ref(&changed), &ts(NOW_S), 9);
     assert_eq!((wanted[0].from.as_str(), wanted[0].to.as_str()), ("0.000000", "50.000001"));
     // Its end is not in the future, even for a clock that is behind Slack's.
@@ -210,13 +210,13 @@ proptest! {
         let revoked = gaps.iter().any(|gap| gap.to.is_none() && gap.reason == Reason::Revoked);
         for gap in &gaps {
             let (state, channels_left) = known.state(gap);
-            prop_assert_eq!(state == State::Open, gap.to.is_none());
+            prop_assert_eq!(state == GapState::Open, gap.to.is_none());
             prop_assert_eq!(channels_left.is_some(), gap.channel.is_none());
-            if state == State::Missing && !revoked {
+            if state == GapState::Missing && !revoked {
                 prop_assert!(known.lacking(gap).into_iter().any(blocked), "{:?}", gap);
             }
             // A limit alone makes it lost, never missing for ever.
-            if state == State::Missing && !revoked && refusals.is_empty() {
+            if state == GapState::Missing && !revoked && refusals.is_empty() {
                 let has_left = |channel: &ChannelId| {
                     gaps.iter().any(|gap| gap.to.is_none() && gap.channel.as_ref() == Some(channel))
                 };

@@ -1,7 +1,7 @@
 //! What is held of a channel: the times from which everything is in the archive, and the holes between them.
 
 use super::Reason;
-use super::closing::{HistoryFacts, State};
+use super::closing::{GapState, HistoryFacts};
 use super::projection::Gap;
 use crate::filled::{Source, Span};
 use crate::interval::{Cover, Interval};
@@ -71,7 +71,7 @@ pub struct Hole {
     /// Why.
     pub reason: HoleReason,
     /// How it stands. It is not filled: then there is no hole.
-    pub state: State,
+    pub state: GapState,
 }
 
 /// What the archive knows of a channel.
@@ -178,9 +178,9 @@ impl KnownChannel<'_> {
                 continue;
             }
             let state = match (is_lost, part.to) {
-                (true, _) => State::Lost,
-                (false, FOREVER) => State::Open,
-                (false, _) => State::Missing,
+                (true, _) => GapState::Lost,
+                (false, FOREVER) => GapState::Open,
+                (false, _) => GapState::Missing,
             };
             let reason = match reason {
                 HoleReason::BeforeJoining if is_lost => HoleReason::PlanLimit,

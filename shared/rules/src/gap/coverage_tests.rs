@@ -141,7 +141,7 @@ fn time_between_the_last_event_and_what_was_read_later_is_a_hole() {
     let told = Told { created: Some(10), joined: Some(10), last: Some(50), spans, ..Told::default() };
     let holes = told.known(|known| known.holes());
     assert_eq!(holes.len(), 1);
-    assert_eq!((holes[0].reason, holes[0].state), (HoleReason::Gap(Reason::Downtime), State::Missing));
+    assert_eq!((holes[0].reason, holes[0].state), (HoleReason::Gap(Reason::Downtime), GapState::Missing));
     assert_eq!((holes[0].from.as_str(), holes[0].to.as_ref().unwrap().as_str()), ("50.000001", "70.000000"));
 }
 
@@ -191,6 +191,6 @@ proptest! {
                 prop_assert!(is_held(second) || in_hole(second), "{} {:?} {:?}", second, held, holes);
             }
         }
-        prop_assert!(holes.iter().all(|hole| hole.state != State::Filled));
+        prop_assert!(holes.iter().all(|hole| hole.state != GapState::Filled));
     }
 }

@@ -98,7 +98,7 @@ impl Reason {
 }
 
 /// A time without events, as a row of its own.
-struct Row<'a> {
+struct GapRow<'a> {
     team: &'a TeamId,
     /// `None` where every channel is meant.
     channel: Option<ChannelId>,
@@ -108,7 +108,7 @@ struct Row<'a> {
     to: Option<Ts>,
 }
 
-impl Row<'_> {
+impl GapRow<'_> {
     /// One row per gap; the same event always makes the same one.
     fn update(self) -> Update {
         let channel = self.channel.as_ref().map_or(ALL_CHANNELS, ChannelId::as_str);
@@ -151,7 +151,7 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
     let second = |second: u64| Ts::parse(&format!("{second}.000000"));
     let from = second(minute_s)?;
     let to = Some(second(minute_s.saturating_add(60))?);
-    Ok(Row { team, channel: None, reason: Reason::RateLimited, from, to }.update())
+    Ok(GapRow { team, channel: None, reason: Reason::RateLimited, from, to }.update())
 }
 
 #[derive(Default, Deserialize)]
@@ -177,7 +177,7 @@ pub fn refused(time: &RawValue) -> Result<(TeamId, Update), Malformed> {
     if to < from {
         return Err(missing("to"));
     }
-    let gap = Row { team: &team, channel: None, reason: Reason::Refused, from, to: Some(to) }.update();
+    let gap = GapRow { team: &team, channel: None, reason: Reason::Refused, from, to: Some(to) }.update();
     Ok((team, gap))
 }
 
@@ -202,7 +202,7 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
     let channel = event.header.channel().map(|channel| ChannelId::parse(&channel)).transpose()?;
     // The channel's own beginning is not in the event.
     let (from, to) = (version::zero(), Some(latest));
-    let gap = Row { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update();
+    let gap = GapRow { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update();
     Ok(Update { guard: Guard::Greater { register: TOLD.into(), version: clock.padded() }, ..gap })
 }
 
@@ -211,8 +211,9 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
 /// # Errors
 /// [`Malformed`] where the channel it is about is missing or malformed.
 pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
-    let gap =
-        |channel, reason| Row { team: &event.team, channel, reason, from: event.clock(), to: None }.update();
+    let gap = |channel, reason| {
+        GapRow { team: &event.team, channel, reason, from: event.clock(), to: None }.update()
+    };
     Ok(match event.rule() {
         Some(Rule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), Reason::Left)),
         Some(Rule::Gap(GapKind::TokensRevoked)) => revokes_bot(event.raw).then(|| gap(None, Reason::Revoked)),
@@ -238,7 +239,7 @@ pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
 /// The gap of an event that a person removed from quarantine.
 #[must_use]
 pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
-    Row { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
+    GapRow { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
 
 /// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.

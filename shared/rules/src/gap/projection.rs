@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::run::{Seen, unpadded};
+use super::run::{RunSpan, unpadded};
 use super::{Reason, TOLD};
 use crate::interval::Interval;
 use crate::message;
@@ -57,11 +57,11 @@ pub fn recorded(rows: &[Item]) -> Vec<Gap> {
 /// The times between runs: from the last event that any of them took to the first one after it. While one run goes on,
 /// no other one's end is a gap.
 #[must_use]
-pub fn between(mut runs: Vec<Seen>) -> Vec<Gap> {
+pub fn between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
     runs.sort_unstable();
     let mut gaps = Vec::new();
     let mut until: Option<Ts> = None;
-    for Seen { first, last } in runs {
+    for RunSpan { first, last } in runs {
         if let Some(until) = until.clone().filter(|until| *until < first) {
             let (to, reason) = (Some(first), Reason::Downtime);
             gaps.push(Gap { from: until, to, channel: None, reason, told: None });

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::super::closing::{HistoryFacts, State};
+use super::super::closing::{GapState, HistoryFacts};
 use super::*;
 use crate::{Change, Event};
 use slack::envelope::Envelope;
@@ -10,8 +10,8 @@ fn ts(second: u32) -> Ts {
     Ts::parse(&format!("{second}.000000")).unwrap()
 }
 
-fn run(first: u32, last: u32) -> Seen {
-    Seen { first: ts(first), last: ts(last) }
+fn run(first: u32, last: u32) -> RunSpan {
+    RunSpan { first: ts(first), last: ts(last) }
 }
 
 fn downtime(from: u32, to: u32) -> Gap {
@@ -24,7 +24,7 @@ fn gap(reason: Reason, channel: Option<&str>, from: u32) -> Gap {
 }
 
 /// How a gap stands if no history was read.
-fn state(gap: &Gap) -> State {
+fn state(gap: &Gap) -> GapState {
     HistoryFacts::default().state(gap).0
 }
 
@@ -46,10 +46,10 @@ fn downtime_is_what_no_run_covers() {
 #[test]
 fn a_gap_ends_with_the_first_sign_after_its_beginning() {
     let left = || gap(Reason::Left, Some("C1"), 50);
-    assert_eq!(state(&ended(left(), [])), State::Open);
+    assert_eq!(state(&ended(left(), [])), GapState::Open);
     assert_eq!(ended(left(), [ts(40), ts(50)]).to, None);
     let closed = ended(left(), [ts(90), ts(40), ts(60)]);
-    assert_eq!((closed.to.clone(), state(&closed)), (Some(ts(60)), State::Missing));
+    assert_eq!((closed.to.clone(), state(&closed)), (Some(ts(60)), GapState::Missing));
     // A sign that comes late may only bring the end forward.
     assert_eq!(ended(closed.clone(), [ts(70)]), closed);
 }
@@ -139,9 +139,9 @@ proptest! {
         again in subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
         seed in any::<u64>(),
     ) {
-        let seen: Vec<Seen> = runs.iter().map(|(first, length)| run(*first, first + length)).collect();
+        let seen: Vec<RunSpan> = runs.iter().map(|(first, length)| run(*first, first + length)).collect();
         let gaps = between(seen.clone());
-        let mut shuffled: Vec<Seen> =
+        let mut shuffled: Vec<RunSpan> =
             seen.iter().chain(again.iter().filter_map(|place| seen.get(*place))).cloned().collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
         prop_assert_eq!(&between(shuffled), &gaps);

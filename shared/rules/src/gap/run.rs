@@ -13,14 +13,14 @@ const LAST: &str = "last";
 
 /// From the first event of a run to its last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen {
+pub struct RunSpan {
     /// The earliest clock.
     pub first: Ts,
     /// The latest.
     pub last: Ts,
 }
 
-impl Seen {
+impl RunSpan {
     /// One event.
     #[must_use]
     pub fn at(clock: Ts) -> Self {
@@ -83,18 +83,19 @@ mod tests {
         let team = TeamId::parse("T1").unwrap();
         let run = RunId::begin();
         let clocks = ["1700000005.000000", "999999999.000001", "1700000009.500000", "1700000007.000000"];
-        let expected = Seen { first: ts("999999999.000001"), last: ts("1700000009.500000") };
+        let expected = RunSpan { first: ts("999999999.000001"), last: ts("1700000009.500000") };
         for turn in 0..clocks.len() {
             let mut stored: Option<Attributes> = None;
             for place in 0..clocks.len() * 2 {
-                for update in Seen::at(ts(clocks[(turn + place * 3) % clocks.len()])).updates(&team, &run) {
+                for update in RunSpan::at(ts(clocks[(turn + place * 3) % clocks.len()])).updates(&team, &run)
+                {
                     stored = update.apply(stored.as_ref()).or(stored);
                 }
             }
             let row = Item { key: ItemKey::run(&team, &run), attributes: stored.unwrap() };
-            assert_eq!(Seen::read(&row), Some(expected.clone()));
+            assert_eq!(RunSpan::read(&row), Some(expected.clone()));
         }
-        let mut all = Seen::at(ts(clocks[0]));
+        let mut all = RunSpan::at(ts(clocks[0]));
         clocks.iter().for_each(|clock| all.and(&ts(clock)));
         assert_eq!(all, expected);
     }
@@ -106,9 +107,9 @@ mod tests {
             attributes: [(name.to_owned(), value.into())].into_iter().collect(),
         };
         for name in [FIRST, LAST] {
-            assert_eq!(Seen::read(&row(name, "000000000007.000000")), Some(Seen::at(ts("7.000000"))));
+            assert_eq!(RunSpan::read(&row(name, "000000000007.000000")), Some(RunSpan::at(ts("7.000000"))));
         }
-        assert_eq!(Seen::read(&row(FIRST, "000000000000.500000")), Some(Seen::at(ts("0.500000"))));
-        assert_eq!(Seen::read(&row(FIRST, "soon")), None);
+        assert_eq!(RunSpan::read(&row(FIRST, "000000000000.500000")), Some(RunSpan::at(ts("0.500000"))));
+        assert_eq!(RunSpan::read(&row(FIRST, "soon")), None);
     }
 }

@@ -29,14 +29,14 @@ pub use revision::{KeptVersions, Plan, Replaced, Versions, as_revision, plan, ve
 /// What a message event changes.
 pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
-    let place = Place { team: &event.team, channel: &channel };
-    let Some(Told { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
+    let place = MessagePlace { team: &event.team, channel: &channel };
+    let Some(ToldMessages { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
     let deleted = deleted.as_ref().map(|ts| Ok(place.deleted(ts, Attributes::new())));
     deleted.into_iter().chain(messages.iter().map(|message| place.written(message))).collect()
 }
 
 /// What a message event tells.
-pub struct Told<'a> {
+pub struct ToldMessages<'a> {
     /// When it happened, by Slack's clock.
     pub clock: Ts,
     /// The message that it says was deleted.
@@ -57,9 +57,9 @@ pub struct ToldMessage<'a> {
 }
 
 /// Reads what a message event tells.
-pub(super) fn told<'a>(event: &Event<'a>) -> Result<Told<'a>, Malformed> {
+pub(super) fn told<'a>(event: &Event<'a>) -> Result<ToldMessages<'a>, Malformed> {
     let outer: MessageObject<'a> = envelope::read(event.raw)?;
-    let mut told = Told { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
+    let mut told = ToldMessages { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
     match event.header.subtype.as_deref() {
         Some("message_changed") => {
             let now =
@@ -91,7 +91,7 @@ pub(super) fn told<'a>(event: &Event<'a>) -> Result<Told<'a>, Malformed> {
     Ok(told)
 }
 
-impl<'a> Told<'a> {
+impl<'a> ToldMessages<'a> {
     fn add(
         &mut self,
         object: MessageObject<'a>,
@@ -129,7 +129,7 @@ pub(super) fn listed(
     let edited_ts = object.edited_ts()?;
     let reactions = reactions.to_vec();
     let message = ToldMessage { object, reactions, raw, clock: version::zero(), change: false };
-    Ok((Place { team, channel }.written(&message)?, edited_ts))
+    Ok((MessagePlace { team, channel }.written(&message)?, edited_ts))
 }
 
 /// A message event without `event_ts` has the same time in `ts`.
@@ -138,12 +138,12 @@ fn clock(event: &Event<'_>, outer: &MessageObject<'_>) -> Ts {
     event.header.clock().or_else(ts).unwrap_or_else(|| event.clock())
 }
 
-struct Place<'a> {
+struct MessagePlace<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
 }
 
-impl Place<'_> {
+impl MessagePlace<'_> {
     fn identity(&self, ts: &Ts) -> Attributes {
         [
             ("type", "message"),

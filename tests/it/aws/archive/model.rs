@@ -27,7 +27,7 @@ const ANYWHERE: Names = Names { registers: ANY, attributes: ANY };
 const APART: Names = Names { registers: &["v", "w"], attributes: &["a", "b", "c", "#d"] };
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ProvisionStep {
     Write(Update),
     /// The item as it is, or with one more attribute.
     Delete {
@@ -95,25 +95,25 @@ fn update(names: Names, value: BoxedStrategy<Value>) -> impl Strategy<Value = Up
     })
 }
 
-fn steps(update: impl Strategy<Value = Update>) -> impl Strategy<Value = Vec<Step>> {
+fn steps(update: impl Strategy<Value = Update>) -> impl Strategy<Value = Vec<ProvisionStep>> {
     let step = prop_oneof![
-        6 => update.prop_map(Step::Write),
-        1 => any::<bool>().prop_map(|exactly| Step::Delete { exactly }),
+        6 => update.prop_map(ProvisionStep::Write),
+        1 => any::<bool>().prop_map(|exactly| ProvisionStep::Delete { exactly }),
     ];
     proptest::collection::vec(step, 1..8)
 }
 
 /// Runs the steps on one key of both.
-async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<Step>) -> Result<(), TestCaseError> {
+async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<ProvisionStep>) -> Result<(), TestCaseError> {
     let model = MemoryArchive::new();
     for step in steps {
         match step {
-            Step::Write(update) => {
+            ProvisionStep::Write(update) => {
                 let update = Update { key: key.clone(), ..update };
                 let (outcome, expected) = (archive.write(&update).await, model.write(&update).await);
                 prop_assert_eq!(outcome.unwrap(), expected.unwrap(), "{:?}", update);
             }
-            Step::Delete { exactly } => {
+            ProvisionStep::Delete { exactly } => {
                 let stored = model.get(&key).await.unwrap();
                 let mut item = stored.unwrap_or(Item { key: key.clone(), attributes: Attributes::new() });
                 if !exactly {
@@ -130,7 +130,7 @@ async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<Step>) -> Result<()
     Ok(())
 }
 
-async fn any_steps_agree(cases: u32, steps: impl Strategy<Value = Vec<Step>>) {
+async fn any_steps_agree(cases: u32, steps: impl Strategy<Value = Vec<ProvisionStep>>) {
     let archive: Arc<dyn Archive> = fixture::archive().await;
     let key = AtomicU32::new(0);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });

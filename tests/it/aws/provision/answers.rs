@@ -100,7 +100,7 @@ async fn what_fails_does_not_keep_the_others_waiting() {
     assert!(result.unwrap_err().to_string().contains("give their role the permissions"));
     assert_eq!(
         steps,
-        [Step { resource: format!("bucket {}", aws.names().bucket()), change: Change::Create }]
+        [ProvisionStep { resource: format!("bucket {}", aws.names().bucket()), change: Change::Create }]
     );
 }
 

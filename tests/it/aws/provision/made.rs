@@ -5,8 +5,8 @@ use super::*;
 #[tokio::test]
 async fn the_first_run_makes_everything_and_the_second_changes_nothing() {
     let bench = Bench::new().await;
-    let all = |change: Change| -> Vec<Step> {
-        let step = |resource| Step { resource, change: change.clone() };
+    let all = |change: Change| -> Vec<ProvisionStep> {
+        let step = |resource| ProvisionStep { resource, change: change.clone() };
         everything(bench.names()).into_iter().map(step).collect()
     };
     assert_eq!(steps(&bench.aws, Parts::ALL).await, all(Change::Create));

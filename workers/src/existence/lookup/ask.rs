@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
 use slack_api::{ApiError, Reply, WebApi};
 
-use crate::existence::entities::{Entity, Reach};
+use crate::existence::entities::{ChannelReach, Entity};
 
 /// What Slack says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::existence) enum Answer {
     /// It exists. Of a channel: whom it reaches.
-    Found { reach: Option<Reach> },
+    Found { reach: Option<ChannelReach> },
     /// It does not, by this code.
     Missing(String),
     /// Slack wants a pause.
@@ -88,7 +88,7 @@ fn read(reply: &Reply, entity: &Entity) -> Answer {
     match answered {
         Some(answered) if answered == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
-            Answer::Found { reach: channel.map(Reach::of) }
+            Answer::Found { reach: channel.map(ChannelReach::of) }
         }
         Some(_) => Answer::Missing(ANOTHER.to_owned()),
         None => garbled(ApiError::Garbled { method: entity.method(), why: "it is about nothing" }),

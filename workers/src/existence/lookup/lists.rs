@@ -12,8 +12,8 @@ use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
 
 use crate::directory::{Listing, SyncError};
-use crate::existence::cache::Known;
-use crate::existence::entities::Reach;
+use crate::existence::cache::KnownEntities;
+use crate::existence::entities::ChannelReach;
 
 /// This number of unknown ones of a workspace makes its list worth reading.
 pub(in crate::existence) const LIST_FROM: usize = 20;
@@ -38,7 +38,7 @@ struct Page<'a> {
 }
 
 #[derive(Default, Deserialize)]
-struct Listed<'a> {
+struct ListedIds<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     id: Option<Cow<'a, str>>,
 }
@@ -46,7 +46,7 @@ struct Listed<'a> {
 /// Reads a list into what is known.
 pub(in crate::existence) async fn read(
     api: &WebApi,
-    known: &Known,
+    known: &KnownEntities,
     clock: &dyn Clock,
     team: &TeamId,
     list: List,
@@ -61,7 +61,7 @@ pub(in crate::existence) async fn read(
 }
 
 /// Reads the pages, and says whether that was all of them.
-async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result<bool, SyncError> {
+async fn pages(api: &WebApi, known: &KnownEntities, team: &TeamId, list: List) -> Result<bool, SyncError> {
     let (method, parameters): (Method, &[(&str, &str)]) = match list {
         List::People => (Method::UsersList, &[]),
         // Private ones need a scope more, and are few: each is asked about alone.
@@ -74,7 +74,7 @@ async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result
         let Some(page) = listing.next().await? else { return Ok(true) };
         let page: Page<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
-            let Some(id) = envelope::object::<Listed<'_>>(raw).id else { continue };
+            let Some(id) = envelope::object::<ListedIds<'_>>(raw).id else { continue };
             match list {
                 List::People => {
                     if let Ok(user) = UserId::parse(&id) {
@@ -83,7 +83,7 @@ async fn pages(api: &WebApi, known: &Known, team: &TeamId, list: List) -> Result
                 }
                 List::Channels => {
                     if let Ok(channel) = ChannelId::parse(&id) {
-                        known.found_channel(team, &channel, Reach::of(raw));
+                        known.found_channel(team, &channel, ChannelReach::of(raw));
                     }
                 }
             }

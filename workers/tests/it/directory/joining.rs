@@ -5,7 +5,7 @@ use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, channel, one_token,
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use workers::directory::Joiner;
-use workers::directory::joins::{self, Patience};
+use workers::directory::joins::{self, RetryLimit};
 
 use super::fixture::{DEADLINE, Fixture, TOKEN, id, team};
 
@@ -37,7 +37,7 @@ async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::Tally {
     drop(found);
     let (_, asked) = Joiner::new();
     let api = slack.client(one_token(TOKEN));
-    let joining = joins::run(&api, asked, lists, Patience::Failures(2));
+    let joining = joins::run(&api, asked, lists, RetryLimit::Failures(2));
     timeout(DEADLINE, joining).await.unwrap().remove(&team("T1")).unwrap()
 }
 
