@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ports::workers::WORKERS;
+use ports::workers::{Uses, WORKERS};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{Outcome, run};
 use tests::harness::place::Installation;
@@ -86,9 +86,10 @@ async fn what_does_not_exist_is_named_and_nothing_starts() {
         let bucket = started(part, &whole.with("ANNALIST_BUCKET", Some("missing"))).await;
         assert_refused(&bucket, 1, &["bucket missing", "ANNALIST_BUCKET"]);
     }
-    // Only who fetches files claims them.
-    for part in &parts()[3..] {
-        let claims = started(part, &whole.with("ANNALIST_CLAIMS_TABLE", Some("missing"))).await;
+    let claiming = WORKERS.iter().filter(|worker| worker.may_use(Uses::Claims));
+    let claiming = claiming.map(|worker| binaries().worker(worker.name)).chain([binaries().annalist.clone()]);
+    for part in claiming {
+        let claims = started(&part, &whole.with("ANNALIST_CLAIMS_TABLE", Some("missing"))).await;
         assert_refused(&claims, 1, &["table missing", "annalist provision", "ANNALIST_CLAIMS_TABLE"]);
     }
 }
