@@ -152,6 +152,7 @@ impl Sender {
             }
         }
         let request = self.request(planned, retry);
+        let was_skewed = self.is_skewed();
         let call = timeout(TIMEOUT, TowerToHyperService::new(router).call(request));
         let answer = tokio::select! {
             biased;
@@ -161,7 +162,13 @@ impl Sender {
         let (Ok(Ok(response)), false) = (answer, cut) else { return Answered::Retry("http_timeout") };
         let status = response.status().as_u16();
         world.note("slack", || format!("{name}: {} answers {status}", life.name));
-        self.judge(planned, status, response.headers())
+        // The clock may be set while the request is answered.
+        self.judge(planned, status, response.headers(), was_skewed || self.is_skewed())
+    }
+
+    /// Whether the machines' clock is so wrong that it takes what is genuine for a replay.
+    fn is_skewed(&self) -> bool {
+        self.world.offset().as_secs() >= WINDOW_S - 5
     }
 
     fn request(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> Request<Body> {
@@ -177,15 +184,13 @@ impl Sender {
         request.body(Body::from(planned.body.clone())).expect("its headers are text")
     }
 
-    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap) -> Answered {
+    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap, skewed: bool) -> Answered {
         let expected = match planned.fate {
             Fate::Accepted | Fate::Hostile => 200,
             Fate::Forged => 401,
             Fate::Malformed => 400,
             Fate::TooLarge => 413,
         };
-        let skewed = self.world.offset().as_secs() >= WINDOW_S - 5;
-        // A clock that is wrong takes what is genuine for a replay.
         let stale = status == 401 && skewed;
         if status != expected && status < 500 && !stale {
             let what = format!("{} was answered {status} instead of {expected}", name_of(&planned.body));

@@ -35,7 +35,7 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
         (all.ledger.accepted(QueueName::Events), all.ledger.accepted(QueueName::Channels));
     let requests: Vec<Value> = events.iter().filter_map(|body| request(body)).collect();
     nothing_forged(all, &requests);
-    quarantined_once(all, &events).await;
+    quarantined_once(all, events.iter().chain(&indexed)).await;
     let messages = model::messages(&requests);
     as_modelled(all, &messages);
     as_folded(all, &events, &indexed, channels).await;
@@ -66,8 +66,8 @@ fn nothing_forged(all: &Surroundings, requests: &[Value]) {
 }
 
 /// What no worker can do is in quarantine, each message once, and nothing else is.
-async fn quarantined_once(all: &Surroundings, events: &[String]) {
-    let hostile = events.iter().map(|body| name_of(body)).filter(|name| name.starts_with("EvHostile"));
+async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &String>) {
+    let hostile = accepted.map(|body| name_of(body)).filter(|name| name.starts_with("EvHostile"));
     let expected: BTreeSet<String> = hostile.collect();
     let rows = quarantine::list(&*all.archive as &dyn Archive).await.unwrap_or_default();
     let found: BTreeSet<String> =
