@@ -39,7 +39,7 @@ const MAX_CURSOR_BYTES: usize = 4_096;
 
 /// What to do while Slack wants a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum PausePolicy {
     /// Wait: a person does too.
     WaitOut,
     /// Hand the pause back, so that the job waits on its queue.
@@ -50,7 +50,7 @@ pub enum Patience {
 pub struct HistoryCalls {
     api: Arc<WebApi>,
     team: TeamId,
-    patience: Patience,
+    pause_policy: PausePolicy,
     page: AtomicUsize,
     short_pages: AtomicU32,
     restricted: AtomicBool,
@@ -102,11 +102,11 @@ pub(super) struct Between {
 impl HistoryCalls {
     /// Calls for a workspace.
     #[must_use]
-    pub fn new(api: Arc<WebApi>, team: TeamId, patience: Patience) -> Self {
+    pub fn new(api: Arc<WebApi>, team: TeamId, pause_policy: PausePolicy) -> Self {
         Self {
             api,
             team,
-            patience,
+            pause_policy,
             page: AtomicUsize::new(LARGEST_PAGE),
             short_pages: AtomicU32::new(0),
             restricted: AtomicBool::new(false),
@@ -181,7 +181,9 @@ impl HistoryCalls {
                     self.notice(page, &read);
                     return Ok(read);
                 }
-                Err(ApiError::RateLimited { retry_after, .. }) if self.patience == Patience::WaitOut => {
+                Err(ApiError::RateLimited { retry_after, .. })
+                    if self.pause_policy == PausePolicy::WaitOut =>
+                {
                     tokio::time::sleep(retry_after).await;
                 }
                 Err(error) if error.is_too_long() && smaller < page => {

@@ -18,7 +18,7 @@ pub mod trouble;
 pub mod wanted;
 mod worker;
 
-pub use calls::{HistoryCalls, Patience, RESTRICTED_ADVICE};
+pub use calls::{HistoryCalls, PausePolicy, RESTRICTED_ADVICE};
 pub use page::{ChannelReader, ReadCounts, ReadTally};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};
 pub use trouble::{Consequence, HistoryError};

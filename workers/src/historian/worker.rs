@@ -16,7 +16,7 @@ use rules::public_mark::MarkState;
 use slack_api::WebApi;
 use tokio::time::Instant;
 
-use super::calls::{HistoryCalls, Patience};
+use super::calls::{HistoryCalls, PausePolicy};
 use super::page::{ChannelReader, ReadCounts};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use super::trouble::{Consequence, HistoryError};
@@ -81,7 +81,7 @@ impl Historian {
         if span.from >= span.to {
             return Ok(());
         }
-        let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), Patience::HandBack);
+        let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), PausePolicy::HandBack);
         let counts = ReadCounts::default();
         let reader = ChannelReader {
             archive,

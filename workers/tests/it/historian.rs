@@ -23,7 +23,7 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
 use workers::historian::{
-    ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, Patience, PlannedSpan,
+    ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy, PlannedSpan,
     ReadCounts, ReadTally, SpanEnd,
 };
 use workers::runtime::{Outcome, Ports, Retry, Worker};
@@ -89,7 +89,7 @@ impl Fixture {
         wanted: &PlannedSpan,
         look_back_days: i64,
     ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
-        let calls = HistoryCalls::new(Arc::clone(&self.api), team(), Patience::WaitOut);
+        let calls = HistoryCalls::new(Arc::clone(&self.api), team(), PausePolicy::WaitOut);
         let (counts, channel) = (ReadCounts::default(), channel());
         let reader = ChannelReader {
             archive,

@@ -16,7 +16,7 @@ use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::sync::watch;
 use workers::historian::{
-    ChannelReader, Consequence, HistoryCalls, HistoryError, PageBudget, Patience, RESTRICTED_ADVICE,
+    ChannelReader, Consequence, HistoryCalls, HistoryError, PageBudget, PausePolicy, RESTRICTED_ADVICE,
     ReadCounts, SpanEnd, run as backfill_run,
 };
 
@@ -134,7 +134,7 @@ async fn workspace(
     };
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
     let held = HeldHistory::read(&*archive, team).await?;
-    let calls = HistoryCalls::new(Arc::clone(api), team.clone(), Patience::WaitOut);
+    let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
     let mut progress = ProgressLines::of(channels.len());
     let mut advised = false;
     for planned in channels {
