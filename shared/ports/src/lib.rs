@@ -2,6 +2,7 @@
 //! is on each method, and in the conformance suites that every backend and every test double runs.
 //!
 //! * [`archive`]: items, and updates that are one register each.
+//! * [`changes`]: what was written to messages, for those that follow.
 //! * [`queue`]: jobs, the topology, routing, and FIFO queues with message groups.
 //! * [`files`]: bytes, written once under their key.
 //! * [`existence`]: what Slack confirmed to exist. [`claims`]: which process works on what.
@@ -9,6 +10,7 @@
 //! * [`clock`]: the only door to time. [`metrics`]: the table of all metrics.
 
 pub mod archive;
+pub mod changes;
 pub mod claims;
 pub mod clock;
 pub mod existence;

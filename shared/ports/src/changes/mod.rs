@@ -1,0 +1,92 @@
+//! The changes port: what was written to messages, for followers such as the search index.
+//!
+//! A follower keeps something made of the messages, and beside it a [`ChangeCursor`], in one transaction. It asks for the
+//! next batch, applies it so that applying it twice does no harm, and stores the cursor that came with it. Whatever
+//! happens in between, writes, erasures, crashes, a follower that is killed, it ends with what the archive holds.
+//!
+//! ```text
+//! match changes.since(cursor.as_ref(), 1_000).await? {
+//!     Items { items, next }  => each item replaces what is held of its key; an erased one removes it; store next
+//!     Spans { spans, next }  => read each span with ChangedSpan::query, apply the items as above; store next
+//!     Rebuild                => drop everything that is held, and begin again without a cursor
+//! }
+//! ```
+//!
+//! The embedded backend knows each row that changed. On AWS, writers mark the day of a channel before they write to it
+//! ([`ChangedSpan`]), and a follower reads the day again.
+
+mod span;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::archive::{ArchiveError, Item, ItemKey};
+
+pub use span::ChangedSpan;
+
+/// How far a follower has come: a text that only the backend that made it reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChangeCursor(String);
+
+impl ChangeCursor {
+    /// A cursor as a backend spells it, or as it was stored.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text to store.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What has changed since a cursor, or some of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChangeBatch {
+    /// Messages as they are now, each at most once in a batch, in no particular order. Erased ones are among them, with
+    /// nothing but their keys and `erased`. If there are no items, the follower has caught up.
+    Items {
+        /// The rows.
+        items: Vec<Item>,
+        /// To be stored with what was made of them.
+        next: ChangeCursor,
+    },
+    /// Parts of channels in which something may have changed. A follower reads each of them, even if it has read it before.
+    /// If there are no spans, the follower has caught up; the next call begins another pass, which names again what was marked
+    /// in the last hours.
+    Spans {
+        /// The parts.
+        spans: Vec<ChangedSpan>,
+        /// To be stored with what was made of them.
+        next: ChangeCursor,
+    },
+    /// The cursor cannot be continued: it is of another archive, of an archive that was restored since, or what followed it
+    /// is no longer known. The follower drops what it holds and begins without a cursor.
+    Rebuild,
+}
+
+/// What was written to messages: rows of the kind `message#`, and no others. Every method may be repeated without harm, and
+/// several followers know nothing of each other.
+#[async_trait]
+pub trait Changes: Send + Sync + 'static {
+    /// What was written since `cursor`, everything that there is if it is `None`: at most `limit` items or spans, and fewer
+    /// if the items are large. A message that changes while a follower reads comes again. Whatever was durable before the
+    /// call that finds the follower caught up was in a batch by then.
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError>;
+
+    /// About how many messages a follower with this cursor has not seen: exact if there are few, else no less than there are.
+    /// It takes a few milliseconds. `None` if the backend cannot tell.
+    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError>;
+}
+
+/// Whether changes of this row are followed.
+#[must_use]
+pub fn is_followed(key: &ItemKey) -> bool {
+    key.item_id.starts_with(FOLLOWED)
+}
+
+/// What the partitions of all rows begin with whose changes are followed.
+pub const FOLLOWED: &str = "message#";

@@ -1,0 +1,118 @@
+//! A part of a channel in which something may have changed.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::archive::{ItemKey, Query, key};
+use slack::ids::{ChannelId, TeamId, Ts};
+
+/// Timestamps with as many digits of seconds compare as text as they do as numbers: the years 2001 to 2286. Slack has no
+/// others.
+const SECONDS_DIGITS: usize = 10;
+
+/// The messages of a channel of one day in UTC, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChangedSpan {
+    /// The workspace.
+    pub team: TeamId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The day that the messages are of; `None` for the whole channel.
+    pub day: Option<Date>,
+}
+
+impl ChangedSpan {
+    /// The part that a row is in; `None` if it is no message.
+    #[must_use]
+    pub fn of(row: &ItemKey) -> Option<Self> {
+        let (team, channel) = row.item_id.strip_prefix(super::FOLLOWED)?.split_once('#')?;
+        let (team, channel) = (TeamId::parse(team).ok()?, ChannelId::parse(channel).ok()?);
+        Some(Self { team, channel, day: day_of(&Ts::parse(&row.timestamp).ok()?) })
+    }
+
+    /// The whole of a channel.
+    #[must_use]
+    pub fn whole(team: TeamId, channel: ChannelId) -> Self {
+        Self { team, channel, day: None }
+    }
+
+    /// The first page of its rows, oldest first.
+    #[must_use]
+    pub fn query(&self) -> Query {
+        let partition = key::messages(&self.team, &self.channel);
+        // A second without its fraction comes before each timestamp within it.
+        let bound =
+            |day: Date| Some(seconds_at(day)?.to_string()).filter(|text| text.len() == SECONDS_DIGITS);
+        let after = self.day.and_then(bound).map(|seconds| ItemKey::new(partition.clone(), seconds));
+        let until = self.day.and_then(|day| bound(day.tomorrow().ok()?));
+        Query { after, until, ..Query::partition(partition) }
+    }
+}
+
+fn seconds_at(day: Date) -> Option<i64> {
+    Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
+/// The day of a message; `None` if text does not order such timestamps.
+fn day_of(ts: &Ts) -> Option<Date> {
+    let (seconds, _) = ts.as_str().split_once('.')?;
+    let is_ordered = seconds.len() == SECONDS_DIGITS && !seconds.starts_with('0');
+    let timestamp = Timestamp::from_second(seconds.parse().ok().filter(|_| is_ordered)?).ok()?;
+    Some(timestamp.to_zoned(TimeZone::UTC).date())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ts: &str) -> ItemKey {
+        ItemKey::new("message#T1#C1", ts)
+    }
+
+    /// Whether a query reads a timestamp, as the archive compares them.
+    fn reads(query: &Query, ts: &str) -> bool {
+        query.after.as_ref().is_none_or(|after| after.timestamp.as_str() < ts)
+            && query.until.as_ref().is_none_or(|until| ts < until.as_str())
+    }
+
+    #[test]
+    fn a_day_holds_its_messages_and_not_those_beside_it() {
+        let span = ChangedSpan::of(&row("1700000000.000100")).unwrap();
+        assert_eq!(span.day.unwrap().to_string(), "2023-11-14");
+        let query = span.query();
+        for (ts, within) in [
+            ("1699919999.999999", false),
+            ("1699920000.000000", true),
+            ("1700006399.999999", true),
+            ("1700006400.000000", false),
+        ] {
+            assert_eq!(reads(&query, ts), within, "{ts}");
+            assert_eq!(ChangedSpan::of(&row(ts)).as_ref() == Some(&span), within, "{ts}");
+        }
+    }
+
+    #[test]
+    fn every_message_is_in_the_span_that_it_makes() {
+        let odd = ["0.000000", "9.000001", "999999999.999999", "100000000000.000000", "0001700000.000000"];
+        let edges = ["1000000000.000000", "1000079999.999999", "9999999999.999999", "2147483648.000000"];
+        for ts in odd.into_iter().chain(edges) {
+            let span = ChangedSpan::of(&row(ts)).unwrap();
+            assert!(reads(&span.query(), ts), "{ts}: {span:?}");
+            assert_eq!(span.day.is_none(), odd.contains(&ts), "{ts}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_in_no_span() {
+        for (item_id, timestamp) in [
+            ("revision#T1#C1", "1700000000.000100"),
+            ("message#T1", "1700000000.000100"),
+            ("message#t1#C1", "1700000000.000100"),
+            ("message#T1#C1#C2", "1700000000.000100"),
+            ("message#T1#C1", "1700000000"),
+        ] {
+            assert_eq!(ChangedSpan::of(&ItemKey::new(item_id, timestamp)), None, "{item_id} {timestamp}");
+        }
+    }
+}
