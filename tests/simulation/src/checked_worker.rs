@@ -2,6 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::queue::{Delivery, QueueName};
@@ -48,6 +49,15 @@ impl Worker for CheckedWorker {
 
     async fn permit(&self) {
         self.inner.permit().await;
+    }
+
+    fn looks_every(&self) -> Option<Duration> {
+        self.inner.looks_every()
+    }
+
+    async fn look(&self) {
+        self.world.note(&self.process, || format!("{} looks for work", self.name()));
+        self.inner.look().await;
     }
 
     async fn work(&self, batch: &Batch<'_>) {

@@ -47,6 +47,9 @@ pub(super) struct Surroundings {
     pub(super) claims: Arc<MemoryClaims>,
     pub(super) truth: Arc<SlackTruth>,
     pub(super) mutants: Mutants,
+    /// Whether the processes fill gaps from history while events come. If not, the archive is exactly what the events make of
+    /// it, and the gaps are filled afterwards.
+    pub(super) fills_at_once: bool,
 }
 
 /// A process that runs.
@@ -102,7 +105,7 @@ impl Surroundings {
     ///
     /// # Panics
     /// Never: the secret is a good one.
-    pub(super) fn start(&self, life: &Arc<Life>) -> Running {
+    pub(super) fn start(&self, life: &Arc<Life>, backfill: BackfillMode) -> Running {
         let ProcessDependencies { ports, web, files, claims } = self.seen_by(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
@@ -129,7 +132,7 @@ impl Surroundings {
             joining: Some(Joiner::new()),
             instance: life.name.clone(),
             downloads: downloads(),
-            backfill: BackfillMode::Off,
+            backfill,
         };
         let settings = Settings {
             seed: self.world.random().u64(..),

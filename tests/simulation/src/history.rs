@@ -27,7 +27,7 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
 }
 
 /// Every message of the public channels, as a client reads them: page by page, then thread by thread.
-fn shown(truth: &SlackTruth, channels: usize) -> BTreeMap<Place, Value> {
+pub(super) fn shown(truth: &SlackTruth, channels: usize) -> BTreeMap<Place, Value> {
     let mut shown = BTreeMap::new();
     for channel in workload::public_ids(channels) {
         for message in pages(truth, "conversations.history", &[("channel", &channel)]) {
@@ -132,7 +132,7 @@ async fn filled(all: &Surroundings, shown: &BTreeMap<Place, Value>) {
 }
 
 /// Whether a row says what Slack shows. A reaction that an event took away is gone for history, which has no clock.
-fn says(row: &Item, message: &Value) -> bool {
+pub(super) fn says(row: &Item, message: &Value) -> bool {
     if message["subtype"] == "tombstone" {
         return row.is("deleted");
     }

@@ -13,6 +13,8 @@
 //!   against the invariants.
 //! * [`verdict`] is the end: nothing waits, and the archive is what [`model`] and a fleet without faults make of the same
 //!   events.
+//! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events come, in the others after the
+//!   verdict. What it may have brought beyond the accepted events is in [`unaccepted`].
 //! * [`history`] reads what Slack shows in the end, and fills the archive from it.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
@@ -21,6 +23,7 @@ mod checked_archive;
 mod checked_worker;
 mod faults;
 mod fleet;
+mod gap_filling;
 mod history;
 mod ledger;
 mod model;
@@ -30,6 +33,7 @@ mod run;
 mod schedule;
 mod sender;
 mod supervisor;
+mod unaccepted;
 mod verdict;
 mod workload;
 mod world;

@@ -179,6 +179,14 @@ impl Worker for MarksBefore {
         self.inner.permit().await;
     }
 
+    fn looks_every(&self) -> Option<Duration> {
+        self.inner.looks_every()
+    }
+
+    async fn look(&self) {
+        self.inner.look().await;
+    }
+
     async fn work(&self, batch: &Batch<'_>) {
         for job in batch.received() {
             if lock(&self.marked).insert(job.delivery().message_id.clone()) {

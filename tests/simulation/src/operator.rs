@@ -62,7 +62,8 @@ pub(super) fn is_hostile(job: &Quarantined) -> bool {
     job.payload.contains("\"event_id\":\"EvHostile")
 }
 
-async fn until_idle(all: &Surroundings) {
+/// Waits until nothing waits on any queue.
+pub(super) async fn until_idle(all: &Surroundings) {
     let began = Instant::now();
     while !all.ledger.is_idle().await {
         if began.elapsed() > DRAINED_WITHIN {

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{faults, history, operator, supervisor, verdict, workload};
+use super::{faults, gap_filling, history, operator, supervisor, verdict, workload};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -83,6 +83,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
         truth: Arc::new(SlackTruth::new()),
         mutants: Mutants::with(mutation),
+        fills_at_once: world.percent(60),
     });
     let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
     let doors = Arc::new(Doors::of(processes));
@@ -114,11 +115,18 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     );
     ended(world, injecting.await.is_ok());
     operator::set_right(&all).await;
+    if all.fills_at_once {
+        gap_filling::wait(&all).await;
+        operator::until_idle(&all).await;
+    }
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {
         ended(world, supervisor.is_ok());
     }
     verdict::judge(&all, channels).await;
+    if !all.fills_at_once {
+        gap_filling::fill(&all, channels).await;
+    }
     history::judge(&all, channels).await;
 }
 

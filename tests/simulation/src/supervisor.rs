@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::config::backfill::BackfillMode;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -26,11 +27,12 @@ enum End {
 /// Keeps one process of the fleet going until `over` is closed.
 pub(super) async fn supervise(all: Arc<Surroundings>, doors: Arc<Doors>, place: usize, over: Arc<Semaphore>) {
     let world = &all.world;
+    let backfill = if all.fills_at_once { BackfillMode::Gaps } else { BackfillMode::Off };
     for life in 1.. {
         let last_step = if world.has(Kind::Killed) { 1 + world.below(600) } else { 0 };
         let life = Life::new(format!("up{place}.{life}"), last_step);
         world.note(&life.name, || "starts".into());
-        let mut running = all.start(&life);
+        let mut running = all.start(&life, backfill);
         doors.open(place, &life, running.router.clone());
         let lifetime = world.millis(1_000..240_000);
         let end = tokio::select! {
@@ -78,7 +80,8 @@ fn life_ends_well(all: &Surroundings) -> bool {
     drained
 }
 
-async fn drain(all: &Surroundings, life: &Life, running: &mut Running) {
+/// Asks a process to end, and holds it to its deadline.
+pub(super) async fn drain(all: &Surroundings, life: &Life, running: &mut Running) {
     for (_, stop) in &running.parts {
         stop.send_replace(true);
     }

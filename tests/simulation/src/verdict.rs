@@ -23,6 +23,7 @@ use super::fleet::Surroundings;
 use super::ledger::name_of;
 use super::model::{self, Expected, Place};
 use super::operator::is_hostile;
+use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind};
 use testkit::corpus::TEAM;
@@ -37,8 +38,10 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
     nothing_forged(all, &requests);
     quarantined_once(all, events.iter().chain(&indexed)).await;
     let messages = model::messages(&requests);
-    as_modelled(all, &messages);
-    as_folded(all, &events, &indexed, channels).await;
+    let unaccepted =
+        if all.fills_at_once { Unaccepted::of(&all.truth, &requests) } else { Unaccepted::default() };
+    as_modelled(all, &messages, &unaccepted);
+    as_folded(all, &events, &indexed, channels, &unaccepted).await;
     files_settled(all, &messages);
     directory_synced(all).await;
 }
@@ -79,7 +82,7 @@ async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &St
 }
 
 /// The messages are what the simple model says.
-fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
+fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, unaccepted: &Unaccepted) {
     let mut revisions: BTreeMap<String, Vec<Item>> = BTreeMap::new();
     for item in all.archive.items().into_iter().filter(|item| item.key.item_id.starts_with("revision#")) {
         revisions.entry(item.key.item_id.clone()).or_default().push(item);
@@ -93,10 +96,16 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
             all.world.broke(Invariant::Lost, format!("{ts} in {channel} is not in the archive"));
             continue;
         };
+        if unaccepted.concerns(channel, ts) {
+            continue;
+        }
         if row.text("text") != expected.text() {
             broke(format!("{:?} instead of {:?}", row.text("text"), expected.text()));
         }
-        if row.is("deleted") != expected.deleted || row.text("thread_ts") != expected.thread_ts.as_deref() {
+        let thread_ts = row.text("thread_ts");
+        let is_in_thread = thread_ts == expected.thread_ts.as_deref()
+            || (expected.thread_ts.is_none() && unaccepted.makes_root(ts, thread_ts));
+        if row.is("deleted") != expected.deleted || !is_in_thread {
             broke("its deletion or its thread is wrong".into());
         }
         let reactions: Vec<(&str, &str)> = row
@@ -120,7 +129,13 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
 }
 
 /// The rows are what the same events make of an empty archive, one by one and without faults.
-async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], channels: usize) {
+async fn as_folded(
+    all: &Surroundings,
+    events: &[String],
+    indexed: &[String],
+    channels: usize,
+    unaccepted: &Unaccepted,
+) {
     let archive = Arc::new(MemoryArchive::new());
     let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
     // Slack may have shown a channel as public whose events never came, or do not say so: this model does not ask Slack.
@@ -147,7 +162,7 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     for (key, attributes) in &expected {
         match found.get(key) {
             None => all.world.broke(Invariant::Lost, format!("{key:?} is not in the archive")),
-            Some(other) if other != attributes => {
+            Some(other) if other != attributes && !unaccepted.explains(key, attributes, other) => {
                 let what = differences(attributes, other);
                 all.world.broke(Invariant::Archive, format!("{key:?} differs: {what}"));
             }
@@ -156,7 +171,7 @@ async fn as_folded(all: &Surroundings, events: &[String], indexed: &[String], ch
     }
     for key in found.keys().filter(|key| !expected.contains_key(*key)) {
         // Time that passed may have left gaps of its own.
-        if !key.item_id.starts_with("gap#") {
+        if !key.item_id.starts_with("gap#") && !unaccepted.brings(key) {
             all.world.broke(Invariant::Doubled, format!("{key:?} is in the archive and in no event"));
         }
     }

@@ -178,7 +178,8 @@ impl Maker<'_> {
             (57..65, _) => accepted(self.happen_to_a_channel(n, &clock)),
             (65..67, _) => accepted(json!({
                 "type": "app_rate_limited", "team_id": TEAM, "api_app_id": "A0ANNALIST", "token": "not-checked-any-more",
-                "minute_rate_limited": 1_700_000_000 + 60 * self.made,
+                // The last minute that is over: what was missed in it has happened.
+                "minute_rate_limited": (self.micros / 60_000_000 - 1) * 60,
             })),
             (67..71, _) => {
                 let private = event::posted(PRIVATE_CHANNEL, &event::message(&clock, &user, &text));
@@ -356,7 +357,8 @@ pub(super) fn later_id(id: &str) -> String {
     format!("{id}LATER")
 }
 
-fn is_later_id(id: &str) -> bool {
+/// Whether a channel goes on under this id.
+pub(super) fn is_later_id(id: &str) -> bool {
     id.ends_with("LATER")
 }
 
