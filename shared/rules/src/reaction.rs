@@ -16,7 +16,7 @@ use slack::envelope::{object, text, text_or_none};
 use slack::ids::{Ts, UserId};
 
 /// Reactions taken from one message object: more than Slack lists.
-const MAX_LISTED: usize = 1000;
+pub(super) const MAX_LISTED: usize = 1000;
 
 const PREFIX: &str = "reaction#";
 const ADDED: &str = "added";
@@ -55,9 +55,20 @@ pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
 /// one is greater: setting it if it is absent is the same, and needs no write of its own.
 pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
     let version = format!("{}/{ADDED}", version::zero().padded());
-    let register =
-        |(name, user): &(String, UserId)| (format!("{PREFIX}{name}#{user}"), version.clone().into());
-    reactions.iter().map(register).collect()
+    registers(reactions).map(|register| (register, version.clone().into())).collect()
+}
+
+/// The names of the registers of these reactions.
+pub(super) fn registers(reactions: &[(String, UserId)]) -> impl Iterator<Item = String> {
+    reactions.iter().map(|(name, user)| format!("{PREFIX}{name}#{user}"))
+}
+
+/// The names of the registers of the reactions that a message has now.
+pub(super) fn added(attributes: &Attributes) -> impl Iterator<Item = &str> {
+    let added = attributes.iter().filter(|(name, version)| {
+        is_register(name) && version.as_str().is_some_and(|version| version.ends_with(ADDED))
+    });
+    added.map(|(name, _)| name.as_str())
 }
 
 /// What a reaction to a message changes.
@@ -99,13 +110,8 @@ pub(super) fn is_register(name: &str) -> bool {
 /// The reactions among a message's attributes as Slack lists them: `[{"name", "users", "count"}]`, sorted.
 pub(super) fn project(attributes: &Attributes) -> Option<Value> {
     let mut users_by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (attribute, value) in attributes {
-        let Some((name, user)) =
-            attribute.strip_prefix(PREFIX).and_then(|register| register.rsplit_once('#'))
-        else {
-            continue;
-        };
-        if value.as_str().is_some_and(|version| version.ends_with(ADDED)) {
+    for register in added(attributes) {
+        if let Some((name, user)) = register.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('#')) {
             users_by_name.entry(name).or_default().push(user);
         }
     }

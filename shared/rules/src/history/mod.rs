@@ -2,6 +2,7 @@
 //!
 //! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
 //! * [`links`] takes tokens out of addresses.
+//! * [`compare`] says what a list of Slack's and the archive lack of each other.
 //! * [`job`] is what is sent to the historian.
 //!
 //! History is Slack's own answer about a channel: what it brings needs no check of existence. Its content has clock 0, like a
@@ -9,6 +10,7 @@
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
+pub mod compare;
 pub mod job;
 mod links;
 mod normal;
@@ -112,7 +114,7 @@ pub fn read(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<Histor
     normal::timestamps(&mut object);
     let listed = object.get("reactions").map(to_raw_value).transpose().map_err(|_| Unreadable)?;
     let reactions = listed.as_deref().map(reaction::listed).unwrap_or_default();
-    let reactions_cut = is_cut(&object);
+    let reactions_cut = is_cut(&object) || reactions.len() >= reaction::MAX_LISTED;
     let ts = Ts::parse(text(&object, "ts").ok_or(missing("ts"))?)?;
     let thread = thread_head(&object);
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;

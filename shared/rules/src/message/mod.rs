@@ -31,7 +31,7 @@ pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
     let place = MessagePlace { team: &event.team, channel: &channel };
     let Some(ToldMessages { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
-    let deleted = deleted.as_ref().map(|ts| Ok(place.deleted(ts, Attributes::new())));
+    let deleted = deleted.as_ref().map(|ts| Ok(Change::Register(place.deletion(ts, Attributes::new()))));
     deleted.into_iter().chain(messages.iter().map(|message| place.written(message))).collect()
 }
 
@@ -132,6 +132,12 @@ pub(super) fn listed(
     Ok((MessagePlace { team, channel }.written(&message)?, edited_ts))
 }
 
+/// The deletion of a message of which no event and no tombstone came: it has no clock, and no event takes it back.
+#[must_use]
+pub fn deletion(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Update {
+    MessagePlace { team, channel }.deletion(ts, Attributes::new())
+}
+
 /// A message event without `event_ts` has the same time in `ts`.
 fn clock(event: &Event<'_>, outer: &MessageObject<'_>) -> Ts {
     let ts = || outer.ts.as_deref().and_then(|ts| Ts::parse(ts).ok());
@@ -157,14 +163,11 @@ impl MessagePlace<'_> {
     }
 
     /// `deleted` is set once and stays; it never touches the content.
-    fn deleted(&self, ts: &Ts, more: Attributes) -> Change {
+    fn deletion(&self, ts: &Ts, more: Attributes) -> Update {
         let mut set_if_absent = self.identity(ts);
         set_if_absent.insert("deleted".into(), true.into());
         set_if_absent.extend(more);
-        Change::Register(Update {
-            set_if_absent,
-            ..Update::new(ItemKey::message(self.team, self.channel, ts))
-        })
+        Update { set_if_absent, ..Update::new(ItemKey::message(self.team, self.channel, ts)) }
     }
 
     /// The content in a message object, or its deletion if it is a tombstone.
@@ -180,7 +183,7 @@ impl MessagePlace<'_> {
             lasting.insert("thread_ts".into(), thread_ts.as_str().into());
         }
         if object.is_tombstone() {
-            return Ok(self.deleted(&ts, lasting));
+            return Ok(Change::Register(self.deletion(&ts, lasting)));
         }
         let files = files::of(object);
         lasting.extend(files.as_ref().map(files::known).unwrap_or_default());

@@ -1,0 +1,276 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Change;
+use crate::history::read;
+use crate::message::{deletion, plan};
+use crate::version::{self, ContentVersion};
+use ports::archive::{Attributes, ItemKey};
+use slack::ids::{ChannelId, TeamId};
+
+fn listed(message: &Value) -> HistoryMessage {
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    read(&team, &channel, &to_raw_value(message).unwrap()).unwrap()
+}
+
+fn ts(second: i64) -> String {
+    format!("{second}.000000")
+}
+
+fn said(second: i64) -> Value {
+    json!({ "type": "message", "ts": ts(second), "user": "U1", "text": format!("said at {second}") })
+}
+
+fn with(mut message: Value, more: &Value) -> Value {
+    message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    message
+}
+
+/// An archive that is nothing but its rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct RowsHeld(BTreeMap<ItemKey, Attributes>);
+
+impl RowsHeld {
+    fn row(&self, key: &ItemKey) -> Option<Item> {
+        let attributes = self.0.get(key)?.clone();
+        Some(Item { key: key.clone(), attributes })
+    }
+
+    fn apply(&mut self, update: &ports::archive::Update) {
+        let stored = self.row(&update.key);
+        let after = update.apply(stored.as_ref().map(|row| &row.attributes));
+        let settled = || update.left_out(stored.as_ref()?)?.apply(stored.as_ref().map(|row| &row.attributes));
+        if let Some(attributes) = after.or_else(settled) {
+            self.0.insert(update.key.clone(), attributes);
+        }
+    }
+
+    fn store(&mut self, message: &HistoryMessage) {
+        match &message.change {
+            Change::Register(update) => self.apply(update),
+            Change::Content(content) => {
+                let row = plan(content, self.row(content.key()).as_ref()).row;
+                row.iter().chain([content.if_absent()]).for_each(|update| self.apply(update));
+            }
+        }
+    }
+
+    fn compare(&self, message: &Value) -> ComparedMessage {
+        let message = listed(message);
+        compare(&message, self.row(message.change.key()).as_ref())
+    }
+
+    fn lacked(&self, listing: &CompleteListing) -> BTreeSet<i64> {
+        let rows =
+            self.0.iter().map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() });
+        rows.filter_map(|row| listing.lacks(&row)).map(|ts| ts.micros() / 1_000_000).collect()
+    }
+}
+
+fn holding(messages: &[Value]) -> RowsHeld {
+    let mut rows = RowsHeld::default();
+    messages.iter().for_each(|message| rows.store(&listed(message)));
+    rows
+}
+
+fn key(second: i64) -> ItemKey {
+    listed(&said(second)).change.key().clone()
+}
+
+fn listing(place: ListedPlace, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
+    let time = Interval { from: seconds.0 * 1_000_000, to: seconds.1 * 1_000_000 };
+    CompleteListing {
+        place,
+        time,
+        listed: listed.iter().map(|second| Ts::parse(&ts(*second)).unwrap()).collect(),
+    }
+}
+
+const MISSING: Option<Difference> = Some(Difference::Missing);
+const CHANGED: Option<Difference> = Some(Difference::Changed);
+
+#[test]
+fn what_is_not_here_or_only_a_mark_of_a_reaction_is_missing() {
+    let mut rows = RowsHeld::default();
+    assert_eq!(rows.compare(&said(1)).difference, MISSING);
+    let mark = json!({ "reaction#tada#U1": "000000000005.000000/added", "ts": ts(1) });
+    rows.0.insert(key(1), mark.as_object().unwrap().clone());
+    assert_eq!(rows.compare(&said(1)), ComparedMessage { difference: MISSING, reactions_removed: 0 });
+    rows.store(&listed(&said(1)));
+    assert_eq!(rows.compare(&said(1)), ComparedMessage { difference: None, reactions_removed: 1 });
+}
+
+#[test]
+fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
+    let rows = holding(&[said(1)]);
+    let difference = |more: Value| rows.compare(&with(said(1), &more)).difference;
+    assert_eq!(
+        difference(json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } })),
+        CHANGED
+    );
+    assert_eq!(difference(json!({ "subtype": "tombstone" })), CHANGED);
+    let reaction = json!({ "reactions": [{ "name": "tada", "users": ["U2"], "count": 1 }] });
+    assert_eq!(difference(reaction.clone()), CHANGED);
+    for same in [
+        json!({}),
+        json!({ "reply_count": 3, "thread_ts": ts(1), "latest_reply": ts(8), "subscribed": true }),
+        json!({ "user_profile": { "name": "now" }, "permalink": "https://example.com", "pinned_to": ["C1"] }),
+        json!({ "attachments": [{ "text": "an unfurl" }] }),
+    ] {
+        assert_eq!(difference(same.clone()), None, "{same}");
+    }
+    let deleted = holding(&[with(said(1), &json!({ "subtype": "tombstone" }))]);
+    assert_eq!(deleted.compare(&with(said(1), &json!({ "subtype": "tombstone" }))).difference, None);
+    // An edit that history shows late, or a reaction that an event took away, is not news.
+    let edited = json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } });
+    assert_eq!(holding(&[with(said(1), &edited)]).compare(&said(1)).difference, None);
+    let mut taken = holding(&[said(1)]);
+    taken.0.get_mut(&key(1)).unwrap().insert("reaction#tada#U2".into(), "000000000007.000000/removed".into());
+    assert_eq!(taken.compare(&with(said(1), &reaction)), ComparedMessage::default());
+    let mut erased = RowsHeld::default();
+    erased.0.insert(key(1), json!({ "erased": true }).as_object().unwrap().clone());
+    assert_eq!(erased.compare(&said(1)), ComparedMessage::default());
+}
+
+#[test]
+fn reactions_that_slack_no_longer_has_are_counted_unless_its_list_is_cut() {
+    let reaction = |users: &[&str], count: u64| json!({ "reactions": [{ "name": "tada", "users": users, "count": count }] });
+    let rows = holding(&[with(said(1), &reaction(&["U1", "U2", "U3"], 3))]);
+    let removed = |more: Value| rows.compare(&with(said(1), &more)).reactions_removed;
+    assert_eq!(removed(json!({})), 3);
+    assert_eq!(removed(reaction(&["U2"], 1)), 2);
+    assert_eq!(removed(reaction(&["U2"], 60)), 0);
+}
+
+#[test]
+fn only_what_was_written_and_should_have_been_listed_is_gone() {
+    let reply = |second: i64, root: i64| with(said(second), &json!({ "thread_ts": ts(root) }));
+    let broadcast = with(reply(6, 3), &json!({ "subtype": "thread_broadcast" }));
+    let joined = with(said(4), &json!({ "subtype": "channel_join" }));
+    let tombstone = with(said(7), &json!({ "subtype": "tombstone" }));
+    let mut rows =
+        holding(&[said(1), said(2), said(3), joined, reply(5, 3), broadcast, tombstone, said(8), said(9)]);
+    rows.0
+        .insert(key(10), json!({ "ts": ts(10), "reaction#tada#U1": "x/added" }).as_object().unwrap().clone());
+    assert_eq!(rows.lacked(&listing(ListedPlace::Channel, (2, 9), &[2, 8])), BTreeSet::from([3]));
+    assert_eq!(rows.lacked(&listing(ListedPlace::Channel, (0, 20), &[1, 2, 3, 8, 9])), BTreeSet::new());
+    let thread = |listed: &[i64]| {
+        let root = Ts::parse(&ts(3)).unwrap();
+        rows.lacked(&listing(ListedPlace::Thread(root), (4, 20), listed))
+    };
+    assert_eq!(thread(&[]), BTreeSet::from([5, 6]));
+    assert_eq!(thread(&[6]), BTreeSet::from([5]));
+    let roots: BTreeSet<Option<Ts>> = rows
+        .0
+        .iter()
+        .map(|(key, attributes)| held_reply_of(&Item { key: key.clone(), attributes: attributes.clone() }))
+        .collect();
+    assert_eq!(roots, BTreeSet::from([None, Ts::parse(&ts(3)).ok()]));
+}
+
+/// What may become of a message, at Slack and here.
+#[derive(Debug, Clone, Copy)]
+struct MessageFate {
+    second: i64,
+    at_slack: Option<(u8, bool, bool)>,
+    here: Option<(u8, bool, bool)>,
+    is_deleted_here: bool,
+    is_live: bool,
+}
+
+fn fates() -> impl Strategy<Value = Vec<MessageFate>> {
+    let version = || prop::option::weighted(0.8, (0_u8..4, any::<bool>(), prop::bool::weighted(0.1)));
+    let fate = (version(), version(), prop::bool::weighted(0.15), any::<bool>());
+    prop::collection::vec(fate, 0..25).prop_map(|fates| {
+        let fate = |(index, (at_slack, here, is_deleted_here, is_live))| MessageFate {
+            second: 100 + index as i64,
+            at_slack,
+            here,
+            is_deleted_here,
+            is_live,
+        };
+        fates.into_iter().enumerate().map(fate).collect()
+    })
+}
+
+/// A message that was edited this often, with a reaction or as a tombstone.
+fn version_of(second: i64, (edits, has_reaction, is_tombstone): (u8, bool, bool)) -> Value {
+    let mut message = said(second);
+    if edits > 0 {
+        let edited =
+            json!({ "text": format!("edit {edits}"), "edited": { "ts": ts(1_000 + i64::from(edits)) } });
+        message = with(message, &edited);
+    }
+    if has_reaction {
+        message = with(message, &json!({ "reactions": [{ "name": "tada", "users": ["U2"], "count": 1 }] }));
+    }
+    if is_tombstone { with(message, &json!({ "subtype": "tombstone" })) } else { message }
+}
+
+/// The version as if an event had brought it.
+fn live(row: &mut Attributes) {
+    let version = row.get("content_version").and_then(Value::as_str).map(ContentVersion::stored);
+    if let Some(version) = version {
+        let live = version.as_str().replace(&version::zero().padded(), "000000005000.000000");
+        row.insert("content_version".into(), live.into());
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_both_sides_have_storing_what_slack_lists_and_marking_the_rest_leaves_no_difference(
+        fates in fates(),
+        (first, last) in (95_i64..130, 95_i64..130),
+    ) {
+        let mut rows = RowsHeld::default();
+        for fate in &fates {
+            if let Some(here) = fate.here {
+                rows.store(&listed(&version_of(fate.second, here)));
+                if let Some(row) = rows.0.get_mut(&key(fate.second)).filter(|_| fate.is_live) {
+                    live(row);
+                }
+            }
+            if fate.is_deleted_here {
+                rows.0.entry(key(fate.second)).or_default().insert("deleted".into(), true.into());
+            }
+        }
+        let shown: Vec<Value> =
+            fates.iter().filter_map(|fate| Some(version_of(fate.second, fate.at_slack?))).collect();
+        for fate in &fates {
+            let Some(at_slack) = fate.at_slack else { continue };
+            let is_known = fate.here.is_some() || fate.is_deleted_here;
+            let found = rows.compare(&version_of(fate.second, at_slack)).difference;
+            prop_assert_eq!(found == MISSING, !is_known, "{:?}", fate);
+            if fate.here == Some(at_slack) {
+                prop_assert!(found.is_none(), "{:?}", fate);
+            }
+            let volatile = json!({ "reply_count": 7, "latest_reply": ts(900), "user_profile": {}, "is_locked": true });
+            prop_assert_eq!(rows.compare(&with(version_of(fate.second, at_slack), &volatile)).difference, found);
+        }
+        let seconds: Vec<i64> = fates.iter().filter(|fate| fate.at_slack.is_some()).map(|fate| fate.second).collect();
+        let listing = listing(ListedPlace::Channel, (first, last), &seconds);
+        let lacked = rows.lacked(&listing);
+        for fate in &fates {
+            let is_here = fate.here.is_some_and(|(.., is_tombstone)| !is_tombstone) && !fate.is_deleted_here;
+            let should_be = (first..last).contains(&fate.second) && fate.at_slack.is_none();
+            prop_assert_eq!(lacked.contains(&fate.second), is_here && should_be, "{:?}", fate);
+        }
+        // Filled, and marked as deleted.
+        shown.iter().for_each(|message| rows.store(&listed(message)));
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        for second in lacked {
+            rows.apply(&deletion(&team, &channel, &Ts::parse(&ts(second)).unwrap()));
+        }
+        for message in &shown {
+            prop_assert_eq!(rows.compare(message).difference, None, "{}", message);
+        }
+        prop_assert_eq!(rows.lacked(&listing), BTreeSet::new());
+        let before = rows.clone();
+        shown.iter().for_each(|message| rows.store(&listed(message)));
+        prop_assert_eq!(rows, before);
+    }
+}
