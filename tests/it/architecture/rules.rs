@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
             "tests/testkit/src/memory/",
             "tests/simulation/src/checked_archive.rs",
             "tests/it/convergence/mod.rs",
-            "workers/src/import/preview.rs",
+            "workers/src/store/preview.rs",
             "workers/tests/it/directory/fixture.rs",
         ],
         forbidden: &["apply_once"],

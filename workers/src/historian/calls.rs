@@ -64,6 +64,8 @@ pub(super) struct RawPage {
     pub(super) messages: Vec<Box<RawValue>>,
     /// Whether Slack says that there is more.
     pub(super) has_more: bool,
+    /// Whether it has fewer messages than were asked for although there are more: it may leave out some in between.
+    pub(super) is_short: bool,
     /// Whether the plan hides what is older.
     pub(super) is_limited: bool,
     /// Where the next page is.
@@ -177,7 +179,7 @@ impl HistoryCalls {
             match answer {
                 Ok(reply) => {
                     self.made.fetch_add(1, Ordering::Relaxed);
-                    let read = read(reply.read()?);
+                    let read = read(page, reply.read()?);
                     self.notice(page, &read);
                     return Ok(read);
                 }
@@ -225,11 +227,13 @@ impl HistoryCalls {
     }
 }
 
-fn read(body: Body) -> RawPage {
+fn read(asked: usize, body: Body) -> RawPage {
     let cursor = body.response_metadata.and_then(|metadata| metadata.next_cursor);
+    let (messages, has_more) = (body.messages.unwrap_or_default(), body.has_more == Some(true));
     RawPage {
-        messages: body.messages.unwrap_or_default(),
-        has_more: body.has_more == Some(true),
+        is_short: has_more && messages.len() < asked,
+        messages,
+        has_more,
         is_limited: body.is_limited == Some(true),
         cursor: cursor.filter(|cursor| !cursor.is_empty() && cursor.len() <= MAX_CURSOR_BYTES),
     }

@@ -2,6 +2,7 @@
 //!
 //! * [`calls`] calls Slack: pages as large as it gives them, as often as it permits.
 //! * [`span`] reads a span of a channel, newest first; [`page`] stores a page; [`threads`] says which threads are complete.
+//! * [`reconcile`] compares what is read with the archive before it is stored.
 //! * [`wanted`] says what is to be read, given what is held; [`run`] whether the last backfill ended.
 //! * [`worker`] is the worker: spans as jobs, and the look for gaps that are to be filled.
 //! * [`trouble`] says what an error means for the rest.
@@ -11,6 +12,7 @@
 
 pub mod calls;
 pub mod page;
+mod reconcile;
 pub mod run;
 pub mod span;
 mod threads;
@@ -20,6 +22,7 @@ mod worker;
 
 pub use calls::{HistoryCalls, PausePolicy, RESTRICTED_ADVICE};
 pub use page::{ChannelReader, ReadCounts, ReadTally};
+pub use reconcile::{Comparison, FoundDifferences};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};
 pub use trouble::{Consequence, HistoryError};
 pub use worker::{Historian, NAME};

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use slack::ids::{ChannelId, Ts};
 
 use super::calls::HistoryCalls;
+use super::reconcile::{Comparison, PageTimes, ThreadListing};
 use super::threads;
 use super::trouble::HistoryError;
 use crate::store::{StoredAs, store_history};
@@ -84,6 +85,9 @@ pub struct ChannelReader<'a> {
     pub look_back_micros: i64,
     /// Counts what is read.
     pub counts: &'a ReadCounts,
+    /// Compares what is read with the archive before it is stored, and every thread of it. Without it, threads that seem to be
+    /// complete are skipped.
+    pub comparison: Option<&'a Comparison>,
 }
 
 impl ChannelReader<'_> {
@@ -105,24 +109,30 @@ impl ChannelReader<'_> {
     pub(super) async fn store_page(
         &self,
         messages: Vec<HistoryMessage>,
+        times: &PageTimes,
         span: Interval,
     ) -> Result<(), HistoryError> {
+        if let Some(comparison) = self.comparison {
+            self.find_gone(comparison, &messages, times).await?;
+        }
         let (inside, older): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.ts.micros() >= span.from);
         let reaches_span = |root: &HistoryMessage| {
             let latest = root.thread.as_ref().map(|thread| thread.latest_reply.as_ref().map(Ts::micros));
             latest.is_some_and(|latest| latest.is_none_or(|latest| latest >= span.from))
+                || self.comparison.is_some_and(|comparison| comparison.holds_replies_of(&root.ts))
         };
         let older: Vec<HistoryMessage> = older.into_iter().filter(reaches_span).collect();
         self.store(&inside).await?;
+        self.note_broadcasts(&inside);
         let mut roots: Vec<&HistoryMessage> = Vec::new();
-        for root in inside.iter().filter(|message| message.thread.is_some()) {
-            if !threads::is_complete(self.archive, self.calls.team(), self.channel, root).await? {
+        for root in &inside {
+            if self.asks_for_replies_of(root).await? {
                 roots.push(root);
             }
         }
         for root in &older {
-            if !threads::is_complete(self.archive, self.calls.team(), self.channel, root).await? {
+            if self.asks_for_replies_of(root).await? {
                 self.store(std::slice::from_ref(root)).await?;
                 roots.push(root);
             }
@@ -132,12 +142,23 @@ impl ChannelReader<'_> {
         self.queue_files(&inside).await
     }
 
+    async fn asks_for_replies_of(&self, root: &HistoryMessage) -> Result<bool, ArchiveError> {
+        match self.comparison {
+            Some(comparison) => Ok(root.thread.is_some() || comparison.holds_replies_of(&root.ts)),
+            None => {
+                let (archive, team) = (self.archive, self.calls.team());
+                Ok(!threads::is_complete(archive, team, self.channel, root).await?)
+            }
+        }
+    }
+
     /// Stores every reply of a thread. One that Slack no longer knows is left out.
     async fn read_thread(&self, root: Ts) -> Result<(), HistoryError> {
         ReadCounts::add(&self.counts.threads, 1);
         let (mut newest, mut after, mut cursor): (Option<Ts>, Option<Ts>, Option<String>) =
             (None, None, None);
         let mut empty_pages = 0;
+        let mut listing = ThreadListing::default();
         loop {
             let answer = self.calls.replies(self.channel, &root, after.as_ref(), cursor.as_deref()).await;
             let page = match answer.map_err(HistoryError::from) {
@@ -153,6 +174,9 @@ impl ChannelReader<'_> {
                 },
             };
             let mut replies = self.messages(&page.messages);
+            if self.comparison.is_some() {
+                listing.add(&root, page.messages.len(), &replies);
+            }
             // The root comes in front of every page; it is stored as history shows it.
             replies.retain(|reply| reply.ts != root);
             self.store(&replies).await?;
@@ -166,13 +190,25 @@ impl ChannelReader<'_> {
             match page.cursor {
                 Some(next) => cursor = Some(next),
                 None if page.has_more && newest > after => (after, cursor) = (newest.clone(), None),
-                None => return Ok(()),
+                None => break,
             }
+        }
+        match self.comparison {
+            Some(comparison) => self.find_gone_replies(comparison, &root, listing).await,
+            None => Ok(()),
         }
     }
 
     async fn store(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
+        let mut lacking = match self.comparison {
+            Some(comparison) => self.compare(comparison, messages).await?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
         for (message, stored) in messages.iter().zip(store_history(self.archive, messages).await) {
+            let is_lacking = lacking.next() == Some(true);
+            if let Some(comparison) = self.comparison.filter(|_| is_lacking && stored.is_ok()) {
+                comparison.count_filled();
+            }
             ReadCounts::add(&self.counts.messages, 1);
             ReadCounts::add(&self.counts.reactions_cut, u64::from(message.reactions_cut));
             match stored {

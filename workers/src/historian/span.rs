@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::calls::Between;
 use super::page::{ChannelReader, MAX_EMPTY_PAGES};
+use super::reconcile::PageTimes;
 use super::trouble::{Consequence, HistoryError};
 
 /// A span to be read, and the fact that keeps how far it was read.
@@ -72,6 +73,7 @@ pub enum SpanEnd {
 /// A page that was fetched.
 struct FetchedPage {
     messages: Vec<HistoryMessage>,
+    times: PageTimes,
     /// The oldest message of this page and those before it.
     oldest: Option<Ts>,
     is_limited: bool,
@@ -132,12 +134,12 @@ impl ChannelReader<'_> {
         let oldest = (floor > 0).then(|| Interval { from: floor - 1, to: floor }.from_ts());
         let mut page = self.fetch(Between { oldest, latest: span.to_ts(), cursor: None }, None, 0).await?;
         loop {
-            let FetchedPage { messages, oldest, is_limited, next, empty_pages } = page;
+            let FetchedPage { messages, times, oldest, is_limited, next, empty_pages } = page;
             let has_more = next.is_some();
             let is_covered = oldest.as_ref().is_some_and(|oldest| oldest.micros() <= span.from);
             // What may reach into the span is looked at in one go: only all of it completes the claim.
             let next = next.filter(|_| is_covered || budget.take());
-            let storing = self.store_page(messages, span);
+            let storing = self.store_page(messages, &times, span);
             let (stored, fetched) = match next {
                 Some(next) => {
                     let fetching = self.fetch(next, oldest.clone(), empty_pages);
@@ -181,8 +183,12 @@ impl ChannelReader<'_> {
         }
         let page = page?;
         let mut messages = self.messages(&page.messages);
+        let is_whole = !page.is_short && messages.len() == page.messages.len();
         messages.retain(|message| message.ts < between.latest);
         let oldest = messages.iter().map(|message| message.ts.clone()).min();
+        let newest = messages.iter().map(|message| message.ts.clone()).max();
+        let newest = before.as_ref().or(newest.as_ref());
+        let times = PageTimes::of(oldest.as_ref(), newest, &between.latest, is_whole);
         let empty_pages = if oldest.is_some() { 0 } else { empty_pages + 1 };
         let next = match (&oldest, page.cursor) {
             (_, None) if !page.has_more => None,
@@ -193,7 +199,7 @@ impl ChannelReader<'_> {
             (None, Some(_) | None) => return Err(HistoryError::Stuck),
         };
         let oldest = oldest.or(before);
-        Ok(FetchedPage { messages, oldest, is_limited: page.is_limited, next, empty_pages })
+        Ok(FetchedPage { messages, times, oldest, is_limited: page.is_limited, next, empty_pages })
     }
 
     async fn note_reached(&self, from: &Ts, to: &Ts) -> Result<(), HistoryError> {

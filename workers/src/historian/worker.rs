@@ -90,6 +90,7 @@ impl Historian {
             channel,
             look_back_micros: LOOK_BACK_MICROS,
             counts: &counts,
+            comparison: None,
         };
         let mut budget = PageBudget::of(PAGES, Instant::now() + READING_TIME);
         let end = reader.read_span(&PlannedSpan { span, to: to.clone() }, &mut budget).await?;

@@ -7,7 +7,7 @@
 //! * [`layout`] says what is where, from the names of the entries alone; [`source`] is where their bytes come from.
 //! * [`elements`] reads a list one element at a time; [`roster`] those of people and conversations, [`days`] those of messages.
 //! * [`messages`] stores messages and asks for their files, [`uploads`] keeps files that the export brings with it.
-//! * [`people`] and [`channels`] write the rows of the lists; [`preview`] is an archive that says what a write would do.
+//! * [`people`] and [`channels`] write the rows of the lists.
 //!
 //! Only what a list of public channels names is stored. Each channel that was read whole leaves a fact that says so, after
 //! everything that the fact claims.
@@ -21,7 +21,6 @@ mod layout;
 mod messages;
 mod people;
 mod plan;
-mod preview;
 mod problem;
 mod roster;
 mod source;
@@ -41,7 +40,6 @@ use tokio::task::{JoinError, spawn_blocking};
 use days::DaysRead;
 use plan::{Draft, Plan};
 
-pub use preview::PreviewArchive;
 pub use problem::{Problem, ProblemKind};
 pub use roster::PrivateCounts;
 pub use source::{ExportEntry, ExportSource, TooLarge};

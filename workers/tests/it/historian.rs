@@ -1,5 +1,7 @@
 //! Slack's history in the archive, beside a Slack on virtual time.
 
+mod reconcile;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +25,8 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
 use workers::historian::{
-    ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy, PlannedSpan,
-    ReadCounts, ReadTally, SpanEnd,
+    ChannelReader, Comparison, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy,
+    PlannedSpan, ReadCounts, ReadTally, SpanEnd,
 };
 use workers::runtime::{Outcome, Ports, Retry, Worker};
 
@@ -89,6 +91,16 @@ impl Fixture {
         wanted: &PlannedSpan,
         look_back_days: i64,
     ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
+        self.compared(archive, wanted, look_back_days, None).await
+    }
+
+    async fn compared(
+        &self,
+        archive: &dyn Archive,
+        wanted: &PlannedSpan,
+        look_back_days: i64,
+        comparison: Option<&Comparison>,
+    ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
         let calls = HistoryCalls::new(Arc::clone(&self.api), team(), PausePolicy::WaitOut);
         let (counts, channel) = (ReadCounts::default(), channel());
         let reader = ChannelReader {
@@ -98,6 +110,7 @@ impl Fixture {
             channel: &channel,
             look_back_micros: look_back_days * DAY * 1_000_000,
             counts: &counts,
+            comparison,
         };
         let end = reader.read_span(wanted, &mut PageBudget::unlimited()).await;
         (end, counts.tally())

@@ -148,6 +148,7 @@ async fn workspace(
             channel: &planned.channel,
             look_back_micros: i64::from(args.thread_days) * DAY_MICROS,
             counts: &counts,
+            comparison: None,
         };
         let made_before = calls.made();
         let reading = async {

@@ -18,9 +18,9 @@ use process::config::slack::SlackArgs;
 use serde::Serialize;
 use slack::ids::TeamId;
 use workers::import::{
-    FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PreviewArchive, PrivateCounts, Problem,
-    import,
+    FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts, Problem, import,
 };
+use workers::store::PreviewArchive;
 
 use crate::plain;
 use crate::read::team;

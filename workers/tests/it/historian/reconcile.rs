@@ -1,0 +1,209 @@
+//! What is read is compared with the archive before it is stored.
+
+use std::collections::BTreeSet;
+
+use ports::queue::Queue;
+use rules::message::stored_version;
+use testkit::corpus::event::{changed, deleted, edited, posted, reaction_added, subtyped};
+use testkit::deliveries::delivery;
+use workers::historian::FoundDifferences;
+use workers::message_writer::MessageWriter;
+use workers::store::PreviewArchive;
+
+use super::*;
+
+/// What was read began at this moment: nothing newer is compared.
+fn comparison(from: i64, marks_deleted: bool) -> Comparison {
+    Comparison::of(span(from, END).span, marks_deleted)
+}
+
+/// Missing, changed, extra, filled, reactions removed.
+fn counts(found: &FoundDifferences) -> [u64; 5] {
+    [found.missing, found.changed, found.extra, found.filled, found.reactions_removed]
+}
+
+fn seconds(named: &BTreeSet<Ts>) -> Vec<i64> {
+    named.iter().map(|ts| ts.micros() / 1_000_000).collect()
+}
+
+impl Fixture {
+    async fn reconcile_into(
+        &self,
+        archive: &dyn Archive,
+        from: i64,
+        marks_deleted: bool,
+    ) -> FoundDifferences {
+        let comparison = comparison(from, marks_deleted);
+        self.compared(archive, &span(from, END), 30, Some(&comparison)).await.0.unwrap();
+        comparison.found()
+    }
+
+    async fn reconcile(&self, from: i64) -> FoundDifferences {
+        self.reconcile_into(&*self.archive, from, false).await
+    }
+
+    /// The archive gets an event.
+    async fn happens(&self, event: &Value) {
+        let queue: Arc<dyn Queue> = self.queue.clone();
+        let writer = MessageWriter::new(self.archive.clone(), queue);
+        let id = format!("Ev{}", self.archive.items().len());
+        let body = event::envelope("T1", &id, event);
+        assert_eq!(writer.handle(&[delivery(&body)]).await, [Outcome::Done], "{event}");
+    }
+
+    fn at_slack(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
+        self.slack.change(TOKEN, |workspace| change(workspace.said_in("C1")));
+    }
+
+    async fn row(&self, second: i64) -> ports::archive::Item {
+        self.archive.get(&ItemKey::message(&team(), &channel(), &ts(second))).await.unwrap().unwrap()
+    }
+}
+
+/// Ten messages; the first one has three replies.
+fn a_week() -> Vec<Value> {
+    let messages = (0..10).map(|n| said(BEGINNING + n * 1_000, &format!("message {n}")));
+    messages.chain((1..4).map(|n| replied(BEGINNING + n, BEGINNING))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_to_call() {
+    let mut messages = a_week();
+    messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
+    messages.push(subtyped(replied(BEGINNING + 700, BEGINNING), "thread_broadcast", serde_json::json!({})));
+    let fixture = Fixture::of(&messages);
+    let found = fixture.reconcile(BEGINNING - 10).await;
+    assert_eq!(counts(&found), [15, 0, 0, 15, 0]);
+    assert!(!found.are_left());
+    assert_eq!(fixture.spans().await, [(BEGINNING - 10, END)]);
+    assert_eq!(fixture.sent(QueueName::Files).await.len(), 1);
+    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
+    let rows = fixture.archive.items();
+    for _ in 0..3 {
+        assert_eq!(fixture.reconcile(BEGINNING - 10).await, FoundDifferences::default());
+    }
+    assert_eq!(fixture.archive.items(), rows);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_in_a_gap_is_found_and_filled_and_what_was_deleted_is_marked_on_demand() {
+    let fixture = Fixture::of(&a_week());
+    for message in a_week() {
+        fixture.happens(&posted("C1", &message)).await;
+    }
+    let reacted =
+        reaction_added("C1", ts(BEGINNING + 5_000).as_str(), "U9", "eyes", ts(BEGINNING + 5_001).as_str());
+    fixture.happens(&reacted).await;
+    assert_eq!(counts(&fixture.reconcile(0).await), [0, 0, 0, 0, 1]);
+
+    let before = said(BEGINNING + 1_000, "message 1");
+    let after = edited(&before, ts(END - 100).as_str(), "edited in the gap");
+    fixture.at_slack(|said_in| {
+        said_in.happen(&changed("C1", &before, &after, ts(END - 100).as_str()));
+        said_in.happen(&deleted("C1", &said(BEGINNING + 2_000, "message 2"), ts(END - 90).as_str()));
+        said_in.delete(ts(BEGINNING).as_str());
+        said_in.delete(ts(BEGINNING + 3).as_str());
+        said_in.react(ts(BEGINNING + 3_000).as_str(), "U3", "tada");
+        said_in.post(&said(BEGINNING + 2_500, "missed"));
+        said_in.post(&replied(BEGINNING + 9, BEGINNING));
+    });
+    let rows = fixture.archive.items();
+    let preview = PreviewArchive::of(Some(fixture.archive.clone()));
+    let planned = fixture.reconcile_into(&preview, 0, true).await;
+    assert_eq!(fixture.archive.items(), rows, "a preview writes nothing");
+    assert_eq!(seconds(&planned.missing_ts), [BEGINNING + 9, BEGINNING + 2_500]);
+    assert_eq!(seconds(&planned.extra_ts), [BEGINNING + 3, BEGINNING + 2_000]);
+
+    let found = fixture.reconcile(0).await;
+    assert_eq!(counts(&found), [2, 3, 2, 5, 1]);
+    assert!(found.are_left());
+    assert_eq!(fixture.row(BEGINNING + 1_000).await.text("text"), Some("edited in the gap"));
+    let revisions = key::revisions(&team(), &channel(), &ts(BEGINNING + 1_000));
+    let revisions = query_all(&*fixture.archive, Query::partition(revisions)).await.unwrap();
+    assert_eq!(revisions.iter().map(|row| row.text("text")).collect::<Vec<_>>(), [Some("message 1")]);
+    assert!(fixture.row(BEGINNING).await.is("deleted"), "its root is a tombstone");
+    assert!(!fixture.row(BEGINNING + 2_000).await.is("deleted"), "absence marks nothing by itself");
+
+    let marked = fixture.reconcile_into(&*fixture.archive, 0, true).await;
+    assert_eq!((counts(&marked), marked.marked, marked.are_left()), ([0, 0, 2, 0, 1], 2, false));
+    for second in [BEGINNING + 3, BEGINNING + 2_000] {
+        let row = fixture.row(second).await;
+        assert!(row.is("deleted") && stored_version(&row).is_some(), "{row:?}");
+    }
+    assert_eq!(counts(&fixture.reconcile(0).await), [0, 0, 0, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_slack_shows_on_both_sides_of_is_gone() {
+    let messages: Vec<Value> = (0..6).map(|n| said(BEGINNING + n * DAY, "here")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.read(0, END).await;
+    fixture.at_slack(|said_in| {
+        for n in [0, 3, 5] {
+            said_in.delete(ts(BEGINNING + n * DAY).as_str());
+        }
+    });
+    assert_eq!(seconds(&fixture.reconcile(0).await.extra_ts), [BEGINNING + 3 * DAY]);
+    // Before the period, only what shows what lies at its beginning is read.
+    assert_eq!(seconds(&fixture.reconcile(BEGINNING + 3 * DAY).await.extra_ts), [BEGINNING + 3 * DAY]);
+    assert_eq!(fixture.reconcile(BEGINNING + 3 * DAY + 1).await.extra, 0);
+    // Slack's plan hides what is older.
+    let limit = BEGINNING + 3 * DAY + 1;
+    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(limit));
+    assert_eq!(fixture.reconcile(0).await.extra, 0);
+    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = None);
+    // Pages that are shorter than what was asked for may leave something out.
+    fixture.slack.pages_of(2);
+    assert_eq!(fixture.reconcile(BEGINNING + 2 * DAY).await.extra, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_between_two_whole_pages_is_between_what_both_show() {
+    let fixture = Fixture::of(&(0..2_000).map(|n| said(BEGINNING + n, "here")).collect::<Vec<_>>());
+    fixture.read(0, END).await;
+    // The first page ends with the message before it.
+    fixture.at_slack(|said_in| said_in.delete(ts(BEGINNING + 1_000).as_str()));
+    assert_eq!(seconds(&fixture.reconcile(0).await.extra_ts), [BEGINNING + 1_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn threads_are_compared_with_what_their_pages_list() {
+    let fixture = Fixture::of(&a_week());
+    fixture.read(0, END).await;
+    fixture.slack.change(TOKEN, |workspace| {
+        let said_in = workspace.said_in("C1");
+        said_in.delete(ts(BEGINNING + 1).as_str());
+        said_in.post(&replied(BEGINNING + 2_001, BEGINNING + 2_000));
+        said_in.delete(ts(BEGINNING + 2_001).as_str());
+    });
+    fixture.happens(&posted("C1", &replied(BEGINNING + 2_001, BEGINNING + 2_000))).await;
+    // Slack counts no reply of the second root any more.
+    let found = fixture.reconcile(0).await;
+    assert_eq!(seconds(&found.extra_ts), [BEGINNING + 1, BEGINNING + 2_001]);
+    // What began before the period counts only with what is in it.
+    assert_eq!(seconds(&fixture.reconcile(BEGINNING + 2).await.extra_ts), [BEGINNING + 2_001]);
+    fixture.at_slack(|said_in| said_in.post(&replied(BEGINNING + 5, BEGINNING)));
+    let found = fixture.reconcile(BEGINNING + 4).await;
+    assert_eq!((seconds(&found.missing_ts), found.filled), (vec![BEGINNING + 5], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_while_slack_is_read_is_neither_missing_nor_gone() {
+    let fixture = Fixture::of(&a_week());
+    fixture.read(0, END).await;
+    fixture.happens(&posted("C1", &replied(END + 1, BEGINNING))).await;
+    fixture.at_slack(|said_in| said_in.post(&replied(END + 2, BEGINNING)));
+    assert_eq!(fixture.reconcile(0).await, FoundDifferences::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restricted_app_and_pauses_are_dealt_with_as_in_a_backfill() {
+    let messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
+    fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
+    let start = Instant::now();
+    assert_eq!(counts(&fixture.reconcile(0).await), [40, 0, 0, 40, 0]);
+    assert!(start.elapsed() >= Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(fixture.slack.calls().iter().all(|call| !call.early));
+}
