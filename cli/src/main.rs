@@ -38,6 +38,7 @@ use operate::doctor::DoctorArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::import::ImportArgs;
 use operate::quarantine::QuarantineCommand;
+use operate::reconcile::{EmptyPeriod, ReconcileArgs};
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
@@ -121,6 +122,14 @@ enum Command {
         SLACK_BOT_TOKEN=… annalist backfill --all --since 2026-01-01"
     )]
     Backfill(BackfillArgs),
+    /// Compare the archive with Slack's history, and fill what is missing
+    #[command(
+        after_help = "Without --from, --to and --all it compares the last 7 days of every channel that is kept. Exit code 0: \
+        nothing is left to do; 1: something is. The token comes from the environment:\n  \
+        SLACK_BOT_TOKEN=… annalist reconcile --from 2026-11-01 --to 2026-11-08 --data /var/lib/annalist\n  \
+        SLACK_BOT_TOKEN=… annalist reconcile '#general' --all --dry-run"
+    )]
+    Reconcile(ReconcileArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
     /// Check the set-up and print the next step
@@ -250,6 +259,11 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             let api = runtime.block_on(config::slack::web_api(&args.slack))?;
             on_archive(&args.backend, async |backend| operate::backfill::run(backend, api, &args, out).await)
         }
+        Command::Reconcile(args) => {
+            let runtime = runtime(&mut Builder::new_current_thread())?;
+            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
+            on_archive(&args.backend, async |backend| operate::reconcile::run(backend, api, &args, out).await)
+        }
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }
@@ -329,7 +343,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     }
     say(&format!("{error:#}"));
     let misconfigured = error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if misconfigured || error.is::<EmptyPeriod>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// One line on standard error.

@@ -92,11 +92,23 @@ async fn misses_nothing(
         return Ok(first_there(archive, team, channel).await?.is_none());
     }
     if facts.is_refused(channel, Unreadable::NotFound) {
-        let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
-        let newest = place.newest(archive).await?;
-        return Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()));
+        return goes_on_elsewhere(archive, team, channel).await;
     }
     Ok(false)
+}
+
+/// Whether a channel goes on under another id, under which Slack has all of it.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn goes_on_elsewhere(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+) -> Result<bool, ArchiveError> {
+    let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
+    let newest = place.newest(archive).await?;
+    Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod lambda;
 mod machine;
 mod packaging;
 mod processes;
+mod reconcile;
 mod secrets;
 mod sync;
 mod versions;

@@ -1,6 +1,6 @@
 //! What people look at and mend while the archive runs.
 //!
-//! [`backup`] and [`restore`] agree on [`packing`].
+//! [`backup`] and [`restore`] agree on [`packing`]; [`backfill`] and [`reconcile`] share [`history`].
 
 pub(crate) mod backfill;
 pub(crate) mod backup;
@@ -10,10 +10,12 @@ pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod forget_public;
 mod held;
+mod history;
 pub(crate) mod import;
 mod packing;
 mod progress;
 pub(crate) mod quarantine;
+pub(crate) mod reconcile;
 pub(crate) mod restore;
 pub(crate) mod status;
 pub(crate) mod sync;

@@ -1,6 +1,6 @@
 //! `annalist backfill`: Slack's history into the archive, in this process.
 //!
-//! [`plan`] says which channels are read and what of each; [`report`] prints what came of it.
+//! [`plan`] says what is read of each channel; [`report`] prints what came of it.
 
 mod plan;
 mod report;
@@ -16,17 +16,17 @@ use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::sync::watch;
 use workers::historian::{
-    ChannelReader, Consequence, HistoryCalls, HistoryError, PageBudget, PausePolicy, RESTRICTED_ADVICE,
-    ReadCounts, SpanEnd, run as backfill_run,
+    ChannelReader, Consequence, HistoryCalls, HistoryError, PageBudget, PausePolicy, ReadCounts,
+    run as backfill_run,
 };
 
 use super::date::date;
-use super::progress::ProgressLines;
+use super::history::DAY_MICROS;
+use super::history::channels::{self, PlannedChannel};
+use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
 use super::sync::NO_TOKEN;
-use crate::composition::turned;
-use crate::plain;
-use plan::{HeldHistory, PlannedChannel};
-use report::{ChannelReport, ChannelState, Totals};
+use plan::HeldHistory;
+use report::{ChannelReport, Totals};
 
 /// `annalist backfill`.
 #[derive(Debug, Clone, clap::Args)]
@@ -64,19 +64,6 @@ pub(crate) struct BackfillArgs {
     pub(crate) slack: SlackArgs,
 }
 
-/// A day in microseconds, as timestamps count.
-pub(super) const DAY_MICROS: i64 = 86_400 * 1_000_000;
-
-/// Why the rest of the channels is not read.
-enum Stop {
-    /// The user asked for it.
-    Asked,
-    /// Nothing can be read of this workspace.
-    Workspace(HistoryError),
-    /// Something that all channels need failed.
-    Failed(HistoryError),
-}
-
 /// Reads history, and says of each channel what came of it.
 pub(crate) async fn run(
     backend: &Backend,
@@ -88,32 +75,27 @@ pub(crate) async fn run(
         bail!("{NO_TOKEN}");
     }
     let shutdown = process::shutdown::on_signal()?;
-    let mut totals = Totals::default();
-    let mut why = None;
-    let plans = plan::channels(&*backend.archive(), &api, args).await?;
+    let archive = backend.archive();
+    let plans = if args.all {
+        channels::kept(&*archive, &api).await?
+    } else {
+        channels::named(&*archive, &args.channels).await?
+    };
+    let (mut totals, mut early_end) = (Totals::default(), EarlyEnd::default());
     for (team, channels) in &plans {
-        match workspace(backend, &api, args, (team, channels), &mut totals, &shutdown, out).await? {
-            None => {}
-            Some(Stop::Workspace(error)) => why = Some(error),
-            Some(Stop::Failed(error)) => {
-                why = Some(error);
-                break;
-            }
-            Some(Stop::Asked) => {
-                totals.stopped = true;
-                break;
-            }
+        let stop = workspace(backend, &api, args, (team, channels), &mut totals, &shutdown, out).await?;
+        if !early_end.note(stop) {
+            break;
         }
     }
     let channels: usize = plans.iter().map(|(_, channels)| channels.len()).sum();
     totals.print(channels, args.json, out)?;
     out.flush()?;
-    match (why, totals.remaining(channels)) {
-        (Some(error), _) => bail!("{}; run it again to go on where it was", plain::line(&error.to_string())),
-        (None, 0) => Ok(()),
-        (None, _) if totals.stopped => bail!("stopped: run it again to go on where it was"),
-        (None, 1) => bail!("1 channel was not read to its end"),
-        (None, remaining) => bail!("{remaining} channels were not read to their end"),
+    early_end.check("run it again to go on where it was")?;
+    match totals.remaining(channels) {
+        0 => Ok(()),
+        1 => bail!("1 channel was not read to its end"),
+        remaining => bail!("{remaining} channels were not read to their end"),
     }
 }
 
@@ -135,8 +117,7 @@ async fn workspace(
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
     let held = HeldHistory::read(&*archive, team).await?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
-    let mut progress = ProgressLines::of(channels.len());
-    let mut advised = false;
+    let mut watch = ChannelWatch::of(&calls, channels.len(), shutdown);
     for planned in channels {
         let wanted = held.wanted(planned, args, &now, unfinished.as_ref()).await?;
         let counts = ReadCounts::default();
@@ -162,17 +143,7 @@ async fn workspace(
             }
         };
         let doing = || report::doing(planned, &counts.tally(), calls.made() - made_before);
-        let end = tokio::select! {
-            biased;
-            () = turned(shutdown.clone()) => None,
-            end = progress.watch(reading, doing) => Some(end),
-        };
-        progress.one_done();
-        if calls.is_restricted() && !advised {
-            advised = true;
-            progress.aside(|| drop(writeln!(std::io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));
-        }
-        let (state, stop) = outcome(end);
+        let (state, stop) = watch.read(reading, doing).await;
         let report = ChannelReport {
             planned,
             wanted: &wanted,
@@ -181,7 +152,7 @@ async fn workspace(
             state,
         };
         totals.add(&report);
-        progress.aside(|| report.print(args.json, out).and_then(|()| out.flush()))?;
+        watch.print(out, |out| report.print(args.json, out))?;
         if stop.is_some() {
             return Ok(stop);
         }
@@ -192,21 +163,4 @@ async fn workspace(
 
 fn is_outside(error: &HistoryError) -> bool {
     error.consequence() == Consequence::Channel(Some(Unreadable::NotInChannel))
-}
-
-/// What the end of a channel means for it and for the rest; `None` if the user ended it.
-fn outcome(end: Option<Result<SpanEnd, HistoryError>>) -> (ChannelState, Option<Stop>) {
-    match end {
-        Some(Ok(SpanEnd::Whole)) => (ChannelState::Done, None),
-        Some(Ok(SpanEnd::Limited)) => (ChannelState::Limited, None),
-        Some(Ok(SpanEnd::Paused)) => (ChannelState::Stopped(None), None),
-        None => (ChannelState::Stopped(None), Some(Stop::Asked)),
-        Some(Err(error)) => match error.consequence() {
-            Consequence::Channel(_) => (ChannelState::Unreadable(error), None),
-            Consequence::Workspace => {
-                (ChannelState::Stopped(Some(error.clone())), Some(Stop::Workspace(error)))
-            }
-            Consequence::Later(_) => (ChannelState::Stopped(Some(error.clone())), Some(Stop::Failed(error))),
-        },
-    }
 }

@@ -1,68 +1,17 @@
-//! Which channels are read, and what of each.
+//! What is read of each channel.
 
-use anyhow::bail;
-use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, Query, key, query_all};
 use reader::coverage::TeamCoverage;
-use reader::{directory, find, history};
 use rules::filled::{self, Source, Span};
 use rules::gap::coverage::Hole;
 use rules::interval::Interval;
-use rules::public_mark::MarkState;
-use slack::ids::{ChannelId, TeamId, Ts};
-use slack_api::WebApi;
+use slack::ids::{TeamId, Ts};
 use workers::historian::PlannedSpan;
 use workers::historian::wanted::{Asked, wanted as spans_wanted};
 
-use super::{BackfillArgs, DAY_MICROS};
-
-/// A channel that is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlannedChannel {
-    pub(super) channel: ChannelId,
-    pub(super) name: Option<String>,
-}
-
-/// The channels that are read, by workspace.
-pub(super) async fn channels(
-    archive: &dyn Archive,
-    api: &WebApi,
-    args: &BackfillArgs,
-) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
-    let mut found: Vec<(TeamId, Vec<PlannedChannel>)> = Vec::new();
-    if args.all {
-        for team in api.teams().await? {
-            let names = directory::read(archive, &team).await?;
-            let kept: Vec<PlannedChannel> = history::marked(archive, &team)
-                .await?
-                .into_iter()
-                .map(|channel| PlannedChannel { name: names.name(&channel).map(str::to_owned), channel })
-                .collect();
-            if !kept.is_empty() {
-                found.push((team, kept));
-            }
-        }
-        if found.is_empty() {
-            bail!("no channel is kept yet: `annalist sync` brings in the public ones first");
-        }
-        return Ok(found);
-    }
-    for called in &args.channels {
-        let place = find::place(archive, called, None).await?;
-        let mark = archive.get(&ItemKey::public_mark(&place.team, &place.channel)).await?;
-        if MarkState::of(mark.as_ref()) != MarkState::Public {
-            bail!("channel {called} is not known to be public, and only public channels are kept");
-        }
-        let names = directory::read(archive, &place.team).await?;
-        let name = names.name(&place.channel).map(str::to_owned);
-        let planned = PlannedChannel { channel: place.channel, name };
-        match found.iter_mut().find(|(team, _)| *team == place.team) {
-            Some((_, channels)) if channels.contains(&planned) => {}
-            Some((_, channels)) => channels.push(planned),
-            None => found.push((place.team, vec![planned])),
-        }
-    }
-    Ok(found)
-}
+use super::BackfillArgs;
+use crate::operate::history::DAY_MICROS;
+use crate::operate::history::channels::PlannedChannel;
 
 /// What tells what was asked for from anything else.
 pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> String {

@@ -3,43 +3,11 @@
 use std::io::{self, Write};
 
 use serde_json::json;
-use workers::historian::{HistoryError, PlannedSpan, ReadTally};
+use workers::historian::{PlannedSpan, ReadTally};
 
-use super::plan::PlannedChannel;
+use crate::operate::history::channels::PlannedChannel;
+use crate::operate::history::reading::ChannelState;
 use crate::plain;
-
-/// A name's length in a line.
-const NAME: usize = 40;
-
-/// How a channel stands.
-pub(super) enum ChannelState {
-    /// All that was asked for was read.
-    Done,
-    /// Slack's plan hides the rest.
-    Limited,
-    /// Slack does not show it.
-    Unreadable(HistoryError),
-    /// Something else ended it.
-    Stopped(Option<HistoryError>),
-}
-
-impl ChannelState {
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Limited => "limited",
-            Self::Unreadable(_) => "unreadable",
-            Self::Stopped(_) => "stopped",
-        }
-    }
-
-    fn error(&self) -> Option<String> {
-        match self {
-            Self::Done | Self::Limited | Self::Stopped(None) => None,
-            Self::Unreadable(error) | Self::Stopped(Some(error)) => Some(plain::line(&error.to_string())),
-        }
-    }
-}
 
 /// What came of a channel.
 pub(super) struct ChannelReport<'a> {
@@ -65,7 +33,7 @@ impl ChannelReport<'_> {
         write!(
             out,
             "{}: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls",
-            called(planned)
+            planned.called()
         )?;
         if tally.skipped > 0 {
             write!(out, "; {} passed over", tally.skipped)?;
@@ -73,32 +41,14 @@ impl ChannelReport<'_> {
         if tally.reactions_cut > 0 {
             write!(out, "; {} with more reactions than Slack lists", tally.reactions_cut)?;
         }
-        match (state, state.error()) {
-            (ChannelState::Limited, _) => {
-                writeln!(
-                    out,
-                    "; Slack's plan hides what is older: an export may still have it, `annalist import`"
-                )
-            }
-            (_, Some(error)) => writeln!(out, "; {}: {error}", state.as_str()),
-            (ChannelState::Stopped(_), None) => writeln!(out, "; stopped"),
-            (ChannelState::Done | ChannelState::Unreadable(_), None) => writeln!(out),
-        }
-    }
-}
-
-/// `#general`, or its id if its name is unknown.
-fn called(planned: &PlannedChannel) -> String {
-    match &planned.name {
-        Some(name) => format!("#{}", plain::excerpt(name, NAME)),
-        None => planned.channel.to_string(),
+        writeln!(out, "{}", state.remark())
     }
 }
 
 /// What is being read.
 pub(super) fn doing(planned: &PlannedChannel, tally: &ReadTally, calls: u64) -> String {
     let ReadTally { messages, new, threads, .. } = tally;
-    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", called(planned))
+    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", planned.called())
 }
 
 /// The sum of all channels.
@@ -107,8 +57,6 @@ pub(super) struct Totals {
     tally: ReadTally,
     calls: u64,
     done: usize,
-    /// Whether the user ended it.
-    pub(super) stopped: bool,
 }
 
 impl Totals {

@@ -72,12 +72,12 @@ async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_t
     messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
     messages.push(subtyped(replied(BEGINNING + 700, BEGINNING), "thread_broadcast", serde_json::json!({})));
     let fixture = Fixture::of(&messages);
+    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
     let found = fixture.reconcile(BEGINNING - 10).await;
     assert_eq!(counts(&found), [15, 0, 0, 15, 0]);
     assert!(!found.are_left());
     assert_eq!(fixture.spans().await, [(BEGINNING - 10, END)]);
     assert_eq!(fixture.sent(QueueName::Files).await.len(), 1);
-    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
     let rows = fixture.archive.items();
     for _ in 0..3 {
         assert_eq!(fixture.reconcile(BEGINNING - 10).await, FoundDifferences::default());

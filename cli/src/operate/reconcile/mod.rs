@@ -1,0 +1,226 @@
+//! `annalist reconcile`: the archive compared with Slack's history, and filled from it.
+
+mod report;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::bail;
+use ports::archive::Archive;
+use process::config::backend::{Backend, BackendArgs};
+use process::config::slack::SlackArgs;
+use reader::history::goes_on_elsewhere;
+use rules::interval::Interval;
+use slack::ids::{TeamId, Ts};
+use slack_api::WebApi;
+use tokio::sync::watch;
+use workers::historian::{
+    ChannelReader, Comparison, HistoryCalls, PageBudget, PausePolicy, PlannedSpan, ReadCounts,
+};
+use workers::store::PreviewArchive;
+
+use super::date::date;
+use super::history::DAY_MICROS;
+use super::history::channels::{self, PlannedChannel};
+use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
+use super::sync::NO_TOKEN;
+use report::{DifferenceReport, DifferenceTotals};
+
+/// What is compared if the user names no time.
+const PERIOD_MICROS: i64 = 7 * DAY_MICROS;
+
+/// Messages this long before the period may have replies in it.
+const LOOK_BACK_MICROS: i64 = 30 * DAY_MICROS;
+
+/// `annalist reconcile`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ReconcileArgs {
+    /// Channels, by name or id; otherwise every channel that is kept
+    #[arg(value_name = "CHANNEL")]
+    channels: Vec<String>,
+    /// Compare what was posted from this date on; otherwise the last 7 days
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    from: Option<Ts>,
+    /// Only what was posted before this date
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    to: Option<Ts>,
+    /// Compare from the beginning of each channel on, unless --from is given
+    #[arg(long)]
+    all: bool,
+    /// Say what differs, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Mark what Slack no longer lists as deleted: nothing takes that back
+    #[arg(long)]
+    mark_deleted: bool,
+    /// One JSON object per channel, and one for the sum
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    #[command(flatten)]
+    pub(crate) slack: SlackArgs,
+}
+
+/// There is nothing between `--from` and the end.
+#[derive(Debug, thiserror::Error)]
+#[error("--from {from} is not before {to}, the end of what is compared")]
+pub(crate) struct EmptyPeriod {
+    from: Ts,
+    to: Ts,
+}
+
+impl ReconcileArgs {
+    /// What is compared, at this time by Slack's clock.
+    fn period(&self, now: &Ts) -> Result<Interval, EmptyPeriod> {
+        let to = self.to.as_ref().map_or(now.micros(), |to| to.micros().min(now.micros()));
+        let from = match &self.from {
+            Some(from) => from.micros(),
+            None if self.all => 0,
+            None => to.saturating_sub(PERIOD_MICROS).max(0),
+        };
+        let period = Interval { from, to };
+        if from < to { Ok(period) } else { Err(EmptyPeriod { from: period.from_ts(), to: period.to_ts() }) }
+    }
+}
+
+/// Compares and fills, and says of each channel what was found.
+pub(crate) async fn run(
+    backend: &Backend,
+    api: Arc<WebApi>,
+    args: &ReconcileArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if !api.has_tokens() {
+        bail!("{NO_TOKEN}");
+    }
+    let shutdown = process::shutdown::on_signal()?;
+    let archive: Arc<dyn Archive> =
+        if args.dry_run { Arc::new(PreviewArchive::of(Some(backend.archive()))) } else { backend.archive() };
+    let plans = if args.channels.is_empty() {
+        without_former_ids(&*archive, channels::kept(&*archive, &api).await?).await?
+    } else {
+        channels::named(&*archive, &args.channels).await?
+    };
+    let (mut totals, mut early_end) = (DifferenceTotals::default(), EarlyEnd::default());
+    for (team, channels) in &plans {
+        let stop = workspace(backend, &archive, &api, args, (team, channels), &mut totals, &shutdown, out);
+        if !early_end.note(stop.await?) {
+            break;
+        }
+    }
+    totals.print(args.json, out)?;
+    out.flush()?;
+    early_end.check("run it again; what was filled stays")?;
+    let channels: usize = plans.iter().map(|(_, channels)| channels.len()).sum();
+    match totals.left(channels, args.dry_run) {
+        None => Ok(()),
+        Some(left) => bail!("{left}"),
+    }
+}
+
+/// Slack knows a channel that goes on under another id under that one alone.
+async fn without_former_ids(
+    archive: &dyn Archive,
+    plans: Vec<(TeamId, Vec<PlannedChannel>)>,
+) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
+    let mut left = Vec::with_capacity(plans.len());
+    for (team, channels) in plans {
+        let mut current = Vec::with_capacity(channels.len());
+        for planned in channels {
+            if !goes_on_elsewhere(archive, &team, &planned.channel).await? {
+                current.push(planned);
+            }
+        }
+        left.push((team, current));
+    }
+    Ok(left)
+}
+
+/// Compares the channels of one workspace, one after the other: Slack's limits are the workspace's.
+#[expect(clippy::too_many_arguments, reason = "each is handed on as it is")]
+async fn workspace(
+    backend: &Backend,
+    archive: &Arc<dyn Archive>,
+    api: &Arc<WebApi>,
+    args: &ReconcileArgs,
+    (team, channels): (&TeamId, &[PlannedChannel]),
+    totals: &mut DifferenceTotals,
+    shutdown: &watch::Receiver<bool>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Option<Stop>> {
+    let now = match api.first_answer(team).await {
+        Ok(now) => now,
+        Err(error) => return Ok(Some(Stop::Workspace(error.into()))),
+    };
+    let span = args.period(&now)?;
+    let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
+    let mut watch = ChannelWatch::of(&calls, channels.len(), shutdown);
+    let queue = backend.queue();
+    for planned in channels {
+        let scope = Interval { from: span.from, to: now.micros() };
+        let comparison = Comparison::of(scope, args.mark_deleted && !args.dry_run);
+        let counts = ReadCounts::default();
+        let reader = ChannelReader {
+            archive: &**archive,
+            queue: (!args.dry_run).then_some(&*queue),
+            calls: &calls,
+            channel: &planned.channel,
+            look_back_micros: LOOK_BACK_MICROS,
+            counts: &counts,
+            comparison: Some(&comparison),
+        };
+        let wanted = PlannedSpan { span, to: span.to_ts() };
+        let mut budget = PageBudget::unlimited();
+        let reading = reader.read_span(&wanted, &mut budget);
+        let doing = || report::doing(planned, &counts.tally(), &comparison.found());
+        let (state, stop) = watch.read(reading, doing).await;
+        let mut found = comparison.found();
+        if args.dry_run {
+            // The preview stores everything and keeps nothing.
+            found.filled = 0;
+        }
+        let report = DifferenceReport { planned, found, tally: counts.tally(), state };
+        totals.add(&report);
+        watch.print(out, |out| report.print(args.json, args.dry_run, out))?;
+        if stop.is_some() {
+            return Ok(stop);
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct ReconcileCommand {
+        #[command(flatten)]
+        args: ReconcileArgs,
+    }
+
+    #[test]
+    fn the_period_is_the_last_week_or_what_was_asked_for_and_never_empty() {
+        // 2026-11-20T00:00:00Z
+        let now = Ts::parse("1795132800.000000").unwrap();
+        let day = |days: i64| now.micros() + days * DAY_MICROS;
+        for (arguments, expected) in [
+            (&[][..], Some((day(-7), day(0)))),
+            (&["--to", "2026-11-10"], Some((day(-17), day(-10)))),
+            (&["--from", "2026-11-01"], Some((day(-19), day(0)))),
+            (&["--from", "2026-11-01", "--to", "2026-11-08"], Some((day(-19), day(-12)))),
+            (&["--all"], Some((0, day(0)))),
+            (&["--all", "--to", "2026-11-10"], Some((0, day(-10)))),
+            (&["general", "--all", "--from", "2026-11-01", "--to", "2027-01-01"], Some((day(-19), day(0)))),
+            (&["--from", "2026-11-08", "--to", "2026-11-08"], None),
+            (&["--from", "2026-11-21"], None),
+        ] {
+            let command = ReconcileCommand::parse_from(std::iter::once(&"reconcile").chain(arguments));
+            let period = command.args.period(&now).ok().map(|period| (period.from, period.to));
+            assert_eq!(period, expected, "{arguments:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `annalist reconcile` on the real binary, beside a Slack on a socket.
+
+use std::path::Path;
+
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use serde_json::{Value, json};
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
+use tests::harness::command::{Outcome, annalist_with, json_lines};
+
+use crate::import::rows;
+
+const TOKEN: &str = "xoxb-1";
+
+/// Some days before Slack's clock starts.
+fn ts(minute: i64) -> String {
+    format!("{}.000100", START_S - 3 * 86_400 + minute * 60)
+}
+
+fn said(minute: i64) -> Value {
+    event::message(&ts(minute), "U1", &format!("said in minute {minute}"))
+}
+
+/// A workspace with a channel of twenty messages and a thread, and an empty folder that knows its channels.
+async fn workspace(data: &Path) -> FakeSlack {
+    let slack = FakeSlack::start().await;
+    let mut workspace = Workspace::new("T1");
+    workspace.channels = vec![channel("C1", "general"), channel("C2", "quiet")];
+    let history = workspace.said_in("C1");
+    (0..20).for_each(|minute| history.post(&said(minute)));
+    (1..4).for_each(|second| history.post(&event::reply(&thread_ts(second), &ts(10), "U2", "a reply")));
+    slack.set(TOKEN, workspace);
+    let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
+    embedded::Database::open(data, clock).unwrap().close().await;
+    let outcome = run(&slack, data, &["sync", "--no-join"]).await;
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    slack
+}
+
+fn thread_ts(second: i64) -> String {
+    format!("{}.000100", START_S - 3 * 86_400 + 600 + second)
+}
+
+async fn run(slack: &FakeSlack, data: &Path, args: &[&str]) -> Outcome {
+    let args = [args, &["--data", data.to_str().unwrap()]].concat();
+    annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &slack.url())]).await
+}
+
+/// The lines that it prints with `--json`, and its exit code.
+async fn reconcile(slack: &FakeSlack, data: &Path, args: &[&str]) -> (Vec<Value>, Option<i32>) {
+    let outcome = run(slack, data, &[&["reconcile", "--json"], args].concat()).await;
+    let lines = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (lines, outcome.code)
+}
+
+fn of_channel(id: &str, missing: u64, changed: u64, extra: u64, filled: u64) -> Value {
+    json!({ "channel_id": id, "missing": missing, "changed": changed, "extra": extra, "filled": filled })
+}
+
+fn sum(missing: u64, changed: u64, extra: u64, filled: u64, reactions_removed: u64) -> Value {
+    json!({ "missing": missing, "changed": changed, "extra": extra, "filled": filled,
+        "reactions_removed": reactions_removed })
+}
+
+#[tokio::test]
+async fn a_period_is_compared_filled_and_in_order_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let slack = workspace(data).await;
+    let before = rows(data);
+    let (lines, code) = reconcile(&slack, data, &["--dry-run"]).await;
+    let mut first = of_channel("C1", 23, 0, 0, 0);
+    let named: Vec<String> = (0..11).map(ts).chain((1..4).map(thread_ts)).chain((11..20).map(ts)).collect();
+    first["missing_ts"] = json!(named);
+    let mut second = of_channel("C2", 0, 0, 0, 0);
+    second["missing_ts"] = json!([]);
+    assert_eq!((lines, code), (vec![first, second, sum(23, 0, 0, 0, 0)], Some(1)));
+    assert_eq!(rows(data), before, "a dry run writes nothing");
+
+    let (lines, code) = reconcile(&slack, data, &["general"]).await;
+    assert_eq!((lines, code), (vec![of_channel("C1", 23, 0, 0, 23), sum(23, 0, 0, 23, 0)], Some(0)));
+    slack.change(TOKEN, |workspace| workspace.volatile = true);
+    for args in [&[][..], &["--all"], &["--from", "2023-11-01", "--to", "2023-11-20"]] {
+        let (lines, code) = reconcile(&slack, data, args).await;
+        assert_eq!((lines.last(), code), (Some(&sum(0, 0, 0, 0, 0)), Some(0)), "{args:?}");
+    }
+    let filled = json_lines(data, &["coverage", "general"]).await;
+    assert_eq!(filled[0]["spans"][0]["source"], "history", "{filled:?}");
+    let outcome = run(&slack, data, &["reconcile"]).await;
+    let expected = "#general: missing 0, changed 0, extra 0\n#quiet: missing 0, changed 0, extra 0\n\
+                    missing 0, changed 0, extra 0\n";
+    assert_eq!((outcome.stdout.as_str(), outcome.code), (expected, Some(0)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_happened_unseen_is_filled_and_what_is_gone_stays_until_it_is_to_be_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let slack = workspace(data).await;
+    reconcile(&slack, data, &[]).await;
+    slack.change(TOKEN, |workspace| {
+        let said_in = workspace.said_in("C1");
+        said_in.post(&event::edited(&said(3), &ts(500), "edited unseen"));
+        said_in.delete(&ts(4));
+        said_in.delete(&ts(10));
+        said_in.react(&ts(5), "U9", "tada");
+    });
+    let (lines, code) = reconcile(&slack, data, &["C1"]).await;
+    assert_eq!((lines, code), (vec![of_channel("C1", 0, 3, 1, 3), sum(0, 3, 1, 3, 0)], Some(1)));
+    let message = async |minute: i64| {
+        let all = json_lines(data, &["messages", "general"]).await;
+        all.into_iter().find(|message| message["ts"] == ts(minute)).unwrap()
+    };
+    assert_eq!(message(3).await["text"], "edited unseen");
+    let revisions = json_lines(data, &["revisions", "general", &ts(3)]).await;
+    assert_eq!((revisions.len(), &revisions[0]["text"]), (1, &json!("said in minute 3")));
+    assert_eq!(message(5).await["reactions"], json!([{ "name": "tada", "users": ["U9"], "count": 1 }]));
+    assert_eq!((&message(10).await["deleted"], &message(4).await["deleted"]), (&json!(true), &Value::Null));
+
+    let outcome = run(&slack, data, &["reconcile", "C1"]).await;
+    assert!(outcome.stdout.contains(&format!("\n  extra: {}\n", ts(4))), "{outcome:?}");
+    assert!(outcome.code == Some(1) && outcome.stderr.contains("1 extra: --mark-deleted"), "{outcome:?}");
+    let before = rows(data);
+    let (_, code) = reconcile(&slack, data, &["C1", "--mark-deleted", "--dry-run"]).await;
+    assert_eq!((rows(data), code), (before, Some(1)), "a dry run marks nothing");
+    let (lines, code) = reconcile(&slack, data, &["C1", "--mark-deleted"]).await;
+    assert_eq!((lines, code), (vec![of_channel("C1", 0, 0, 1, 0), sum(0, 0, 1, 0, 0)], Some(0)));
+    let marked = message(4).await;
+    assert_eq!((&marked["deleted"], &marked["text"]), (&json!(true), &json!("said in minute 4")));
+    assert_eq!(reconcile(&slack, data, &[]).await.1, Some(0));
+}
+
+#[tokio::test]
+async fn a_channel_that_cannot_be_read_remains_and_wrong_usage_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let slack = workspace(data).await;
+    slack.change(TOKEN, |workspace| {
+        workspace.unreadable.insert("C2".to_owned(), "not_in_channel".to_owned());
+    });
+    let (lines, code) = reconcile(&slack, data, &[]).await;
+    assert_eq!((lines.len(), code), (3, Some(1)), "{lines:?}");
+    assert_eq!((&lines[1]["channel_id"], &lines[1]["state"]), (&json!("C2"), &json!("unreadable")));
+    assert!(lines[1]["error"].as_str().unwrap().contains("not_in_channel"), "{lines:?}");
+    assert_eq!(lines[2], sum(23, 0, 0, 23, 0));
+    for (args, code, says) in [
+        (&["--from", "2023-11-10", "--to", "2023-11-10"][..], 2, "--from"),
+        (&["--from", "tomorrow"], 2, "2026-11-20"),
+        (&["#nowhere"], 1, "no channel"),
+    ] {
+        let outcome = run(&slack, data, &[&["reconcile"], args].concat()).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
+        assert!(outcome.stderr.contains(says) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    }
+    let no_token = annalist_with(&["reconcile", "--data", data.to_str().unwrap()], &[]).await;
+    assert!(no_token.code == Some(1) && no_token.stderr.contains("SLACK_BOT_TOKEN"), "{no_token:?}");
+}
