@@ -3,6 +3,7 @@
 
 mod architecture;
 mod aws;
+mod backfill;
 mod backup;
 mod commands;
 mod convergence;

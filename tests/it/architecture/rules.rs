@@ -330,7 +330,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: &["shared/slack-api/tests/", "tests/it/", "workers/tests/"],
-        except: &[ON_VIRTUAL_TIME[0], ON_VIRTUAL_TIME[1], AT_RANDOM_MOMENTS[0], AT_RANDOM_MOMENTS[1]],
+        except: &[
+            ON_VIRTUAL_TIME[0],
+            ON_VIRTUAL_TIME[1],
+            AT_RANDOM_MOMENTS[0],
+            AT_RANDOM_MOMENTS[1],
+            AT_RANDOM_MOMENTS[2],
+        ],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
         why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
@@ -342,7 +348,8 @@ pub(super) const RULES: &[Rule] = &[
 pub(super) const ON_VIRTUAL_TIME: [&str; 2] = ["tests/it/aws/idle.rs", "workers/tests/it/runtime/"];
 
 /// They kill at random moments: the moment itself is what is tested, nothing is waited for.
-const AT_RANDOM_MOMENTS: [&str; 2] = ["tests/it/aws/crash.rs", "tests/it/crash.rs"];
+const AT_RANDOM_MOMENTS: [&str; 3] =
+    ["tests/it/aws/crash.rs", "tests/it/crash.rs", "tests/it/backfill/killed.rs"];
 
 /// Names of files and folders that say nothing.
 pub(super) const EMPTY_NAMES: &[&str] =

@@ -1,0 +1,125 @@
+//! `annalist backfill --all` that is killed again and again.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use embedded::{DATABASE_FILE, Database};
+use ports::archive::ArchiveExt;
+use ports::clock::SystemClock;
+use rules::public_mark;
+use slack::ids::{ChannelId, TeamId};
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, Workspace, channel};
+use tests::harness::binaries::binaries;
+use tests::harness::command::annalist_with;
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+const TOKEN: &str = "xoxb-1";
+const CHANNELS: [&str; 2] = ["C0GENERAL", "C0RANDOM"];
+
+/// Messages of a page. Each channel has [`PAGES`] of them, two of whose messages begin threads.
+const PAGE: u64 = 10;
+const PAGES: u64 = 4;
+const KILLS: usize = 20;
+
+/// A page lasts longer than the look for late replies reaches back, as a real page of 999 messages mostly does.
+const BETWEEN_MESSAGES_S: u64 = 5 * 86_400;
+
+/// A process is killed before this. It calls a method every 1.2 s and each channel needs a call, so no run comes to its end.
+const LONGEST_LIFE_MS: u64 = 600;
+
+/// Calls that a kill may cost: the page again, the threads in hand, the look back, and who the token belongs to.
+const CALLS_PER_KILL: usize = 7;
+
+/// A Slack with two channels, and a data folder whose archive keeps both.
+struct Scene {
+    slack: FakeSlack,
+    data: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let slack = FakeSlack::start().await;
+        slack.pages_of(usize::try_from(PAGE).unwrap());
+        let mut workspace = Workspace::new("T1");
+        for id in CHANNELS {
+            workspace.channels.push(channel(id, &id.to_lowercase()));
+            for n in 0..PAGE * PAGES {
+                let at_s = 1_700_000_000 - (PAGE * PAGES - n) * BETWEEN_MESSAGES_S;
+                let root = format!("{at_s}.000100");
+                let message = event::message(&root, "U1", &format!("message {n} of {id}"));
+                workspace.said_in(id).post(&message);
+                if n % PAGE < 2 {
+                    let reply = event::reply(&format!("{}.000100", at_s + 60), &root, "U2", "a reply");
+                    workspace.said_in(id).post(&reply);
+                }
+                workspace.said_in(id).react(&root, "U2", "eyes");
+            }
+        }
+        slack.set(TOKEN, workspace);
+        slack.run_clock();
+        let data = tempfile::tempdir().unwrap();
+        let database = Database::open(data.path(), SystemClock::shared()).unwrap();
+        for id in CHANNELS {
+            let opening = public_mark::opening(&TeamId::parse("T1").unwrap(), &ChannelId::parse(id).unwrap());
+            database.archive().write(&opening).await.unwrap();
+        }
+        database.close().await;
+        Self { slack, data }
+    }
+
+    fn start(&self) -> Child {
+        let mut command = Command::new(&binaries().annalist);
+        command.args(["backfill", "--all", "--json", "--data"]).arg(self.data.path());
+        command.env_clear().env("SLACK_BOT_TOKEN", TOKEN).env("SLACK_API_URL", self.slack.url());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
+    }
+
+    async fn finish(&self) {
+        let data = self.data.path().to_str().unwrap();
+        let variables = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &self.slack.url())];
+        let outcome = annalist_with(&["backfill", "--all", "--json", "--data", data], &variables).await;
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    fn calls(&self) -> usize {
+        self.slack.calls().len()
+    }
+}
+
+/// Every row of a message, of a version of it, or of a thread.
+fn rows(data: &Path) -> Vec<(String, String, String)> {
+    let connection = rusqlite::Connection::open(data.join(DATABASE_FILE)).unwrap();
+    let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'filled#%' \
+               AND item_id NOT LIKE 'meta#%' ORDER BY 1, 2";
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| <(String, String, String)>::try_from(row)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backfill_that_is_killed_at_any_moment_goes_on_and_asks_for_little_again() {
+    let (whole, broken) = (Scene::new().await, Scene::new().await);
+    let killing = async {
+        let mut random = fastrand::Rng::with_seed(20_261_123);
+        for kill in 0..KILLS {
+            let mut running = broken.start();
+            // The moment is what is tested: it may be during the start, between two writes, or while it waits for Slack.
+            sleep(Duration::from_millis(random.u64(..LONGEST_LIFE_MS))).await;
+            assert_eq!(running.try_wait().unwrap(), None, "it ended before kill {kill}");
+            running.kill().await.unwrap();
+        }
+        broken.finish().await;
+    };
+    tokio::join!(whole.finish(), killing);
+    let expected = rows(whole.data.path());
+    assert_eq!(expected.len() as u64, 2 * PAGES * (PAGE + 2));
+    assert_eq!(rows(broken.data.path()), expected);
+    let (calls, uninterrupted) = (broken.calls(), whole.calls());
+    assert!(
+        calls <= uninterrupted + CALLS_PER_KILL * KILLS,
+        "{calls} calls, {uninterrupted} without an interruption"
+    );
+}

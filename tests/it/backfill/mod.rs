@@ -1,0 +1,4 @@
+//! Slack's history in the archive, by real processes beside a Slack that has one.
+
+mod closing;
+mod killed;
