@@ -4,7 +4,7 @@
 //! Actions are IAM's, which are not always called like the operation they allow: a batch of sends is `sqs:SendMessage`.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 
-use ports::archive::key::EXISTENCE_BREAKERS;
+use ports::archive::key::PASSING;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
 use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
@@ -84,10 +84,6 @@ pub const PROVISION: Actions = &[
     "s3:GetLifecycleConfiguration",
     "s3:PutLifecycleConfiguration",
 ];
-
-/// Partitions of the archive's table whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of
-/// the existence check. All other rows are there for good, and no part may delete them.
-pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
 
 /// What keys of objects begin with: those of large attributes, and those of files.
 const BULK_KEYS: &str = "bulk/*";

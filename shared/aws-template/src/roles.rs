@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::functions::Function;
 use super::parameters::{self, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds};
 use super::{Resources, bucket, get, queues, reference, tables};
-use crate::permissions::{Grant, PASSING, Target};
+use crate::permissions::{Grant, Target};
+use ports::archive::key::PASSING;
 use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[Function]) -> Resources {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use serde_json::Value;
 
+use super::changes;
 use super::reader::Readers;
 use super::writer::{Transaction, WriteError, Writer};
 use ports::archive::{
@@ -68,8 +69,7 @@ impl Archive for EmbeddedArchive {
             .collect();
         if !met.is_empty() {
             let work = move |transaction: &Transaction<'_>| {
-                let merges =
-                    met.iter().map(|(place, update)| Ok((*place, merge(transaction.connection, update)?)));
+                let merges = met.iter().map(|(place, update)| Ok((*place, merge(transaction, update)?)));
                 merges.collect::<rusqlite::Result<Vec<_>>>()
             };
             match self.writer.run(work).await {
@@ -126,7 +126,7 @@ impl Archive for EmbeddedArchive {
     }
 }
 
-fn unavailable(error: WriteError) -> ArchiveError {
+pub(super) fn unavailable(error: WriteError) -> ArchiveError {
     ArchiveError::Unavailable(error.0)
 }
 
@@ -177,7 +177,11 @@ fn insert_with(statement: &mut Statement<'_>, key: &ItemKey, fresh: &Rendered) -
 }
 
 /// Reads an item, applies the update, and writes it back, all within one transaction.
-fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
+fn merge(
+    transaction: &Transaction<'_>,
+    update: &Update,
+) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
+    let connection = transaction.connection;
     let stored = read_item(connection, &update.key)?;
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
         let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
@@ -188,9 +192,7 @@ fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<Wr
         return Ok(Err(error));
     }
     let changed = match stored {
-        Some((rowid, _)) => connection
-            .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
-            .execute(params![rowid, rendered.parent, rendered.json])?,
+        Some((rowid, _)) => rewrite(transaction, &update.key, rowid, &rendered)?,
         // The item was deleted after the insert had met it.
         None => usize::from(insert(connection, &update.key, &rendered)?),
     };
@@ -202,6 +204,20 @@ fn merge(connection: &Connection, update: &Update) -> rusqlite::Result<Result<Wr
     }
 }
 
+/// Writes a row anew under its rowid, which is how followers know it. Returns how many rows that were.
+fn rewrite(
+    transaction: &Transaction<'_>,
+    key: &ItemKey,
+    rowid: i64,
+    rendered: &Rendered,
+) -> rusqlite::Result<usize> {
+    changes::record(transaction, key, rowid)?;
+    transaction
+        .connection
+        .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
+        .execute(params![rowid, rendered.parent, rendered.json])
+}
+
 fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<(i64, Item)>> {
     connection
         .prepare_cached(
@@ -211,7 +227,8 @@ fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<
         .optional()
 }
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+/// An item of a row that begins with its keys and its attributes.
+pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     let json = row.get_ref(2)?.as_str()?;
     let attributes = serde_json::from_str(json).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))

@@ -28,6 +28,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/04.sql")),
     M::up(include_str!("schema/05.sql")),
     M::up(include_str!("schema/06.sql")),
+    M::up(include_str!("schema/07.sql")),
 ];
 
 /// The schema of this version.

@@ -7,6 +7,7 @@
 
 mod archive;
 pub mod backup;
+mod changes;
 mod checkpoint;
 mod claims;
 pub mod condition;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ports::archive::Archive;
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
@@ -29,6 +31,7 @@ use ports::files::Files;
 use ports::queue::Queue;
 
 use archive::EmbeddedArchive;
+use changes::EmbeddedChanges;
 use claims::EmbeddedClaims;
 use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
@@ -175,6 +178,12 @@ impl Database {
     #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive) as Arc<dyn Archive>
+    }
+
+    /// What was written to messages in this folder.
+    #[must_use]
+    pub fn changes(&self) -> Arc<dyn Changes> {
+        Arc::new(EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
     /// The claims in this folder.

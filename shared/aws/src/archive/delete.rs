@@ -1,4 +1,4 @@
-//! Deleting: rows that come and go, such as a job in quarantine. Roles permit to delete no others: `permissions::PASSING`.
+//! Deleting: rows that come and go, such as a job in quarantine. Roles permit to delete no others: [`ports::archive::key::PASSING`].
 
 use super::DynamoArchive;
 use super::stored::primary_key;

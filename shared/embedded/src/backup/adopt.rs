@@ -11,11 +11,12 @@ use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use super::BackupError;
+use crate::changes::renew_epoch;
 use crate::connection::{create_with, empty_with, objects, open_for_reading, open_for_writing, schema_of};
 use ports::archive::Attributes;
 
-/// What another machine held for confirmed is asked for again.
-const LEFT_EMPTY: &str = "existence_check_cache";
+/// What another machine held for confirmed is asked for again, and rows that changed have other rowids here.
+const LEFT_EMPTY: [&str; 2] = ["existence_check_cache", "changes"];
 
 /// What was taken from a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,9 +48,10 @@ pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, Back
     check(&foreign, schema, &expected, &tables)?;
     let copy = create_with(own, schema).map_err(unusable)?;
     copy.execute_batch("BEGIN IMMEDIATE").map_err(BackupError::Copy)?;
-    for table in tables.iter().filter(|table| table.name != LEFT_EMPTY) {
+    for table in tables.iter().filter(|table| !LEFT_EMPTY.contains(&table.name.as_str())) {
         copy_rows(&foreign, &copy, table)?;
     }
+    renew_epoch(&copy).map_err(BackupError::Copy)?;
     // The owners of these leases are not here.
     copy.execute_batch("UPDATE leases SET visible_at_ms = 0; COMMIT").map_err(BackupError::Copy)?;
     copy.close().map_err(|(_, error)| BackupError::Copy(error))?;

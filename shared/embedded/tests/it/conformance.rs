@@ -6,6 +6,7 @@ use std::sync::Arc;
 use embedded::Database;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use testkit::conformance::changes::{self, ChangesFixture, ChangesTraits};
 use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
@@ -75,6 +76,36 @@ async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
         let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
         ArchiveFixture { archive, keep: Box::new(folder) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_changes_conform() {
+    changes::suite(ChangesTraits::LOCAL, || {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        ready(ChangesFixture {
+            archive: database.archive(),
+            changes: database.changes(),
+            clock,
+            keep: Box::new((database, folder)),
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_changes_conform_when_other_processes_write() {
+    changes::suite(ChangesTraits::LOCAL, || {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let databases =
+            [(); 3].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
+        let archive = Arc::new(TwoArchives::new(databases[0].archive(), databases[1].archive()));
+        let changes = databases[2].changes();
+        ready(ChangesFixture { archive, changes, clock, keep: Box::new((databases, folder)) })
     })
     .await;
 }

@@ -122,6 +122,12 @@ impl ItemKey {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
+    /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
+    #[must_use]
+    pub fn archive_identity() -> Self {
+        Self::new("meta#archive", "identity")
+    }
+
     /// A workspace that has sent something.
     #[must_use]
     pub fn team(team: &TeamId) -> Self {
@@ -134,6 +140,19 @@ pub const TEAMS: &str = "meta#teams";
 
 /// The partition of what the existence check waits for.
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
+
+/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of the existence check.
+/// All other rows are there for good. A `*` stands for the rest of a name.
+pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
+
+/// Whether the rows of a partition come and go.
+#[must_use]
+pub fn is_passing(item_id: &str) -> bool {
+    PASSING.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(beginning) => item_id.starts_with(beginning),
+        None => item_id == *pattern,
+    })
+}
 
 /// The partition of a channel's messages.
 #[must_use]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_template::names::Names;
-use aws_template::permissions::{PASSING, Part, Target};
+use aws_template::permissions::{Part, Target};
+use ports::archive::key::PASSING;
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a suite is test code: what it unwraps is what it claims")]
 
 pub mod archive;
+pub mod changes;
 pub mod claims;
 pub mod existence;
 pub mod files;

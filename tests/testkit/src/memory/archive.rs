@@ -1,6 +1,6 @@
-//! The archive port on one map.
+//! The archive port on one map, and what changed of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -8,12 +8,40 @@ use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
     WriteOutcome,
 };
+use ports::changes::{ChangeBatch, ChangeCursor, Changes, is_followed};
 use serde_json::Value;
 
 /// An archive that lives as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryArchive {
-    items: Mutex<BTreeMap<ItemKey, Attributes>>,
+    contents: Mutex<Contents>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    items: BTreeMap<ItemKey, Attributes>,
+    /// Messages that were written, in this order.
+    changed: Vec<ItemKey>,
+}
+
+impl Contents {
+    fn put(&mut self, key: &ItemKey, attributes: Attributes) {
+        if is_followed(key) {
+            self.changed.push(key.clone());
+        }
+        self.items.insert(key.clone(), attributes);
+    }
+
+    /// Where a follower with this cursor goes on; `None` if the cursor is not of this archive.
+    fn place(&self, cursor: Option<&ChangeCursor>) -> Option<usize> {
+        let Some(cursor) = cursor else { return Some(0) };
+        let place = cursor.as_str().strip_prefix("memory/")?.parse().ok()?;
+        (place <= self.changed.len()).then_some(place)
+    }
+
+    fn item(&self, key: &ItemKey) -> Option<Item> {
+        self.items.get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() })
+    }
 }
 
 impl MemoryArchive {
@@ -26,8 +54,9 @@ impl MemoryArchive {
     /// Everything in it, in the order of the keys: what two runs are compared by.
     #[must_use]
     pub fn items(&self) -> Vec<Item> {
-        let items = self.lock();
-        items
+        let contents = self.lock();
+        contents
+            .items
             .iter()
             .map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() })
             .collect()
@@ -36,11 +65,11 @@ impl MemoryArchive {
     /// One item as it stands now.
     #[must_use]
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
-        self.lock().get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() })
+        self.lock().item(key)
     }
 
     fn partition(&self, partition: &Partition) -> Vec<Item> {
-        let items = self.lock();
+        let items = &self.lock().items;
         let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
             key: key.clone(),
             attributes: attributes.clone(),
@@ -59,16 +88,16 @@ impl MemoryArchive {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ItemKey, Attributes>> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MemoryArchive {
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
-        let mut items = self.lock();
-        let stored = items.get(&update.key);
+        let mut contents = self.lock();
+        let stored = contents.items.get(&update.key);
         let Some(attributes) = update.apply(stored) else {
             let attributes = stored.cloned().unwrap_or_default();
             return Ok(WriteOutcome::Rejected(Item { key: update.key.clone(), attributes }));
@@ -77,7 +106,7 @@ impl MemoryArchive {
         if bytes > MAX_ITEM_BYTES {
             return Err(ArchiveError::TooLarge { bytes });
         }
-        items.insert(update.key.clone(), attributes);
+        contents.put(&update.key, attributes);
         Ok(WriteOutcome::Applied)
     }
 }
@@ -89,8 +118,7 @@ impl Archive for MemoryArchive {
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        let items = self.lock();
-        Ok(items.get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() }))
+        Ok(self.item(key))
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
@@ -116,7 +144,7 @@ impl Archive for MemoryArchive {
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        let mut items = self.lock();
+        let items = &mut self.lock().items;
         let unchanged = items.get(&expected.key) == Some(&expected.attributes);
         if unchanged {
             items.remove(&expected.key);
@@ -126,6 +154,25 @@ impl Archive for MemoryArchive {
 
     async fn ready(&self) -> Result<(), ArchiveError> {
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Changes for MemoryArchive {
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
+        let contents = self.lock();
+        let Some(from) = contents.place(cursor) else { return Ok(ChangeBatch::Rebuild) };
+        let to = contents.changed.len().min(from + limit.max(1));
+        let keys: BTreeSet<&ItemKey> = contents.changed[from..to].iter().collect();
+        let items = keys.into_iter().filter_map(|key| contents.item(key)).collect();
+        Ok(ChangeBatch::Items { items, next: ChangeCursor::new(format!("memory/{to}")) })
+    }
+
+    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+        let contents = self.lock();
+        let from = contents.place(cursor).unwrap_or(0);
+        let keys: BTreeSet<&ItemKey> = contents.changed[from..].iter().collect();
+        Ok(Some(keys.len() as u64))
     }
 }
 

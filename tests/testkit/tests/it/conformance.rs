@@ -7,6 +7,7 @@ use ports::claims::Claims;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::queue::Queue;
 use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
+use testkit::conformance::changes::{self, ChangesFixture, ChangesTraits};
 use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
@@ -72,6 +73,17 @@ async fn an_archive_that_never_crashes_conforms() {
         keep: Box::new(()),
     };
     archive::suite(ArchiveTraits::LOCAL, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_changes_conform() {
+    let traits = ChangesTraits { histories: (100, 100), ..ChangesTraits::LOCAL };
+    changes::suite(traits, || {
+        let archive = Arc::new(MemoryArchive::new());
+        let (changes, clock) = (Arc::clone(&archive), ManualClock::starting_at(START));
+        ready(ChangesFixture { archive, changes, clock, keep: Box::new(()) })
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,328 @@
+//! The changes port on the `items` and `changes` tables.
+//!
+//! New messages are found by their rowids, so that an insert costs nothing: a message is never deleted, and SQLite gives a
+//! new row a greater rowid than every row there is has. An update writes a row to `changes`, in its own transaction. No
+//! trigger does it: none runs on connections of ours.
+//!
+//! A position is the rowid of a row that stays. A row that comes and goes ([`key::is_passing`]) may be the last one, be
+//! deleted, and leave its rowid to a message.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::archive::{item, unavailable};
+use super::reader::Readers;
+use super::writer::{Transaction, Writer};
+use ports::archive::{ArchiveError, Item, ItemKey, key};
+use ports::changes::{ChangeBatch, ChangeCursor, Changes, FOLLOWED, is_followed};
+
+/// Changes remembered. A follower that is farther behind reads everything anew, which is faster by then.
+const KEPT: i64 = 1_000_000;
+
+/// And for how long.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The oldest changes are removed each time that this number was added.
+const REMOVED_EVERY: i64 = 1024;
+
+/// Rows removed at once, at most: more than were added since.
+const REMOVED_AT_ONCE: i64 = 4 * REMOVED_EVERY;
+
+/// Rows that one read transaction visits if it finds something: an open read keeps the log from being emptied.
+const VISITED: usize = 20_000;
+
+/// A batch ends when its items take as much.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// Rows that are counted one by one.
+const COUNTED: i64 = 10_000;
+
+/// Creates the identity of an archive: followers compare its epoch with that of their cursors.
+const CREATE_IDENTITY: &str = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2,
+    json_object('id', lower(hex(randomblob(16))), 'epoch', lower(hex(randomblob(16)))))
+    ON CONFLICT (item_id, timestamp) DO NOTHING";
+
+/// Begins another epoch of an archive that has an identity.
+const RENEW_EPOCH: &str =
+    "UPDATE items SET attributes = json_set(attributes, '$.epoch', lower(hex(randomblob(16))))
+    WHERE item_id = ?1 AND timestamp = ?2";
+
+/// The changes in an open data folder.
+pub(super) struct EmbeddedChanges {
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+}
+
+/// What a cursor says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Position {
+    /// In which epoch of the archive: rowids of another one mean other rows.
+    epoch: String,
+    /// The last row that was read as a new one.
+    row: i64,
+    /// The last change that was read.
+    change: i64,
+}
+
+/// What one read transaction found.
+enum Found {
+    Batch {
+        items: Vec<Item>,
+        position: Position,
+        /// Whether there was nothing more.
+        is_all: bool,
+    },
+    Rebuild,
+    /// The archive has no identity yet.
+    Unidentified,
+}
+
+impl EmbeddedChanges {
+    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+        Self { writer, readers }
+    }
+
+    async fn identify(&self) -> Result<(), ArchiveError> {
+        let identity = ItemKey::archive_identity();
+        let create = move |transaction: &Transaction<'_>| {
+            transaction.connection.execute(CREATE_IDENTITY, [&identity.item_id, &identity.timestamp])
+        };
+        self.writer.run(create).await.map(drop).map_err(unavailable)
+    }
+}
+
+#[async_trait]
+impl Changes for EmbeddedChanges {
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
+        let mut position = match cursor.map(Position::read) {
+            Some(None) => return Ok(ChangeBatch::Rebuild),
+            Some(position) => position,
+            None => None,
+        };
+        let mut is_identified = false;
+        loop {
+            let from = position.clone();
+            let found = self.readers.read(move |connection| find(connection, from, limit.max(1))).await;
+            match found.map_err(ArchiveError::Unavailable)? {
+                Found::Batch { items, position: found, is_all } if is_all || !items.is_empty() => {
+                    return Ok(ChangeBatch::Items { items, next: found.cursor() });
+                }
+                Found::Batch { position: found, .. } => position = Some(found),
+                Found::Rebuild => return Ok(ChangeBatch::Rebuild),
+                Found::Unidentified if is_identified => {
+                    let row = ItemKey::archive_identity().item_id;
+                    return Err(ArchiveError::Unavailable(format!("the row {row} has no epoch")));
+                }
+                Found::Unidentified => {
+                    self.identify().await?;
+                    is_identified = true;
+                }
+            }
+        }
+    }
+
+    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+        let position = cursor.and_then(Position::read);
+        let counted = self.readers.read(move |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            count(&transaction, position.as_ref())
+        });
+        Ok(Some(counted.await.map_err(ArchiveError::Unavailable)?))
+    }
+}
+
+impl Position {
+    fn read(cursor: &ChangeCursor) -> Option<Self> {
+        serde_json::from_str(cursor.as_str()).ok()
+    }
+
+    fn cursor(&self) -> ChangeCursor {
+        // Text and numbers always serialise into memory.
+        ChangeCursor::new(serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// Whether everything since is still known: the row stands, and no change behind this one was removed.
+    fn continues(&self, connection: &Connection, epoch: &str) -> rusqlite::Result<bool> {
+        if self.epoch != epoch {
+            return Ok(false);
+        }
+        let (oldest, newest) = changes(connection)?;
+        let has_changes = self.change + 1 >= oldest && self.change <= newest;
+        let mut row = connection.prepare_cached("SELECT 1 FROM items WHERE rowid = ?1")?;
+        Ok(has_changes && (self.row == 0 || row.exists([self.row])?))
+    }
+}
+
+/// Notes that a row was written that was there before.
+pub(super) fn record(transaction: &Transaction<'_>, key: &ItemKey, rowid: i64) -> rusqlite::Result<()> {
+    if !is_followed(key) {
+        return Ok(());
+    }
+    let connection = transaction.connection;
+    let now = transaction.now.0;
+    connection
+        .prepare_cached("INSERT INTO changes (item_rowid, changed_at_ms) VALUES (?1, ?2)")?
+        .execute([rowid, now])?;
+    let newest = connection.last_insert_rowid();
+    if newest % REMOVED_EVERY == 0 {
+        let oldest_kept_ms = now.saturating_sub(i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX));
+        let (oldest, _) = changes(connection)?;
+        connection
+            .prepare_cached("DELETE FROM changes WHERE seq < ?1 AND (seq <= ?2 OR changed_at_ms < ?3)")?
+            .execute([newest.min(oldest + REMOVED_AT_ONCE), newest - KEPT, oldest_kept_ms])?;
+    }
+    Ok(())
+}
+
+/// Begins another epoch: what followers know of rowids does not hold any more.
+pub(super) fn renew_epoch(connection: &Connection) -> rusqlite::Result<()> {
+    let identity = ItemKey::archive_identity();
+    connection.execute(RENEW_EPOCH, [&identity.item_id, &identity.timestamp]).map(drop)
+}
+
+/// The oldest and the newest change; zeros if there are no changes.
+fn changes(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let ends =
+        "SELECT coalesce((SELECT min(seq) FROM changes), 0), coalesce((SELECT max(seq) FROM changes), 0)";
+    connection.prepare_cached(ends)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+fn epoch(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let identity = ItemKey::archive_identity();
+    let epoch = "SELECT json_extract(attributes, '$.epoch') FROM items WHERE item_id = ?1 AND timestamp = ?2";
+    let epoch =
+        connection.prepare_cached(epoch)?.query_row([&identity.item_id, &identity.timestamp], |row| {
+            Ok(row.get_ref(0)?.as_str().map(str::to_owned).ok())
+        });
+    Ok(epoch.optional()?.flatten())
+}
+
+/// Reads what changed since, all in one transaction.
+fn find(connection: &Connection, from: Option<Position>, limit: usize) -> rusqlite::Result<Found> {
+    let transaction = connection.unchecked_transaction()?;
+    let Some(epoch) = epoch(&transaction)? else {
+        return Ok(if from.is_some() { Found::Rebuild } else { Found::Unidentified });
+    };
+    let position = match from {
+        Some(from) if !from.continues(&transaction, &epoch)? => return Ok(Found::Rebuild),
+        Some(from) => from,
+        // Rows that change from here on, before or after they are read.
+        None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
+    };
+    let mut batch = Batch { items: Vec::new(), bytes: 0, limit, position };
+    let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
+    Ok(Found::Batch { items: batch.items, position: batch.position, is_all })
+}
+
+struct Batch {
+    items: Vec<Item>,
+    bytes: usize,
+    limit: usize,
+    position: Position,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.limit || self.bytes >= BATCH_BYTES
+    }
+
+    fn push(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+        self.bytes += row.get_ref(2)?.as_str()?.len();
+        self.items.push(item(row)?);
+        Ok(())
+    }
+
+    /// Reads rows that were written again. Says whether that was all.
+    fn read_changed(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        let mut changed =
+            connection.prepare_cached("SELECT seq, item_rowid FROM changes WHERE seq > ?1 ORDER BY seq")?;
+        let mut read =
+            connection.prepare_cached("SELECT item_id, timestamp, attributes FROM items WHERE rowid = ?1")?;
+        let mut seen = HashSet::new();
+        let mut rows = changed.query([self.position.change])?;
+        while let Some(row) = rows.next()? {
+            let (seq, rowid): (i64, i64) = (row.get(0)?, row.get(1)?);
+            // A row behind the position is still to be read as a new one, as it is by then.
+            if rowid <= self.position.row && !seen.contains(&rowid) {
+                if self.is_full() {
+                    return Ok(false);
+                }
+                seen.insert(rowid);
+                let mut found = read.query([rowid])?;
+                if let Some(found) = found.next()? {
+                    self.push(found)?;
+                }
+            }
+            self.position.change = seq;
+        }
+        Ok(true)
+    }
+
+    /// Reads rows that were not there before. Says whether that was all.
+    fn read_new(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        let mut new = connection.prepare_cached(
+            "SELECT item_id, timestamp, attributes, rowid FROM items WHERE rowid > ?1 ORDER BY rowid",
+        )?;
+        let from = self.position.row;
+        let mut visited = 0;
+        let mut rows = new.query([from])?;
+        while let Some(row) = rows.next()? {
+            if self.is_full() || (visited >= VISITED && self.position.row > from) {
+                return Ok(false);
+            }
+            visited += 1;
+            let item_id = row.get_ref(0)?.as_str()?;
+            if key::is_passing(item_id) {
+                continue;
+            }
+            if item_id.starts_with(FOLLOWED) {
+                self.push(row)?;
+            }
+            self.position.row = row.get(3)?;
+        }
+        Ok(true)
+    }
+}
+
+/// About how many messages come after a position.
+fn count(connection: &Connection, position: Option<&Position>) -> rusqlite::Result<u64> {
+    let epoch = epoch(connection)?.unwrap_or_default();
+    let position = match position {
+        Some(position) if position.continues(connection, &epoch)? => Some(position),
+        Some(_) | None => None,
+    };
+    let (row, change) = match position {
+        Some(position) => (position.row, position.change),
+        None => (0, changes(connection)?.1),
+    };
+    let newest: i64 = connection
+        .prepare_cached("SELECT coalesce(max(rowid), 0) FROM items")?
+        .query_row([], |row| row.get(0))?;
+    let mut new = newest - row;
+    if new <= COUNTED {
+        new = connection
+            .prepare_cached("SELECT count(*) FROM items WHERE rowid > ?1 AND substr(item_id, 1, ?2) = ?3")?
+            .query_row(params![row, i64::try_from(FOLLOWED.len()).unwrap_or_default(), FOLLOWED], |row| {
+                row.get(0)
+            })?;
+    }
+    let mut changed = changes(connection)?.1 - change;
+    if changed <= COUNTED {
+        changed = connection
+            .prepare_cached(
+                "SELECT count(DISTINCT item_rowid) FROM changes WHERE seq > ?1 AND item_rowid <= ?2",
+            )?
+            .query_row([change, row], |row| row.get(0))?;
+    }
+    Ok(u64::try_from(new + changed).unwrap_or_default())
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

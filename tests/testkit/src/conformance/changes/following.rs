@@ -1,0 +1,120 @@
+//! A follower finds what was written.
+
+use ports::archive::ItemKey;
+use ports::changes::ChangeBatch;
+
+use super::bench::{Bench, Follower, message};
+
+pub(super) async fn nothing_has_changed_in_an_empty_archive(bench: Bench) {
+    let mut follower = Follower::default();
+    bench.expect_equal(&mut follower, 10).await;
+    assert!(follower.held.is_empty() && follower.cursor.is_some());
+}
+
+pub(super) async fn what_was_written_is_found(bench: Bench) {
+    let mut follower = Follower::default();
+    bench.write(message(0, "1700000000.000100"), "before").await;
+    bench.expect_equal(&mut follower, 10).await;
+    assert_eq!(follower.held.len(), 1);
+    // Another day, another channel, and timestamps that no message of Slack's has.
+    for (channel, ts) in [
+        (0, "1700000000.000200"),
+        (0, "1700090000.000100"),
+        (1, "1700000000.000100"),
+        (2, "1700000000.000100"),
+        (0, "5.000000"),
+        (0, "999999999.000000"),
+    ] {
+        bench.write(message(channel, ts), "after").await;
+        bench.expect_equal(&mut follower, 10).await;
+    }
+    assert_eq!(follower.held.len(), 7);
+}
+
+pub(super) async fn what_is_written_again_is_found_again(bench: Bench) {
+    let mut follower = Follower::default();
+    for number in 0..5 {
+        bench.write(message(0, &format!("170000000{number}.000100")), "first").await;
+    }
+    bench.expect_equal(&mut follower, 10).await;
+    for text in ["second", "third"] {
+        bench.write(message(0, "1700000003.000100"), text).await;
+        bench.write(message(0, "1700000000.000100"), text).await;
+        bench.write(message(0, "1700000003.000100"), "and again").await;
+        bench.expect_equal(&mut follower, 10).await;
+    }
+    // Neither was read before it changed.
+    bench.write(message(1, "1700000000.000100"), "first").await;
+    bench.write(message(1, "1700000000.000100"), "second").await;
+    bench.expect_equal(&mut follower, 1).await;
+}
+
+pub(super) async fn messages_alone_are_followed(bench: Bench) {
+    let mut follower = Follower::default();
+    for item_id in
+        ["revision#T1#C1#1.000000", "user#T1", "messages#T1#C1", "message", "channel#T1#C1", "file#T1"]
+    {
+        for text in ["first", "second"] {
+            bench.write(ItemKey::new(item_id, "1700000000.000100"), text).await;
+        }
+    }
+    bench.expect_equal(&mut follower, 1).await;
+    assert!(follower.held.is_empty());
+}
+
+pub(super) async fn a_batch_is_no_longer_than_its_limit(bench: Bench) {
+    for number in 10..30 {
+        bench.write(message(number % 3, &format!("17000{number}000.000100")), "text").await;
+    }
+    for limit in [1, 3, 20, 1000] {
+        bench.expect_equal(&mut Follower::default(), limit).await;
+    }
+    // No limit at all would mean no progress.
+    let batch = bench.fixture.changes.since(None, 0).await.unwrap();
+    let found = match batch {
+        ChangeBatch::Items { items, .. } => items.len(),
+        ChangeBatch::Spans { spans, .. } => spans.len(),
+        ChangeBatch::Rebuild => 0,
+    };
+    assert_eq!(found, 1);
+}
+
+pub(super) async fn what_is_left_is_counted(bench: Bench) {
+    let mut follower = Follower::default();
+    if !bench.traits.by_row {
+        assert_eq!(bench.fixture.changes.behind(None).await.unwrap(), None);
+        return;
+    }
+    let behind = async |follower: &Follower| {
+        bench.fixture.changes.behind(follower.cursor.as_ref()).await.unwrap().unwrap()
+    };
+    assert_eq!(behind(&follower).await, 0);
+    for number in 0..5 {
+        bench.write(message(0, &format!("170000000{number}.000100")), "first").await;
+    }
+    bench.write(ItemKey::new("user#T1", "U1"), "no message").await;
+    assert_eq!(behind(&follower).await, 5);
+    follower.step(&bench, 2).await;
+    assert_eq!(behind(&follower).await, 3);
+    follower.catch_up(&bench, 10).await;
+    assert_eq!(behind(&follower).await, 0);
+    for text in ["second", "third"] {
+        bench.write(message(0, "1700000001.000100"), text).await;
+    }
+    bench.write(message(0, "1700000009.000100"), "new").await;
+    assert_eq!(behind(&follower).await, 2);
+}
+
+pub(super) async fn what_passes_hides_no_message(bench: Bench) {
+    let mut follower = Follower::default();
+    let mark = ItemKey::new("meta#attempts#events", "1");
+    for number in 0..4 {
+        bench.write(mark.clone(), "passes").await;
+        bench.expect_equal(&mut follower, 10).await;
+        let row = bench.fixture.archive.get(&mark).await.unwrap().unwrap();
+        assert!(bench.fixture.archive.delete_unchanged(&row).await.unwrap());
+        bench.write(message(0, &format!("170000000{number}.000100")), "stays").await;
+        bench.expect_equal(&mut follower, 10).await;
+    }
+    assert_eq!(follower.held.len(), 4);
+}

@@ -1,0 +1,90 @@
+//! A follower ends with what the archive holds, whatever happens in which order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures_util::future::join_all;
+use ports::archive::{ArchiveExt, ItemKey, Update};
+use tokio::task::yield_now;
+
+use super::bench::{Bench, CHANNELS, Follower, message, setting};
+
+/// One of few messages, of several days, so that most are written more than once.
+fn any_message(random: &mut Rng) -> ItemKey {
+    let (day, number) = (random.i64(0..3), random.i64(0..8));
+    message(random.usize(0..CHANNELS.len()), &format!("{}.000100", 1_700_000_000 + day * 86_400 + number))
+}
+
+/// What writers of all kinds may do.
+async fn write(bench: &Bench, random: &mut Rng, step: usize) {
+    let archive = &bench.fixture.archive;
+    match random.u8(0..10) {
+        // Some fields of a message at a time, as its registers are.
+        0..=5 => {
+            let name = ["text", "reactions", "deleted"][random.usize(0..3)];
+            archive.write(&setting(any_message(random), name, step)).await.unwrap();
+        }
+        6 => {
+            let updates: Vec<Update> = (0..5).map(|_| setting(any_message(random), "text", step)).collect();
+            let each: Vec<&Update> = updates.iter().collect();
+            archive.write_all(&each).await.into_iter().for_each(|outcome| drop(outcome.unwrap()));
+        }
+        7 => bench.write(ItemKey::new("revision#T1#C1", step.to_string()), "another kind").await,
+        _ => {
+            // Rows that pass, the last one often among them.
+            let mark = ItemKey::new("quarantine#events", random.u8(0..3).to_string());
+            match archive.get(&mark).await.unwrap() {
+                Some(row) => assert!(archive.delete_unchanged(&row).await.unwrap()),
+                None => bench.write(mark, "a job").await,
+            }
+        }
+    }
+}
+
+pub(super) async fn a_follower_ends_equal_to_the_archive(bench: Bench) {
+    let (histories, steps) = bench.traits.histories;
+    let mut follower = Follower::default();
+    for seed in 0..histories {
+        let mut random = Rng::with_seed(seed);
+        if seed % 16 == 0 {
+            follower = Follower::default();
+        }
+        let mut earlier = follower.clone();
+        for step in 0..steps {
+            match random.u8(0..10) {
+                0..=5 => write(&bench, &mut random, step).await,
+                6 => drop(follower.step(&bench, random.usize(1..6)).await),
+                // It dies with a batch that it has not stored, or with what it stored lately.
+                7 => drop(follower.clone().step(&bench, random.usize(1..6)).await),
+                8 if random.bool() => earlier = follower.clone(),
+                8 => follower = earlier.clone(),
+                _ => bench.fixture.clock.advance(Duration::from_secs(random.u64(0..7200))),
+            }
+        }
+        follower.catch_up(&bench, 7).await;
+        assert_eq!(follower.held, bench.messages().await, "seed {seed}");
+    }
+}
+
+pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(bench: Bench) {
+    let bench = Arc::new(bench);
+    let writers = (0..4).map(|seed| {
+        let bench = Arc::clone(&bench);
+        tokio::spawn(async move {
+            let mut random = Rng::with_seed(seed);
+            for step in 0..bench.traits.histories.1 {
+                bench.fixture.archive.write(&setting(any_message(&mut random), "text", step)).await.unwrap();
+            }
+        })
+    });
+    let writers = tokio::spawn(join_all(writers));
+    let mut follower = Follower::default();
+    while !writers.is_finished() {
+        follower.step(&bench, 3).await;
+        // A call may be answered without ever waiting.
+        yield_now().await;
+    }
+    writers.await.unwrap().into_iter().for_each(|writer| writer.unwrap());
+    bench.expect_equal(&mut follower, 3).await;
+}
