@@ -155,3 +155,43 @@ async fn a_channel_that_cannot_be_read_remains_and_wrong_usage_is_one_line() {
     let no_token = annalist_with(&["reconcile", "--data", data.to_str().unwrap()], &[]).await;
     assert!(no_token.code == Some(1) && no_token.stderr.contains("SLACK_BOT_TOKEN"), "{no_token:?}");
 }
+
+#[tokio::test]
+async fn what_a_backfill_read_is_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let slack = workspace(data).await;
+    let hide = |hidden: bool| {
+        slack.change(TOKEN, |workspace| {
+            let refused = hidden.then(|| ("C2".to_owned(), "not_in_channel".to_owned()));
+            workspace.unreadable = refused.into_iter().collect();
+        });
+    };
+    hide(true);
+    let outcome = run(&slack, data, &["backfill", "--all"]).await;
+    assert!(
+        outcome.stdout.starts_with("#general: 23 messages, 23 new, 0 updated; 1 threads, 2 calls\n"),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.stdout.contains("\n#quiet: 0 messages") && outcome.stdout.contains("; unreadable: "),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.code == Some(1) && outcome.stderr.contains("1 channel was not read to its end"),
+        "{outcome:?}"
+    );
+    hide(false);
+    let outcome = run(&slack, data, &["backfill", "--all", "--json"]).await;
+    let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let states: Vec<&Value> = lines.iter().map(|line| &line["state"]).collect();
+    assert_eq!(
+        (states, outcome.code),
+        (vec![&json!("done"), &json!("done"), &Value::Null], Some(0)),
+        "{lines:?}"
+    );
+    assert_eq!((&lines[2]["new"], &lines[2]["remaining"]), (&json!(0), &json!(0)), "{lines:?}");
+    let (lines, code) = reconcile(&slack, data, &["--all"]).await;
+    assert_eq!((lines.last(), code), (Some(&sum(0, 0, 0, 0, 0)), Some(0)));
+    assert_eq!(run(&slack, data, &["backfill"]).await.code, Some(2));
+}
