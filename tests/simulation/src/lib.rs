@@ -15,7 +15,7 @@
 //!   events.
 //! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events come, in the others after the
 //!   verdict. What it may have brought beyond the accepted events is in [`unaccepted`].
-//! * [`history`] reads what Slack shows in the end, and fills the archive from it.
+//! * [`history`] reads what Slack shows in the end, and fills the archive from it; [`reconciling`] then finds no difference.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
 mod api;
@@ -29,6 +29,7 @@ mod ledger;
 mod model;
 pub mod mutation;
 mod operator;
+mod reconciling;
 mod run;
 mod schedule;
 mod sender;

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{faults, gap_filling, history, operator, supervisor, verdict, workload};
+use super::{faults, gap_filling, history, operator, reconciling, supervisor, verdict, workload};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -128,6 +128,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         gap_filling::fill(&all, channels).await;
     }
     history::judge(&all, channels).await;
+    reconciling::compare(&all, channels).await;
 }
 
 fn ended(world: &World, well: bool) {
