@@ -179,6 +179,9 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
     if function.may_use(Target::ExistenceTable) {
         variables.insert(settings::EXISTENCE_TABLE.to_owned(), table(TableRole::Existence));
     }
+    if function.source.as_ref().is_some_and(|source| source.queue == QueueName::Backfill) {
+        variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
+    }
     for (secret, variable, is_kept, arn, value) in [
         (
             Target::SigningSecret,
@@ -243,6 +246,7 @@ mod tests {
         for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
             assert_eq!(told(variable), users(Uses::SlackApi));
         }
+        assert_eq!(told("ANNALIST_BACKFILL"), ["Historian"]);
         assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }

@@ -15,6 +15,8 @@ pub(super) const SIGNING_SECRET: &str = "SigningSecret";
 pub(super) const BOT_TOKEN: &str = "BotToken";
 /// How many functions may take Slack's events in at once.
 pub(super) const INGEST_CONCURRENCY: &str = "IngestConcurrency";
+/// What the historian does by itself.
+pub(super) const BACKFILL: &str = "Backfill";
 /// How long logs are kept.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
 /// Which alarms there are.
@@ -132,6 +134,15 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
             }),
         );
     }
+    add(
+        BACKFILL,
+        json!({
+            "Type": "String",
+            "Default": "gaps",
+            "AllowedValues": ["gaps", "off"],
+            "Description": "What is read of Slack's history without being asked for: what was missed in gaps, or nothing",
+        }),
+    );
     add(
         LOG_DAYS,
         json!({
