@@ -48,8 +48,8 @@ pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapPro
     Ok(progress.collect())
 }
 
-/// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is the
-/// time by this machine's clock.
+/// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is a time
+/// that is not later than now by Slack's clock.
 ///
 /// # Errors
 /// As [`Archive::query`].

@@ -162,6 +162,16 @@ impl WebApi {
         said_at.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
     }
 
+    /// What time it is by Slack's clock, to the second before. Slack is asked each time, so this says as well whether it still
+    /// accepts the token.
+    ///
+    /// # Errors
+    /// As [`WebApi::call`]; [`ApiError::Garbled`] if Slack named no time.
+    pub async fn now(&self, team: &TeamId) -> Result<Ts, ApiError> {
+        let reply = self.call(team, Method::AuthTest, &[]).await?;
+        reply.date().cloned().ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
+    }
+
     /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
     /// not mix up two workspaces.
     async fn token(&self, team: &TeamId) -> Result<Token, ApiError> {

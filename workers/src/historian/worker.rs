@@ -8,7 +8,6 @@ use ports::archive::ItemKey;
 use ports::queue::{Outgoing, QueueName};
 use process::config::backfill::BackfillMode;
 use reader::gaps;
-use reader::range::ts_of;
 use rules::filled;
 use rules::history::job::SpanJob;
 use rules::interval::Interval;
@@ -111,8 +110,15 @@ impl Historian {
         if !self.ports.queue.depth(QueueName::Backfill.into()).await?.is_empty() {
             return Ok(());
         }
-        let now = ts_of(self.ports.clock.now().0.saturating_mul(1_000));
         for team in self.web.teams().await? {
+            // This machine's clock may be ahead: then what is still to come would be taken for read.
+            let now = match self.web.now(&team).await {
+                Ok(now) => now,
+                Err(error) => {
+                    tracing::warn!(%team, %error, "Slack does not answer for this workspace, so its gaps wait for the next look");
+                    continue;
+                }
+            };
             let wanted = gaps::wanted(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
             let job = |span: gaps::WantedSpan| SpanJob {
                 team: team.clone(),

@@ -1,5 +1,7 @@
 //! Slack's history in the archive, beside a Slack on virtual time.
 
+mod closing;
+mod pace;
 mod reconcile;
 
 use std::sync::Arc;
@@ -139,9 +141,11 @@ impl Fixture {
     }
 
     fn historian(&self) -> Historian {
-        let ports =
-            Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() };
-        Historian::new(ports, Arc::clone(&self.api), BackfillMode::Gaps)
+        Historian::new(self.ports(), Arc::clone(&self.api), BackfillMode::Gaps)
+    }
+
+    fn ports(&self) -> Ports {
+        Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() }
     }
 
     async fn mark_public(&self) {

@@ -1,0 +1,166 @@
+//! Gaps that close by themselves: historians that run on one queue, beside a Slack on virtual time.
+
+use ports::clock::{Clock, SharedClock};
+use ports::queue::run::RunId;
+use reader::coverage::TeamCoverage;
+use reader::gaps;
+use rules::gap::closing::GapState;
+use rules::gap::run::RunSpan;
+use testkit::fake_slack::{START_S, refusal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{advance, interval, timeout};
+use workers::runtime::{self, Settings};
+
+use super::*;
+
+/// The longest time from the first event after a stop until what was missed is there.
+const CLOSED_WITHIN: Duration = Duration::from_secs(360);
+
+/// A machine whose clock agrees with Slack's.
+struct MachineClock(Instant);
+
+impl Clock for MachineClock {
+    fn now(&self) -> TimestampMs {
+        TimestampMs(START_S * 1_000).plus(self.0.elapsed())
+    }
+}
+
+/// Processes with a historian each.
+pub(super) struct Fleet {
+    pub(super) queue: Arc<MemoryQueue>,
+    stop: watch::Sender<bool>,
+    running: JoinSet<()>,
+}
+
+impl Fleet {
+    pub(super) fn start(fixture: &Fixture, processes: u64) -> Self {
+        let clock: SharedClock = Arc::new(MachineClock(Instant::now()));
+        let queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
+        let ports =
+            Ports { queue: queue.clone(), archive: fixture.archive.clone(), clock: Arc::clone(&clock) };
+        let (stop, shutdown) = watch::channel(false);
+        let mut running = JoinSet::new();
+        for seed in 0..processes {
+            // A client counts its own calls only: each process has one.
+            let api = fixture.slack.client_in_memory(TOKEN);
+            let historian = Arc::new(Historian::new(ports.clone(), api, BackfillMode::Gaps));
+            let settings = Settings { seed, ..Settings::default() };
+            running.spawn(runtime::run(historian, ports.clone(), settings, shutdown.clone()));
+        }
+        Self { queue, stop, running }
+    }
+
+    /// Waits until there is only one gap, and it stands like this.
+    pub(super) async fn until(&self, fixture: &Fixture, expected: GapState, within: Duration) {
+        let reached = async {
+            let mut seconds = interval(Duration::from_secs(1));
+            loop {
+                seconds.tick().await;
+                let gaps = gaps::progress(&*fixture.archive, &team()).await.unwrap();
+                let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+                if gap.state == expected {
+                    return;
+                }
+            }
+        };
+        timeout(within, reached).await.unwrap();
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.running.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
+impl Fixture {
+    /// Slack has these messages too.
+    fn are_posted(&self, messages: &[Value]) {
+        self.slack.change(TOKEN, |workspace| {
+            for message in messages {
+                workspace.said_in("C1").post(message);
+            }
+        });
+    }
+
+    /// Notes that no process took an event between these times, and that the next one did.
+    async fn missed(&self, from: i64, to: i64) {
+        for (run, first, last) in [("0123456789abcde0", BEGINNING, from), ("0123456789abcde1", to, to)] {
+            let mut span = RunSpan::at(ts(first));
+            span.and(&ts(last));
+            for update in span.updates(&team(), &RunId::parse(run).unwrap()) {
+                self.archive.write(&update).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_leaves_nothing_to_find() {
+    let stopped = END - 2 * 3_600;
+    let before: Vec<Value> = (0..9_640).map(|n| said(stopped - 172 * (9_640 - n), "before")).collect();
+    let fixture = Fixture::of(&before);
+    let roots = |n: i64| stopped - 172 * 25 * (n + 1);
+    fixture.are_posted(&(0..360).map(|n| replied(roots(n) + 60, roots(n))).collect::<Vec<_>>());
+    fixture.mark_public().await;
+    fixture.read(BEGINNING - 30 * DAY, stopped).await;
+
+    // Messages, threads, and replies to what was there before.
+    let mut missed: Vec<Value> = (0..360).map(|n| said(stopped + 1 + 19 * n, "missed")).collect();
+    missed.extend((0..40).map(|n| replied(stopped + 5 + 19 * 9 * n, stopped + 1 + 19 * 9 * n)));
+    missed.extend((0..20).map(|n| replied(stopped + 6 + 19 * 9 * n, roots(n))));
+    fixture.are_posted(&missed);
+    fixture.missed(stopped, END).await;
+    let fleet = Fleet::start(&fixture, 1);
+    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fleet.stop().await;
+    assert_eq!(fixture.texts().await.len(), 9_640 + 360 + 360 + 40 + 20);
+    let (_, again) = fixture.read(stopped, END).await;
+    assert_eq!((again.new, again.updated), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_plan_hides_of_a_gap_is_lost_and_coverage_says_from_when_on_slack_shows_messages() {
+    let (hidden, shown) = (END - 7_200, END - 1_800);
+    let fixture = Fixture::of(&[said(hidden + 5, "hidden"), said(shown, "shown")]);
+    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(END - 3_600));
+    fixture.mark_public().await;
+    fixture.missed(hidden, END).await;
+    let fleet = Fleet::start(&fixture, 1);
+    fleet.until(&fixture, GapState::Lost, CLOSED_WITHIN).await;
+    fleet.stop().await;
+    assert_eq!(fixture.texts().await, ["shown"]);
+    let coverage = TeamCoverage::read(&*fixture.archive, &team()).await.unwrap();
+    assert_eq!(coverage.of(&channel()).await.unwrap().limited_before, Some(ts(shown)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_that_goes_on_by_slacks_clock_is_not_read_whatever_this_machines_clock_says() {
+    let fixture = Fixture::of(&[]);
+    fixture.mark_public().await;
+    fixture.archive.write(&dropped(&team(), Some(channel()), ts(END + 60))).await.unwrap();
+    fixture.clock.advance(Duration::from_secs(3_600));
+    let historian = fixture.historian();
+    historian.look().await;
+    assert_eq!(fixture.sent(QueueName::Backfill).await, []);
+    advance(Duration::from_secs(120)).await;
+    historian.look().await;
+    assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_sends_nothing_for_a_workspace_whose_token_is_refused() {
+    let fixture = Fixture::of(&[said(BEGINNING, "missed")]);
+    fixture.mark_public().await;
+    fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
+    let historian = fixture.historian();
+    // It has called Slack before, so it knows whose token it is.
+    fixture.api.teams().await.unwrap();
+    fixture.slack.next("auth.test", [refusal("token_revoked")]);
+    historian.look().await;
+    assert_eq!(fixture.sent(QueueName::Backfill).await, []);
+    historian.look().await;
+    assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1, "the token is accepted again");
+}

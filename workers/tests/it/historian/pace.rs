@@ -1,0 +1,94 @@
+//! How often history is asked for, counted by a Slack on virtual time that permits 50 calls a minute.
+
+use testkit::fake_slack::SlackAnswer;
+use tokio::time::timeout;
+
+use super::closing::Fleet;
+use super::*;
+
+const HISTORY: &str = "conversations.history";
+
+/// Slack's limit for an app of one's own.
+const PER_MINUTE: usize = 50;
+
+/// Pages for eight minutes, so that the first six are full.
+const PAGES: i64 = 400;
+
+fn fixture() -> Fixture {
+    let messages: Vec<Value> = (0..2 * PAGES).map(|n| said(BEGINNING + n, "hi")).collect();
+    let fixture = Fixture::of(&messages);
+    fixture.slack.pages_of(2);
+    fixture.slack.with(|state| state.limit(HISTORY, PER_MINUTE));
+    fixture
+}
+
+/// The pages that Slack gave in each of the minutes 2 to 6 after the first call.
+fn pages_a_minute(fixture: &Fixture) -> Vec<usize> {
+    let calls = fixture.slack.calls();
+    let given: Vec<i64> = calls
+        .iter()
+        .filter(|call| call.method == HISTORY && call.status == 200)
+        .map(|call| call.at_ms)
+        .collect();
+    let minute = |n: i64| (given[0] + n * 60_000)..(given[0] + (n + 1) * 60_000);
+    (1..6).map(|n| given.iter().filter(|at_ms| minute(n).contains(at_ms)).count()).collect()
+}
+
+fn early(fixture: &Fixture) -> usize {
+    fixture.slack.calls().iter().filter(|call| call.early).count()
+}
+
+/// Reads all pages with that number of processes on one queue.
+async fn read_with(fixture: &Fixture, processes: u64) {
+    fixture.mark_public().await;
+    let fleet = Fleet::start(fixture, processes);
+    let sent = SpanJob {
+        team: team(),
+        channel: channel(),
+        from: ts(BEGINNING),
+        to: ts(END),
+        why: "downtime".into(),
+        page: 0,
+    };
+    fleet.queue.send(vec![sent.outgoing()]).await.remove(0).unwrap();
+    let idle = async {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        while !fleet.queue.depth(QueueName::Backfill.into()).await.unwrap().is_empty() {
+            seconds.tick().await;
+        }
+    };
+    timeout(Duration::from_secs(3_600), idle).await.unwrap();
+    fleet.stop().await;
+    assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backfill_uses_what_slack_permits_and_no_more() {
+    let fixture = fixture();
+    fixture.read(BEGINNING, END).await;
+    let pages = pages_a_minute(&fixture);
+    assert!(pages.iter().all(|pages| (48..=50).contains(pages)), "{pages:?}");
+    assert!(fixture.slack.calls().iter().all(|call| call.status == 200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_together_call_no_more_often_than_one() {
+    for processes in [1, 2] {
+        let fixture = fixture();
+        read_with(&fixture, processes).await;
+        let pages = pages_a_minute(&fixture);
+        assert!(pages.iter().all(|pages| (48..=50).contains(pages)), "{processes}: {pages:?}");
+        assert_eq!(early(&fixture), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_process_calls_before_a_pause_of_slacks_is_over() {
+    let fixture = fixture();
+    let pause = |seconds| std::iter::once(SlackAnswer::rate_limited(seconds));
+    fixture.slack.next(HISTORY, pause(40).chain(pause(7)));
+    read_with(&fixture, 2).await;
+    let refused = fixture.slack.calls().iter().filter(|call| call.status == 429).count();
+    assert!(refused >= 2, "{refused}");
+    assert_eq!(early(&fixture), 0);
+}
