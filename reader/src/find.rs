@@ -8,6 +8,7 @@ use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::directory;
 use crate::joined::{ChannelPlace, JoinedChannel, places};
+use crate::plain;
 use crate::rows::Rows;
 
 /// Slack's names end at 80 characters: nothing is like what is far longer.
@@ -70,12 +71,7 @@ pub async fn channel<'a>(
         Some(team) => vec![team.clone()],
         None => teams(archive).await?,
     };
-    let name = called.strip_prefix('#').unwrap_or(called);
-    let mut found = by_id(archive, name, &teams).await?;
-    let mut close = Vec::new();
-    if found.is_empty() {
-        (found, close) = by_name(archive, name, &teams).await?;
-    }
+    let (found, close) = places_called(archive, called, &teams).await?;
     let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
     for place in &found {
         if !channels.iter().any(|channel| channel.places().contains(place)) {
@@ -96,6 +92,17 @@ pub async fn channel<'a>(
     } else {
         FindError::SeveralTeams { called, places }
     })
+}
+
+/// The places of channels that have this id or else this name in one of these workspaces, and names that are close to it.
+pub(crate) async fn places_called(
+    archive: &dyn Archive,
+    called: &str,
+    teams: &[TeamId],
+) -> Result<(Vec<ChannelPlace>, Vec<String>), ArchiveError> {
+    let name = called.strip_prefix('#').unwrap_or(called);
+    let found = by_id(archive, name, teams).await?;
+    if found.is_empty() { by_name(archive, name, teams).await } else { Ok((found, Vec::new())) }
 }
 
 /// The one place of a channel of this name, for commands that change it.
@@ -233,18 +240,25 @@ pub async fn people(
     Ok(found)
 }
 
+/// Names that may be meant, for the end of an error.
+#[must_use]
+pub fn suggested(close: &[String]) -> String {
+    let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
+    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
+}
+
 /// The names that are most like another one.
-struct Closest<'a> {
+pub(crate) struct Closest<'a> {
     wanted: &'a str,
     best: Vec<(f64, String)>,
 }
 
 impl<'a> Closest<'a> {
-    fn to(wanted: &'a str) -> Self {
+    pub(crate) fn to(wanted: &'a str) -> Self {
         Self { wanted, best: Vec::new() }
     }
 
-    fn offer(&mut self, name: &str) {
+    pub(crate) fn offer(&mut self, name: &str) {
         if self.wanted.len() > MAX_NAME_BYTES || name.len() > MAX_NAME_BYTES {
             return;
         }
@@ -256,7 +270,7 @@ impl<'a> Closest<'a> {
         }
     }
 
-    fn names(self) -> Vec<String> {
+    pub(crate) fn names(self) -> Vec<String> {
         self.best.into_iter().map(|(_, name)| name).collect()
     }
 }

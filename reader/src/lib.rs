@@ -6,6 +6,7 @@
 //!   show.
 //! * [`directory`]: which channel has which name, and where a workspace is.
 //! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
+//! * [`search`]: what is looked for, and whether a message is it.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod coverage;
@@ -19,5 +20,6 @@ pub mod permalink;
 pub mod plain;
 pub mod range;
 pub mod rows;
+pub mod search;
 pub mod text;
 pub mod thread;

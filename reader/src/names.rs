@@ -7,7 +7,7 @@ use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::directory::{self, Channels};
 use crate::plain;
-use crate::text::{MessageText, flat, mrkdwn, spans};
+use crate::text::{MessageAuthor, MessageText, flat, mrkdwn, spans};
 
 /// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
 const MAX_KNOWN: usize = 10_000;
@@ -41,9 +41,13 @@ impl<'a> DisplayNames<'a> {
     ///
     /// # Errors
     /// As [`Archive::get`] and [`Archive::query`].
-    pub async fn learn(&mut self, messages: &[MessageText]) -> Result<(), ArchiveError> {
-        let mentions_channel = messages.iter().any(MessageText::mentions_channel);
-        self.learn_of(messages.iter().flat_map(MessageText::people), mentions_channel).await
+    pub async fn learn<'m>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'m MessageText, IntoIter: Clone>,
+    ) -> Result<(), ArchiveError> {
+        let messages = messages.into_iter();
+        let mentions_channel = messages.clone().any(MessageText::mentions_channel);
+        self.learn_of(messages.flat_map(MessageText::people), mentions_channel).await
     }
 
     /// A topic or a purpose, in one line as people read it.
@@ -95,6 +99,15 @@ impl<'a> DisplayNames<'a> {
     #[must_use]
     pub fn of<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
+    }
+
+    /// What the author of a message is called, safe to print.
+    #[must_use]
+    pub fn author(&self, MessageAuthor { user, name, is_named_by_app, bot }: &MessageAuthor) -> String {
+        let known =
+            user.as_deref().filter(|user| !is_named_by_app && self.knows(user)).map(|user| self.of(user));
+        let shown = known.or(name.as_deref()).or(user.as_deref()).or(bot.as_deref());
+        plain::line(shown.unwrap_or("unknown"))
     }
 
     /// What the ChannelIndex calls this channel, safe to print.

@@ -39,6 +39,19 @@ impl SlackLink {
     }
 }
 
+/// The link to a message, as Slack's "Copy link" gives it. Without the workspace's address Slack finds the workspace by the
+/// channel.
+#[must_use]
+pub fn of(base_url: Option<&str>, channel: &ChannelId, ts: &Ts, thread_ts: Option<&Ts>) -> String {
+    let base_url = base_url.unwrap_or("https://slack.com/").trim_end_matches('/');
+    let digits: String = ts.as_str().chars().filter(|c| *c != '.').collect();
+    let mut link = format!("{base_url}/archives/{channel}/p{digits}");
+    if let Some(thread_ts) = thread_ts.filter(|thread_ts| *thread_ts != ts) {
+        link += &format!("?thread_ts={thread_ts}&cid={channel}");
+    }
+    link
+}
+
 /// A channel as people name it; of a link, the channel it leads to.
 #[must_use]
 pub fn channel(text: &str) -> String {
@@ -98,6 +111,21 @@ mod tests {
         }
         assert_eq!(channel("https://example.slack.com/archives/C01"), "C01");
         assert_eq!(channel("#general"), "#general");
+    }
+
+    #[test]
+    fn the_link_to_a_message_leads_to_it() {
+        let (channel, ts) = (ChannelId::parse("C01").unwrap(), Ts::parse("1700000009.000100").unwrap());
+        let root = Ts::parse("1700000000.000100").unwrap();
+        assert_eq!(of(None, &channel, &ts, None), "https://slack.com/archives/C01/p1700000009000100");
+        let link = of(Some("https://e.slack.com/"), &channel, &ts, Some(&root));
+        assert_eq!(
+            link,
+            "https://e.slack.com/archives/C01/p1700000009000100?thread_ts=1700000000.000100&cid=C01"
+        );
+        let parsed = SlackLink::parse(&link).unwrap();
+        assert_eq!((parsed.ts, parsed.thread_ts), (Some(ts.clone()), Some(root)));
+        assert!(!of(None, &channel, &ts, Some(&ts)).contains('?'), "a root is no reply");
     }
 
     #[test]

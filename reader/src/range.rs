@@ -30,6 +30,13 @@ impl TimeRange {
         self.since.is_some() || self.until.is_some()
     }
 
+    /// Whether a message of this timestamp is of the time.
+    #[must_use]
+    pub fn contains(&self, ts: &Ts) -> bool {
+        let is_after = self.since.as_ref().is_none_or(|since| ts.micros() >= since.micros());
+        is_after && self.until.as_ref().is_none_or(|until| ts.micros() < until.micros())
+    }
+
     /// Leaves out what is not after a key.
     pub fn not_before(&mut self, after: Option<&str>) {
         if let Some(after) = after.and_then(|after| Ts::parse(after).ok()) {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use reader::names::DisplayNames;
-use reader::text::{Manner, MessageAuthor, MessageText, flat};
+use reader::text::{Manner, MessageText, flat};
 
 use super::files::human_size;
 use crate::plain;
@@ -85,7 +85,7 @@ impl Render<'_> {
         } else {
             lines.extend(reactions(message));
         }
-        let mut who = author(&text.author, self.names);
+        let mut who = self.names.author(&text.author);
         if let Some(first) = first {
             who = format!("* {who} {}", flat::line(first, self.names));
         }
@@ -126,14 +126,6 @@ fn marks(message: &Value, layout: &Layout) -> String {
 /// The archive's name for a person is the current one; what came with the message is for those it does not know.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn author(author: &MessageAuthor, names: &DisplayNames<'_>) -> String {
-    let MessageAuthor { user, name, is_named_by_app, bot } = author;
-    let known =
-        user.as_deref().filter(|user| !is_named_by_app && names.knows(user)).map(|user| names.of(user));
-    let shown = known.or(name.as_deref()).or(user.as_deref()).or(bot.as_deref());
-    plain::line(shown.unwrap_or("unknown"))
 }
 
 fn shared_file(message: &Value, file: &Value) -> String {

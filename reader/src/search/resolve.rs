@@ -1,0 +1,343 @@
+//! The people, channels and days that a query names, looked up.
+
+use jiff::tz::TimeZone;
+use ports::archive::{Archive, ArchiveError, Query, key};
+use rules::project;
+use slack::ids::{ChannelId, TeamId, UserId};
+
+use super::document::Facet;
+use super::query::{Condition, DayRange, HasWhat, IsWhat, SearchQuery, TextCondition};
+use super::units::{self, SearchUnit};
+use crate::directory;
+use crate::find::{self, Closest};
+use crate::joined::ChannelPlace;
+use crate::plain;
+use crate::range::{TimeRange, ts_of};
+use crate::rows::Rows;
+
+/// People and channels whose names have one word. Beyond it, mentions of them are not looked for.
+const MAX_MENTIONS: usize = 500;
+
+/// A query of which everything is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedQuery {
+    /// A message fits if each of these does.
+    pub terms: Vec<ResolvedTerm>,
+    /// Whether deleted messages are looked for too.
+    pub with_deleted: bool,
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedTerm {
+    /// A message fits if the condition does not hold.
+    pub is_negated: bool,
+    /// The condition.
+    pub condition: ResolvedCondition,
+}
+
+/// What a message must be or say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResolvedCondition {
+    /// It says this.
+    Text {
+        /// Next to each other.
+        text: TextCondition,
+        /// Mentions that read so: of people and channels whose names have all of it.
+        mentions: Vec<Facet>,
+        /// Mentions whose names have one of the words, for each of several; empty if no word has any.
+        unit_mentions: Vec<Vec<Facet>>,
+    },
+    /// It has one of these facets.
+    Facets(Vec<Facet>),
+    /// It is in one of these places.
+    Places(Vec<ChannelPlace>),
+    /// It was written then.
+    Time(TimeRange),
+    /// It has replies.
+    HasReplies,
+    /// It is a reply, or has some.
+    InThread,
+}
+
+/// Why a query cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// No person has this name or id.
+    #[error("no person is called {called} in this archive{}", find::suggested(close))]
+    UnknownPerson {
+        /// What was asked for.
+        called: String,
+        /// Names that are like it, the closest first.
+        close: Vec<String>,
+    },
+    /// No channel has this name or id.
+    #[error("no channel {called} in this archive{}", find::suggested(close))]
+    UnknownChannel {
+        /// What was asked for.
+        called: String,
+        /// Names that are like it, the closest first.
+        close: Vec<String>,
+    },
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+impl ResolveError {
+    /// Whether the query names something that the archive does not have: the mistake of who typed it.
+    #[must_use]
+    pub fn is_unknown_name(&self) -> bool {
+        match self {
+            Self::UnknownPerson { .. } | Self::UnknownChannel { .. } => true,
+            Self::Archive(_) => false,
+        }
+    }
+}
+
+/// The names of people and channels that messages may mention.
+#[derive(Debug, Default)]
+pub struct KnownNames {
+    people: Vec<(UserId, Vec<String>)>,
+    channels: Vec<(ChannelId, String)>,
+}
+
+impl KnownNames {
+    /// Reads those of these workspaces.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn read(archive: &dyn Archive, teams: &[TeamId]) -> Result<Self, ArchiveError> {
+        let mut known = Self::default();
+        for team in teams {
+            let mut rows =
+                Rows::all(archive, Query::partition(key::users(team)), |item| Some(project::directory(item)));
+            while let Some(page) = rows.next().await? {
+                known.people.extend(page.iter().filter_map(|user| {
+                    let names = ["display_name", "real_name", "name"];
+                    let names = names.iter().filter_map(|name| user[name].as_str().map(str::to_owned));
+                    Some((UserId::parse(user["user_id"].as_str()?).ok()?, names.collect()))
+                }));
+            }
+            let channels = directory::read(archive, team).await?;
+            known.channels.extend(channels.iter().map(|(channel, name)| (channel, name.to_owned())));
+        }
+        Ok(known)
+    }
+
+    /// Who is called this, by any of their names or their id.
+    fn people_called(&self, called: &str) -> Result<Vec<&str>, Vec<String>> {
+        let name = called.strip_prefix('@').unwrap_or(called);
+        let wanted = name.to_lowercase();
+        let mut close = Closest::to(&wanted);
+        let mut found = Vec::new();
+        for (user, names) in &self.people {
+            let mut lowercase = names.iter().map(|name| name.to_lowercase());
+            if user.as_str() == name || lowercase.any(|known| known == wanted) {
+                found.push(user.as_str());
+            } else {
+                names.iter().for_each(|known| close.offer(&known.to_lowercase()));
+            }
+        }
+        if found.is_empty() { Err(close.names()) } else { Ok(found) }
+    }
+
+    /// Mentions that show a name which has these units next to each other.
+    fn mentions(&self, wanted: &[SearchUnit], is_prefix: bool) -> Vec<Facet> {
+        let has = |name: &str| units::positions(&units::of(name), wanted, is_prefix).next().is_some();
+        // A mention shows the first name there is, which may be any of them when another one is removed.
+        let people = self.people.iter().filter(|(_, names)| names.iter().any(|name| has(name)));
+        let channels = self.channels.iter().filter(|(_, name)| has(name));
+        let ids = people.map(|(user, _)| user.as_str()).chain(channels.map(|(channel, _)| channel.as_str()));
+        let mut mentions: Vec<Facet> = ids.map(Facet::mention).collect();
+        mentions.sort_unstable();
+        mentions.dedup();
+        mentions.truncate(MAX_MENTIONS);
+        mentions
+    }
+}
+
+/// Looks up what a query names.
+///
+/// # Errors
+/// [`ResolveError`]
+pub async fn resolve(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+    known: &KnownNames,
+    query: SearchQuery,
+    zone: &TimeZone,
+    with_deleted: bool,
+) -> Result<ResolvedQuery, ResolveError> {
+    let with_deleted = with_deleted || query.asks_for_deleted();
+    let mut terms = Vec::with_capacity(query.terms.len());
+    for term in query.terms {
+        let condition = match term.condition {
+            Condition::Text(text) => says(known, text),
+            Condition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
+            Condition::In(called) => {
+                ResolvedCondition::Places(channel_places(archive, teams, &called).await?)
+            }
+            Condition::Days(days) => ResolvedCondition::Time(range(days, zone)),
+            Condition::Has(HasWhat::Thread) => ResolvedCondition::HasReplies,
+            Condition::Has(what) => ResolvedCondition::Facets(Facet::has(what).into_iter().collect()),
+            Condition::Is(IsWhat::Thread) => ResolvedCondition::InThread,
+            Condition::Is(what) => ResolvedCondition::Facets(vec![Facet::is(what)]),
+        };
+        terms.push(ResolvedTerm { is_negated: term.is_negated, condition });
+    }
+    Ok(ResolvedQuery { terms, with_deleted })
+}
+
+fn says(known: &KnownNames, text: TextCondition) -> ResolvedCondition {
+    let mentions = known.mentions(&text.units, text.is_prefix);
+    let mut unit_mentions = Vec::new();
+    // Words on both sides of the end of a name: of single characters, too many names have each.
+    if text.units.len() > 1 && text.units.iter().all(|unit| !unit.is_character) {
+        let last = text.units.len() - 1;
+        let units = text.units.iter().enumerate();
+        unit_mentions = units
+            .map(|(number, unit)| {
+                known.mentions(std::slice::from_ref(unit), text.is_prefix && number == last)
+            })
+            .collect();
+        if unit_mentions.iter().all(Vec::is_empty) {
+            unit_mentions.clear();
+        }
+    }
+    ResolvedCondition::Text { text, mentions, unit_mentions }
+}
+
+/// People by name, or by an id, which the archive may have messages of without knowing the person.
+fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError> {
+    match known.people_called(called) {
+        Ok(people) => Ok(people.into_iter().map(Facet::author).collect()),
+        Err(close) => {
+            let is_id = called.starts_with(['U', 'W'])
+                && called.bytes().any(|byte| byte.is_ascii_digit())
+                && UserId::parse(called).is_ok();
+            if is_id {
+                return Ok(vec![Facet::author(called)]);
+            }
+            Err(ResolveError::UnknownPerson { called: plain::excerpt(called, 80), close })
+        }
+    }
+}
+
+/// Every place of every channel of this name or id.
+async fn channel_places(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+    called: &str,
+) -> Result<Vec<ChannelPlace>, ResolveError> {
+    let (found, close) = find::places_called(archive, called, teams).await?;
+    if found.is_empty() {
+        return Err(ResolveError::UnknownChannel { called: plain::excerpt(called, 80), close });
+    }
+    let mut places: Vec<ChannelPlace> = Vec::new();
+    for place in &found {
+        if !places.contains(place) {
+            places.extend(find::joined(archive, place, teams).await?.places().iter().cloned());
+        }
+    }
+    Ok(places)
+}
+
+fn range(days: DayRange, zone: &TimeZone) -> TimeRange {
+    let midnight = |day: jiff::civil::Date| {
+        let start = zone.to_timestamp(day.at(0, 0, 0, 0)).unwrap_or(jiff::Timestamp::MAX);
+        ts_of(start.as_microsecond())
+    };
+    TimeRange { since: days.first.map(midnight), until: days.end.map(midnight) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::{ArchiveExt, ItemKey, Update};
+    use serde_json::json;
+    use testkit::memory::archive::MemoryArchive;
+
+    use super::*;
+
+    async fn resolved(text: &str) -> Result<ResolvedQuery, ResolveError> {
+        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
+        let shard = ItemKey::new(key::channel_index(&team), "0");
+        let person = |id: &str| ItemKey::user(&team, &UserId::parse(id).unwrap());
+        for (key, set) in [
+            (
+                person("U1"),
+                json!({"user_id": "U1", "display_name": "ana", "real_name": "Ana Gomez", "name": "agomez"}),
+            ),
+            (person("U2"), json!({"user_id": "U2", "display_name": "", "real_name": "Bo", "name": "bo"})),
+            (shard, json!({ "channels_map": { "C7": "general", "C8": "ops-alerts" } })),
+        ] {
+            let set = set.as_object().unwrap().clone();
+            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
+        }
+        let teams = [team];
+        let known = KnownNames::read(&archive, &teams).await.unwrap();
+        let query = SearchQuery::parse(text).unwrap();
+        resolve(&archive, &teams, &known, query, &TimeZone::UTC, false).await
+    }
+
+    async fn facets(text: &str) -> Vec<String> {
+        let condition = resolved(text).await.unwrap().terms.remove(0).condition;
+        let (ResolvedCondition::Facets(facets) | ResolvedCondition::Text { mentions: facets, .. }) =
+            &condition
+        else {
+            panic!("{condition:?}")
+        };
+        facets.iter().map(|facet| facet.as_str().to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn people_are_found_by_each_name_and_by_id() {
+        for text in ["from:ana", "from:@ANA", "from:\"Ana Gomez\"", "from:agomez", "from:U1"] {
+            assert_eq!(facets(text).await, ["uu1"], "{text}");
+        }
+        assert_eq!(facets("from:U999").await, ["uu999"], "an author whom the directory does not know");
+    }
+
+    #[tokio::test]
+    async fn a_word_also_means_mentions_of_those_who_are_called_so() {
+        assert_eq!(facets("gomez").await, ["mu1"]);
+        assert_eq!(facets("\"ana gomez\"").await, ["mu1"]);
+        assert_eq!(facets("alerts").await, ["mc8"]);
+        assert_eq!(facets("al*").await, ["mc8"]);
+        assert!(facets("nothing").await.is_empty());
+        let resolved = resolved("\"thanks ana\"").await.unwrap();
+        let ResolvedCondition::Text { unit_mentions, .. } = &resolved.terms[0].condition else { panic!() };
+        assert_eq!(unit_mentions, &[vec![], vec![Facet::mention("U1")]]);
+    }
+
+    #[tokio::test]
+    async fn a_channel_is_every_place_it_lies_in() {
+        let resolved = resolved("in:#General").await.unwrap();
+        let ResolvedCondition::Places(places) = &resolved.terms[0].condition else { panic!() };
+        assert_eq!(places[0].channel.as_str(), "C7");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_name_is_an_error_with_those_that_are_close() {
+        for (text, expected) in [
+            ("from:@anna", "no person is called @anna in this archive; did you mean ana?"),
+            ("in:generel", "no channel generel in this archive; did you mean general?"),
+            ("in:zzz", "no channel zzz in this archive"),
+        ] {
+            let error = resolved(text).await.unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_day_is_that_of_the_zone() {
+        let range = |zone: &str| {
+            range(
+                DayRange { first: Some(jiff::civil::date(2026, 11, 1)), end: None },
+                &TimeZone::posix(zone).unwrap(),
+            )
+        };
+        assert_eq!(range("UTC0").since.unwrap().as_str(), "1793491200.000000");
+        assert_eq!(range("EST5").since.unwrap().as_str(), "1793509200.000000");
+    }
+}

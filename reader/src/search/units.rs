@@ -1,0 +1,283 @@
+//! A text as the units that search compares: words, and single characters of scripts that put no spaces between words.
+//!
+//! Both sides of a comparison are folded alike: compatibility forms (full width, ligatures, circled digits) become plain
+//! ones, case and the accents of Latin, Greek and Cyrillic letters go. The marks of other scripts stay: in Japanese they
+//! make another letter.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::{canonical_combining_class, decompose_compatible, is_combining_mark};
+
+/// Bytes of a word that are compared. Words of people end long before it; what is longer is encoded data.
+const MAX_WORD_BYTES: usize = 128;
+
+/// A word, or one character of a script without spaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchUnit {
+    /// It, folded.
+    pub text: String,
+    /// One character of a script without spaces, or a symbol.
+    pub is_character: bool,
+    /// Whether the unit before it is such a character too, with nothing between them.
+    pub is_joined: bool,
+    /// Where it begins in the text, in bytes.
+    pub start: usize,
+    /// Where it ends in the text, in bytes.
+    pub end: usize,
+}
+
+impl SearchUnit {
+    /// Whether a unit of a text is this one of a query.
+    fn is(&self, other: &Self) -> bool {
+        self.is_joined == other.is_joined && self.text == other.text
+    }
+}
+
+/// Reads a text.
+#[must_use]
+pub fn of(text: &str) -> Vec<SearchUnit> {
+    let mut units = UnitBuffer::default();
+    let mut rest = text.char_indices().peekable();
+    let mut folded = String::new();
+    while let Some((start, c)) = rest.next() {
+        if c.is_ascii() && rest.peek().is_none_or(|(_, next)| next.is_ascii()) {
+            units.push(c.to_ascii_lowercase(), start, start + 1);
+            continue;
+        }
+        let mut end = start + c.len_utf8();
+        while let Some((at, mark)) = rest.next_if(|(_, next)| belongs_to_the_character_before(*next)) {
+            end = at + mark.len_utf8();
+        }
+        fold(&text[start..end], &mut folded);
+        for c in folded.chars() {
+            units.push(c, start, end);
+        }
+    }
+    units.units
+}
+
+/// Where in a text the units of a query stand next to each other: indexes of the units of the text. With `is_prefix` the
+/// last of them may only begin with the last of the query.
+pub fn positions<'a>(
+    text: &'a [SearchUnit],
+    query: &'a [SearchUnit],
+    is_prefix: bool,
+) -> impl Iterator<Item = usize> + 'a {
+    let last = query.len().saturating_sub(1);
+    let is_at = move |start: usize| {
+        query.iter().enumerate().all(|(number, wanted)| {
+            let unit = &text[start + number];
+            // What stands before the first unit is not asked about.
+            let is_equal = if number == 0 { unit.text == wanted.text } else { unit.is(wanted) };
+            let begins = || {
+                is_prefix
+                    && number == last
+                    && (number == 0 || unit.is_joined == wanted.is_joined)
+                    && unit.text.starts_with(&wanted.text)
+            };
+            is_equal || begins()
+        })
+    };
+    let count = if query.is_empty() { 0 } else { (text.len() + 1).saturating_sub(query.len()) };
+    (0..count).filter(move |start| is_at(*start))
+}
+
+/// Whether a character is written over, under or into the one before it.
+fn belongs_to_the_character_before(c: char) -> bool {
+    if c.is_ascii() {
+        return false;
+    }
+    // Vowels and finals of Hangul, as single letters.
+    if matches!(c, '\u{1160}'..='\u{11FF}' | '\u{D7B0}'..='\u{D7FF}') || is_ignored(c) {
+        return true;
+    }
+    let mut first = None;
+    decompose_compatible(c, |part| {
+        first.get_or_insert(part);
+    });
+    first.is_some_and(|first| canonical_combining_class(first) != 0)
+}
+
+/// Characters without a form of their own, which may stand anywhere in a word.
+fn is_ignored(c: char) -> bool {
+    matches!(c, '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}'
+        | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}'
+        | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Accents of Latin, Greek and Cyrillic letters.
+fn is_accent(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36F}')
+}
+
+fn fold(text: &str, folded: &mut String) {
+    folded.clear();
+    let plain = text.nfkd().filter(|c| !is_accent(*c) && !is_ignored(*c));
+    let lower = plain.flat_map(char::to_lowercase).filter(|c| !is_accent(*c));
+    folded.extend(lower.map(|c| if c == 'ς' { 'σ' } else { c }).nfkc());
+}
+
+/// Whether a character is a unit of its own.
+fn is_unit(c: char) -> bool {
+    match c {
+        // Arrows, technical signs, pictures.
+        '\u{2190}'..='\u{23FF}'
+        | '\u{2600}'..='\u{27BF}'
+        | '\u{2B00}'..='\u{2BFF}'
+        | '\u{1F000}'..='\u{1FAFF}' => true,
+        // Thai, Lao; Myanmar; Khmer; radicals of Han, kana, Hangul as letters, Han; syllables of Hangul; Han.
+        '\u{E00}'..='\u{EFF}'
+        | '\u{1000}'..='\u{109F}'
+        | '\u{1100}'..='\u{11FF}'
+        | '\u{1780}'..='\u{17FF}'
+        | '\u{2E80}'..='\u{2FDF}'
+        | '\u{3005}'..='\u{3007}'
+        | '\u{3021}'..='\u{3029}'
+        | '\u{3031}'..='\u{A4CF}'
+        | '\u{A960}'..='\u{A97F}'
+        | '\u{AC00}'..='\u{D7FF}'
+        | '\u{F900}'..='\u{FAFF}'
+        | '\u{1B000}'..='\u{1B16F}'
+        | '\u{20000}'..='\u{3FFFF}' => c.is_alphanumeric() || is_combining_mark(c),
+        _ => false,
+    }
+}
+
+#[derive(Default)]
+struct UnitBuffer {
+    units: Vec<SearchUnit>,
+    /// What the last character was.
+    last: LastCharacter,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum LastCharacter {
+    #[default]
+    Separator,
+    Word,
+    Unit,
+}
+
+impl UnitBuffer {
+    fn push(&mut self, c: char, start: usize, end: usize) {
+        let kind = if is_unit(c) {
+            LastCharacter::Unit
+        } else if c.is_alphanumeric() || is_combining_mark(c) {
+            LastCharacter::Word
+        } else {
+            LastCharacter::Separator
+        };
+        match kind {
+            LastCharacter::Separator => {}
+            LastCharacter::Word if self.last == LastCharacter::Word => {
+                if let Some(word) = self.units.last_mut() {
+                    if word.text.len() < MAX_WORD_BYTES {
+                        word.text.push(c);
+                    }
+                    word.end = end;
+                }
+            }
+            LastCharacter::Word | LastCharacter::Unit => {
+                let is_character = kind == LastCharacter::Unit;
+                let is_joined = is_character && self.last == LastCharacter::Unit;
+                self.units.push(SearchUnit { text: c.to_string(), is_character, is_joined, start, end });
+            }
+        }
+        self.last = kind;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        of(text).into_iter().map(|unit| unit.text).collect()
+    }
+
+    fn found(text: &str, query: &str, is_prefix: bool) -> Vec<String> {
+        let (units, wanted) = (of(text), of(query));
+        positions(&units, &wanted, is_prefix)
+            .map(|at| text[units[at].start..units[at + wanted.len() - 1].end].to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn words_are_folded_and_parted_by_everything_that_is_no_letter() {
+        for (text, expected) in [
+            ("Hello, World!", &["hello", "world"][..]),
+            ("foo_bar.baz-qux foo::bar()", &["foo", "bar", "baz", "qux", "foo", "bar"]),
+            ("https://example.com/a?b=1", &["https", "example", "com", "a", "b", "1"]),
+            ("Café CAFE\u{301} naïve", &["cafe", "cafe", "naive"]),
+            ("ＦＵＬＬ　ｗｉｄｔｈ １２", &["full", "width", "12"]),
+            ("ﬁne ① ½", &["fine", "1", "1", "2"]),
+            ("ΣΊΣΥΦΟΣ σίσυφος", &["σισυφοσ", "σισυφοσ"]),
+            ("İstanbul", &["istanbul"]),
+            ("zero\u{200B}width soft\u{AD}hyphen", &["zerowidth", "softhyphen"]),
+            ("हिन्दी", &["हिन्दी"]),
+            ("", &[]),
+            ("-- :: \"\" ***", &[]),
+        ] {
+            assert_eq!(texts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_read_by_character() {
+        for (text, expected) in [
+            ("会議室", &["会", "議", "室"][..]),
+            ("AWS障害", &["aws", "障", "害"]),
+            ("ｶﾞｽ ガス", &["ガ", "ス", "ガ", "ス"]),
+            ("か\u{3099}", &["が"]),
+            ("한국어", &["한", "국", "어"]),
+            ("\u{1112}\u{1161}\u{11AB}", &["한"]),
+            ("㍻", &["平", "成"]),
+            ("サーバー・メール", &["サ", "ー", "バ", "ー", "メ", "ー", "ル"]),
+            ("🎉🎉", &["🎉", "🎉"]),
+        ] {
+            assert_eq!(texts(text), expected, "{text}");
+        }
+        let joined: Vec<bool> = of("会議 室AWS障害").iter().map(|unit| unit.is_joined).collect();
+        assert_eq!(joined, [false, true, false, false, false, true]);
+        assert!(!of("สวัสดี").is_empty());
+    }
+
+    #[test]
+    fn a_phrase_is_found_where_its_units_stand_together() {
+        for (text, query, expected) in [
+            ("the quick brown fox", "quick brown", &["quick brown"][..]),
+            ("the quick, brown fox", "QUICK brown", &["quick, brown"]),
+            ("quick red brown", "quick brown", &[]),
+            ("第一会議室で会議", "会議", &["会議", "会議"]),
+            ("会 議", "会議", &[]),
+            ("会議", "会 議", &[]),
+            ("Ｃａｆe\u{301} x", "café", &["Ｃａｆe\u{301}"]),
+            ("not here", "there", &[]),
+            ("here", "nothing is this long", &[]),
+        ] {
+            assert_eq!(found(text, query, false), expected, "{text}: {query}");
+        }
+        assert_eq!(found("deploy deployed deploying", "deploy", true).len(), 3);
+        assert_eq!(found("ready to deploy it", "to dep", true), ["to deploy"]);
+        assert_eq!(found("dep to", "to dep", true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_unit_says_where_it_stands_in_the_text() {
+        for text in ["a ＡＢ か\u{3099}x 会議室 e\u{301}e", "\u{301}x", "ｶﾞ!", "a\u{301}\u{301}b"] {
+            for unit in of(text) {
+                assert_eq!(
+                    of(&text[unit.start..unit.end])[0].text.chars().next(),
+                    unit.text.chars().next(),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_without_end_is_cut() {
+        let text = "a".repeat(100_000);
+        let units = of(&text);
+        assert_eq!((units.len(), units[0].text.len(), units[0].end), (1, MAX_WORD_BYTES, 100_000));
+    }
+}
