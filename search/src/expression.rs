@@ -1,0 +1,165 @@
+//! A query in the index's own terms. What it lets through may still not fit; what fits is let through.
+
+use reader::joined::ChannelPlace;
+use reader::search::document::{self, Facet};
+use reader::search::query::{IsWhat, TextCondition};
+use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
+use slack::ids::Ts;
+
+use crate::index::place_facet;
+
+/// What the index is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct IndexQuery {
+    /// Each of these holds, in the language of FTS5.
+    wanted: Vec<String>,
+    /// None of these holds.
+    unwanted: Vec<String>,
+    /// Of each of these lists, the message is in one.
+    pub(crate) places: Vec<Vec<ChannelPlace>>,
+    /// From this time on.
+    pub(crate) since: Option<Ts>,
+    /// Before this time.
+    pub(crate) until: Option<Ts>,
+    /// Only messages with replies.
+    pub(crate) has_replies: bool,
+    /// Only replies, and messages that have some.
+    pub(crate) is_in_thread: bool,
+}
+
+impl IndexQuery {
+    /// What of a query the index can answer.
+    pub(crate) fn of(query: &ResolvedQuery) -> Self {
+        let mut asked = Self::default();
+        if !query.with_deleted {
+            asked.unwanted.push(facets(&[Facet::is(IsWhat::Deleted)]));
+        }
+        for term in &query.terms {
+            match (&term.condition, term.is_negated) {
+                (ResolvedCondition::Text { text, mentions, unit_mentions }, false) => {
+                    asked.wanted.push(says(text, mentions, unit_mentions));
+                }
+                (ResolvedCondition::Facets(any), false) => asked.wanted.push(facets(any)),
+                (ResolvedCondition::Facets(any), true) => asked.unwanted.push(facets(any)),
+                (ResolvedCondition::Places(places), false) => asked.places.push(places.clone()),
+                (ResolvedCondition::Time(range), false) => {
+                    asked.since = asked.since.max(range.since.clone());
+                    asked.until = match (asked.until, range.until.clone()) {
+                        (Some(one), Some(other)) => Some(one.min(other)),
+                        (one, other) => one.or(other),
+                    };
+                }
+                (ResolvedCondition::HasReplies, false) => asked.has_replies = true,
+                (ResolvedCondition::InThread, false) => asked.is_in_thread = true,
+                // A text that is not wanted may be in the index under a name that a person no longer has.
+                (_, true) => {}
+            }
+        }
+        asked
+    }
+
+    /// The expression for FTS5, with the numbers of the places; `None` if it would have nothing to look for.
+    pub(crate) fn expression(&self, places: &[Vec<i64>]) -> Option<String> {
+        let of_places = places.iter().map(|any| {
+            let any: Vec<String> = any.iter().map(|place| quoted(&place_facet(*place))).collect();
+            format!("{{facets}} : ({})", any.join(" OR "))
+        });
+        let wanted: Vec<String> = self.wanted.iter().cloned().chain(of_places).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut expression = wanted.join(" AND ");
+        for unwanted in &self.unwanted {
+            expression = format!("({expression}) NOT {unwanted}");
+        }
+        Some(expression)
+    }
+}
+
+/// A string of FTS5. Words and facets are letters and digits, so that nothing in them ends it.
+fn quoted(words: &str) -> String {
+    format!("\"{}\"", words.replace('"', ""))
+}
+
+fn facets(any: &[Facet]) -> String {
+    let any: Vec<String> = any.iter().map(|facet| quoted(facet.as_str())).collect();
+    format!("{{facets}} : ({})", any.join(" OR "))
+}
+
+/// Words that stand next to each other in the text, or in a name that a mention shows, or on both sides of where such a
+/// name begins or ends.
+fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) -> String {
+    let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
+    let mut ways = vec![body(&words, may_go_on)];
+    if !mentions.is_empty() {
+        ways.push(facets(mentions));
+    }
+    if !unit_mentions.is_empty() {
+        let last = text.units.len() - 1;
+        let each = text.units.iter().zip(unit_mentions).enumerate().map(|(number, (unit, mentions))| {
+            let word = body(&unit.text, text.is_prefix && number == last);
+            if mentions.is_empty() { word } else { format!("({word} OR {})", facets(mentions)) }
+        });
+        ways.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
+    }
+    format!("({})", ways.join(" OR "))
+}
+
+fn body(words: &str, may_go_on: bool) -> String {
+    format!("{{body}} : {}{}", quoted(words), if may_go_on { " *" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use reader::search::query::{Condition, SearchQuery};
+    use reader::search::resolve::ResolvedTerm;
+
+    use super::*;
+
+    fn text(query: &str) -> TextCondition {
+        let condition = SearchQuery::parse(query).unwrap().terms.remove(0).condition;
+        let Condition::Text(text) = condition else { panic!("{condition:?}") };
+        text
+    }
+
+    fn resolved(condition: ResolvedCondition, is_negated: bool) -> ResolvedQuery {
+        ResolvedQuery { terms: vec![ResolvedTerm { is_negated, condition }], with_deleted: true }
+    }
+
+    #[test]
+    fn words_become_strings_whatever_is_in_them() {
+        for (query, expected) in [
+            ("NEAR", r#"{body} : "near""#),
+            ("\"a* OR b\"", r#"{body} : "a or b""#),
+            ("dep*", r#"{body} : "dep" *"#),
+            ("会議室", r#"{body} : "会議 議室""#),
+            ("字", r#"{body} : "字" *"#),
+        ] {
+            assert_eq!(says(&text(query), &[], &[]), format!("({expected})"), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_in_a_mention() {
+        let ana = vec![Facet::mention("U1")];
+        assert_eq!(
+            says(&text("\"thanks ana\""), &[], &[Vec::new(), ana]),
+            r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1"))))"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_wanted_needs_something_that_is() {
+        let bot = ResolvedCondition::Facets(vec![Facet::is(IsWhat::Bot)]);
+        let mut query = resolved(bot, true);
+        assert_eq!(IndexQuery::of(&query).expression(&[]), None);
+        query.terms.push(ResolvedTerm {
+            is_negated: false,
+            condition: ResolvedCondition::Text { text: text("x"), mentions: vec![], unit_mentions: vec![] },
+        });
+        assert_eq!(
+            IndexQuery::of(&query).expression(&[vec![1, 2]]).unwrap(),
+            r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
+        );
+    }
+}

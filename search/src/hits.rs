@@ -1,0 +1,286 @@
+//! Answers a query: what the index finds is read from the archive, compared with the query, and shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::tz::TimeZone;
+use ports::archive::{Archive, ArchiveError, ItemKey};
+use reader::directory::{self, Channels, Workspace};
+use reader::find;
+use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::names::DisplayNames;
+use reader::permalink;
+use reader::search::document::{self, SearchDocument};
+use reader::search::matching::{self, Candidate, SnippetPart};
+use reader::search::query::SearchQuery;
+use reader::search::resolve::{self, KnownNames, ResolveError, ResolvedCondition, ResolvedQuery};
+use reader::text::{self, MessageText};
+use reader::thread;
+use rules::{merge, project};
+use serde_json::Value;
+use slack::ids::{TeamId, Ts};
+
+use crate::expression::IndexQuery;
+use crate::index::{IndexError, IndexHit, SearchIndex};
+
+/// Messages that are read from the archive at once.
+const PAGE: usize = 64;
+
+/// Messages that are read before a search ends without enough hits. Only queries that the index cannot narrow down come to
+/// it, such as one that only says what is not wanted.
+const MAX_READ: usize = 100_000;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct SearchRequest {
+    /// What is looked for.
+    pub query: SearchQuery,
+    /// In which workspaces.
+    pub teams: Vec<TeamId>,
+    /// In which zone its days are.
+    pub zone: TimeZone,
+    /// The greatest number of hits.
+    pub limit: usize,
+    /// The best of the newest 10,000 first; otherwise the newest.
+    pub is_ranked: bool,
+    /// Deleted messages too.
+    pub with_deleted: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct SearchAnswer {
+    /// The hits, in their order.
+    pub hits: Vec<SearchHit>,
+    /// Whether there may be more than were looked at: the query fits too few of too many messages.
+    pub is_cut: bool,
+}
+
+/// A message that fits, as the archive has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchHit {
+    /// Its channel, where it goes on.
+    pub place: ChannelPlace,
+    /// What the channel is called.
+    pub channel_name: Option<String>,
+    /// When it was written.
+    pub ts: Ts,
+    /// The root of its thread, if it is in one.
+    pub thread_ts: Option<Ts>,
+    /// The message as [`rules::project::message`] gives it.
+    pub message: Value,
+    /// What its author is called.
+    pub author: String,
+    /// What it says, as people read it.
+    pub text: String,
+    /// The part around the first match.
+    pub snippet: Vec<SnippetPart>,
+    /// Its link.
+    pub permalink: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The query names something that is not there.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The index failed.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+/// Answers a query.
+///
+/// # Errors
+/// [`SearchError`]
+pub async fn search(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    request: SearchRequest,
+) -> Result<SearchAnswer, SearchError> {
+    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
+    let known = KnownNames::read(archive, &teams).await?;
+    let query = resolve::resolve(archive, &teams, &known, query, &zone, with_deleted).await?;
+    let asked = IndexQuery::of(&query);
+    let mut shown = Shown::new(archive, teams, query);
+    let mut read = 0;
+    if is_ranked {
+        for page in index.best(&asked, MAX_READ).await?.chunks(PAGE) {
+            if shown.hits.len() >= limit {
+                break;
+            }
+            shown.add(page, limit).await?;
+        }
+        return Ok(shown.answer(false));
+    }
+    let mut before = None;
+    while shown.hits.len() < limit && read < MAX_READ {
+        let page = index.newest(&asked, before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(shown.answer(false)) };
+        before = Some(last.id);
+        read += page.len();
+        shown.add(&page, limit).await?;
+    }
+    let is_cut = shown.hits.len() < limit;
+    Ok(shown.answer(is_cut))
+}
+
+/// The hits so far, and what was looked up for them.
+struct Shown<'a> {
+    archive: &'a dyn Archive,
+    teams: Vec<TeamId>,
+    query: ResolvedQuery,
+    asks_for_replies: bool,
+    names: DisplayNames<'a>,
+    workspaces: BTreeMap<TeamId, (Channels, Workspace)>,
+    channels: BTreeMap<ChannelPlace, ShownChannel<'a>>,
+    seen: BTreeSet<(ChannelPlace, String)>,
+    hits: Vec<SearchHit>,
+}
+
+struct ShownChannel<'a> {
+    joined: JoinedChannel<'a>,
+    name: Option<String>,
+    base_url: Option<String>,
+}
+
+/// A row that the index found, and the text that is read in it.
+struct Found {
+    place: ChannelPlace,
+    ts: Ts,
+    message: Value,
+    said: MessageText,
+}
+
+impl<'a> Shown<'a> {
+    fn new(archive: &'a dyn Archive, teams: Vec<TeamId>, query: ResolvedQuery) -> Self {
+        let asks_for_replies = query.terms.iter().any(|term| {
+            matches!(term.condition, ResolvedCondition::HasReplies | ResolvedCondition::InThread)
+        });
+        Self {
+            archive,
+            names: DisplayNames::in_teams(archive, teams.clone()),
+            teams,
+            query,
+            asks_for_replies,
+            workspaces: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            hits: Vec::new(),
+        }
+    }
+
+    fn answer(self, is_cut: bool) -> SearchAnswer {
+        SearchAnswer { hits: self.hits, is_cut }
+    }
+
+    /// Reads messages from the archive, and keeps those that fit, up to `limit`.
+    async fn add(&mut self, page: &[IndexHit], limit: usize) -> Result<(), SearchError> {
+        for hit in page {
+            self.learn_channel(&hit.place).await?;
+        }
+        let found = self.read(page).await?;
+        self.names.learn(found.iter().map(|found| &found.said)).await?;
+        for found in found {
+            if self.hits.len() >= limit {
+                return Ok(());
+            }
+            let document = document::of(&found.message, &found.said, &self.names);
+            if self.fits(&found, &document).await? {
+                let hit = self.shown(found, document);
+                self.hits.push(hit);
+            }
+        }
+        Ok(())
+    }
+
+    async fn learn_channel(&mut self, place: &ChannelPlace) -> Result<(), SearchError> {
+        if self.channels.contains_key(place) {
+            return Ok(());
+        }
+        let joined = find::joined(self.archive, place, &self.teams).await?;
+        let main = joined.main();
+        if !self.workspaces.contains_key(&main.team) {
+            let channels = directory::read(self.archive, &main.team).await?;
+            let workspace = directory::workspace(self.archive, &main.team).await?;
+            self.workspaces.insert(main.team.clone(), (channels, workspace));
+        }
+        let known = self.workspaces.get(&main.team);
+        let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
+        let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
+        self.channels.insert(place.clone(), ShownChannel { joined, name, base_url });
+        Ok(())
+    }
+
+    /// The messages as all places of their channels have them, each once.
+    async fn read(&mut self, page: &[IndexHit]) -> Result<Vec<Found>, SearchError> {
+        let mut wanted: Vec<(ChannelPlace, Ts, Vec<ItemKey>)> = Vec::new();
+        for hit in page {
+            let Some(channel) = self.channels.get(&hit.place) else { continue };
+            let main = channel.joined.main().clone();
+            if self.seen.insert((main, hit.ts.to_string())) {
+                let keys = channel.joined.places().iter().map(|place| place.message(&hit.ts)).collect();
+                wanted.push((hit.place.clone(), hit.ts.clone(), keys));
+            }
+        }
+        let keys: Vec<&ItemKey> = wanted.iter().flat_map(|(_, _, keys)| keys).collect();
+        let mut rows = self.archive.get_all(&keys).await?.into_iter();
+        let mut found = Vec::with_capacity(wanted.len());
+        for (place, ts, keys) in wanted {
+            let rows: Vec<_> = rows.by_ref().take(keys.len()).flatten().collect();
+            let Some(merged) = merge::messages(rows).filter(|merged| !merged.row.is_erased()) else {
+                continue;
+            };
+            if let Some(message) = project::message(&merged.row) {
+                let said = text::read(&message);
+                found.push(Found { place, ts, message, said });
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fits(&self, found: &Found, document: &SearchDocument) -> Result<bool, SearchError> {
+        if !self.query.with_deleted && found.message["deleted"] == true {
+            return Ok(false);
+        }
+        let Some(channel) = self.channels.get(&found.place) else { return Ok(false) };
+        let has_replies = self.asks_for_replies && has_replies(&channel.joined, &found.ts).await?;
+        let places = channel.joined.places();
+        Ok(matching::fits(&self.query, &Candidate { document, places, ts: &found.ts, has_replies }))
+    }
+
+    fn shown(&self, Found { place, ts, message, said }: Found, document: SearchDocument) -> SearchHit {
+        let channel = self.channels.get(&place);
+        let place = channel.map_or(place, |channel| channel.joined.main().clone());
+        let thread_ts = thread::root_ts(&message);
+        let base_url = channel.and_then(|channel| channel.base_url.as_deref());
+        let permalink = permalink::of(base_url, &place.channel, &ts, thread_ts.as_ref());
+        let author = self.names.author(&said.author);
+        let snippet = matching::snippet(&self.query, &document.text);
+        let channel_name = channel.and_then(|channel| channel.name.clone());
+        SearchHit {
+            place,
+            channel_name,
+            ts,
+            thread_ts,
+            message,
+            author,
+            text: document.text,
+            snippet,
+            permalink,
+        }
+    }
+}
+
+async fn has_replies(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<bool, ArchiveError> {
+    let mut rows = thread::replies(channel, ts);
+    while let Some(page) = rows.next().await? {
+        if page.iter().any(|reply| reply["deleted"] != true) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,15 @@
+//! The search index: a file beside the archive in which messages are found by their words.
+//!
+//! * [`index`]: the file. It holds words and facets, no text: delete it, and it is made again.
+//! * [`follower`] feeds it with what changed in the archive.
+//! * [`expression`] says a query in the index's own terms, [`selection`] finds what may fit it; [`hits`] answers it.
+//!
+//! Whatever the index finds is read from the archive before it is shown, so that an index which is behind may miss a message,
+//! and never shows one that is not so.
+
+mod expression;
+pub mod follower;
+pub mod hits;
+pub mod index;
+mod schema;
+mod selection;

@@ -1,0 +1,160 @@
+//! The file: making it, and whether what is there can be used.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+/// What the file holds, and how words are made of texts. An index of another version is made again: add one whenever what
+/// `reader::search` makes of a message changes.
+const VERSION: i32 = 1;
+
+/// Marks the file as an index of ours.
+const APPLICATION_ID: i32 = 0x414e_4958;
+
+/// Another process may be writing a batch.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Upper levels of the word lists of a million messages.
+const CACHE_KIB: i32 = 16 * 1024;
+
+const TABLES: &str = "
+CREATE TABLE state (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    -- How far the follower has come; NULL if the index is empty.
+    cursor TEXT
+) STRICT;
+INSERT INTO state (one) VALUES (1);
+
+-- Channels of workspaces, by a number.
+CREATE TABLE places (
+    id INTEGER PRIMARY KEY,
+    team TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    UNIQUE (team, channel)
+) STRICT;
+
+-- Messages. `id` is in the order of their seconds: see `index::first_id`.
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY,
+    place INTEGER NOT NULL,
+    -- Microseconds.
+    ts INTEGER NOT NULL,
+    -- The timestamp, if it has zeros in front.
+    spelling TEXT,
+    -- The root of its thread, if it is in one.
+    thread INTEGER,
+    -- Of its words and facets: a message in which nothing of them changed is not written again.
+    hash INTEGER NOT NULL
+) STRICT;
+CREATE INDEX messages_by_key ON messages (place, ts);
+CREATE INDEX messages_by_thread ON messages (place, thread) WHERE thread IS NOT NULL;
+
+-- Words are letters, digits and nothing else, folded before they come here, so that this tokenizer has nothing to do but
+-- part them at blanks.
+CREATE VIRTUAL TABLE words USING fts5 (body, facets, content = '', contentless_delete = 1, tokenize = 'ascii');
+";
+
+/// Why the index cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The file or its folder cannot be opened or made.
+    #[error("cannot open the search index {path}: {source}")]
+    Open {
+        /// Where it would be.
+        path: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The file cannot be read or written.
+    #[error("cannot use the search index {path}: {source}; delete it if this goes on, and it is made again")]
+    Database {
+        /// Where it is.
+        path: String,
+        /// What went wrong.
+        source: rusqlite::Error,
+    },
+}
+
+/// Opens the index in this file, made anew if it is missing, broken or of another version.
+pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
+    match open_as_it_is(path) {
+        Ok(Some(connection)) => return Ok(connection),
+        Ok(None) => {}
+        Err(IndexError::Database { source, .. }) if is_broken(&source) => {}
+        Err(error) => return Err(error),
+    }
+    remove(path)?;
+    open_as_it_is(path)?.ok_or_else(|| IndexError::Open {
+        path: path.display().to_string(),
+        source: io::Error::other("another version of annalist is using it"),
+    })
+}
+
+/// Whether a file is no index any more, rather than out of reach for now.
+pub(crate) fn is_broken(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Removes the file, with what SQLite keeps beside it.
+pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::remove_file(&file) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(at(path, source)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// `None` if it is of another version, or no index at all.
+fn open_as_it_is(path: &Path) -> Result<Option<Connection>, IndexError> {
+    let file = create_private(path).map_err(|source| at(path, source))?;
+    drop(file);
+    let database = |source| IndexError::Database { path: path.display().to_string(), source };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(database)?;
+    let is_ours = prepare(&mut connection).map_err(database)?;
+    Ok(is_ours.then_some(connection))
+}
+
+fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // A crash may lose the last batches, never the file: they are indexed again.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let number = |pragma: &str| transaction.query_row(pragma, [], |row| row.get::<_, i32>(0));
+    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables > 0 {
+        let is_ours =
+            number("PRAGMA application_id")? == APPLICATION_ID && number("PRAGMA user_version")? == VERSION;
+        return Ok(is_ours);
+    }
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
+    Ok(true)
+}
+
+/// Words of private conversations are in it, as in the archive.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn at(path: &Path, source: io::Error) -> IndexError {
+    IndexError::Open { path: path.display().to_string(), source }
+}

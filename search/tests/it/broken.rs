@@ -1,0 +1,82 @@
+//! An index that cannot be used is made again, or said in one line.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use search::follower;
+use search::index::SearchIndex;
+use tokio::sync::watch;
+
+use crate::fixture::{Fixture, message};
+
+const TS: &str = "1700000000.000100";
+
+#[tokio::test]
+async fn a_file_that_is_no_index_is_replaced() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    let other_version = |file: &std::path::Path| {
+        let connection = rusqlite::Connection::open(file).unwrap();
+        connection.pragma_update(None, "user_version", 999).unwrap();
+    };
+    let cut = |file: &std::path::Path| {
+        let bytes = fs::read(file).unwrap();
+        fs::write(file, &bytes[..bytes.len() / 2 + 100]).unwrap();
+    };
+    let garbage = |file: &std::path::Path| fs::write(file, [7; 5_000]).unwrap();
+    let breaks: [&dyn Fn(&std::path::Path); 3] = [&other_version, &cut, &garbage];
+    for break_it in breaks {
+        drop(fixture.caught_up().await);
+        break_it(&fixture.file());
+        // A broken page may only be met when it is read: the next one finds the file gone.
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            let Ok(index) = SearchIndex::open(&fixture.file()).await else { continue };
+            if follower::catch_up(&index, &*fixture.changes, &*fixture.archive, |_| true).await.is_ok() {
+                found = fixture.found(&index, "here").await;
+            }
+        }
+        assert_eq!(found, [TS]);
+        fs::remove_file(fixture.file()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_index_of_another_archive_is_made_again() {
+    let (one, other) = (Fixture::open().await, Fixture::open().await);
+    one.store("C1", &[message(TS, "here")]).await;
+    other.store("C1", &[message("1700000001.000000", "there")]).await;
+    drop((one.caught_up().await, other.caught_up().await));
+    fs::copy(one.file(), other.file()).unwrap();
+    let index = other.caught_up().await;
+    assert_eq!(other.found(&index, "there").await, ["1700000001.000000"]);
+    assert_eq!(index.count().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn where_no_index_can_be_made_one_line_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = SearchIndex::open(&folder.path().join("missing/index.db")).await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot open the search index") && !error.contains('\n'), "{error}");
+}
+
+#[tokio::test]
+async fn a_follower_makes_an_index_again_that_was_deleted_under_it() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    let (stop, stopped) = watch::channel(false);
+    let (file, changes, archive) =
+        (fixture.file(), Arc::clone(&fixture.changes), Arc::clone(&fixture.archive));
+    let following = tokio::spawn(async move {
+        follower::follow(&file, Duration::from_millis(1), changes, archive, stopped).await
+    });
+    for _ in 0..2 {
+        while fixture.found(&fixture.index().await, "here").await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        fs::remove_file(fixture.file()).unwrap();
+    }
+    stop.send_replace(true);
+    following.await.unwrap();
+}

@@ -1,0 +1,150 @@
+//! The index follows the archive, and what it finds is what the archive says.
+
+use ports::archive::{ArchiveExt, ItemKey, Update};
+use search::follower::{self, FollowStep};
+use serde_json::json;
+use slack::ids::{ChannelId, Ts};
+
+use crate::fixture::{Fixture, message, request, team};
+
+const TS: &str = "1700000000.000100";
+
+fn key(ts: &str) -> ItemKey {
+    ItemKey::message(&team(), &ChannelId::parse("C1").unwrap(), &Ts::parse(ts).unwrap())
+}
+
+#[tokio::test]
+async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "the first text")]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "first").await, [TS]);
+
+    let mut edited = message(TS, "another text");
+    edited["edited"] = json!({ "user": "U1", "ts": "1700000100.000000" });
+    fixture.store("C1", &[edited]).await;
+    assert!(
+        fixture.found(&index, "first").await.is_empty(),
+        "the index is behind: what it finds no longer fits"
+    );
+    fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "another is:edited").await, [TS]);
+
+    let tombstone = json!({ "type": "message", "subtype": "tombstone", "ts": TS, "user": "USLACKBOT" });
+    fixture.store("C1", &[tombstone]).await;
+    assert!(fixture.found(&index, "another").await.is_empty());
+    fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "another is:deleted").await, [TS]);
+    let mut with_deleted = request("another");
+    with_deleted.with_deleted = true;
+    assert_eq!(fixture.answer(&index, with_deleted).await.hits.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "a secret"), message("1700000001.000000", "a secret too")]).await;
+    let index = fixture.caught_up().await;
+    let erased = json!({ "erased": true }).as_object().unwrap().clone();
+    fixture.archive.write(&Update { set: erased, ..Update::new(key(TS)) }).await.unwrap();
+    assert_eq!(fixture.found(&index, "secret").await, ["1700000001.000000"]);
+    fixture.caught_up().await;
+    assert_eq!(index.count().await.unwrap(), 1, "its words are gone from the index");
+}
+
+#[tokio::test]
+async fn a_reply_is_found_by_its_thread_and_leads_to_it() {
+    let fixture = Fixture::open().await;
+    fixture.channels(&[("C1", "general")]).await;
+    fixture.person("U1", "ana").await;
+    let mut reply = message("1700000009.000000", "the answer, <@U1>");
+    reply["thread_ts"] = TS.into();
+    fixture.store("C1", &[message(TS, "the question"), reply]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "has:thread").await, [TS]);
+    let hits = fixture.hits(&index, "answer ana").await;
+    assert_eq!(hits[0].channel_name.as_deref(), Some("general"));
+    assert_eq!((hits[0].author.as_str(), hits[0].text.as_str()), ("ana", "the answer, @ana"));
+    assert_eq!(
+        hits[0].permalink,
+        "https://slack.com/archives/C1/p1700000009000000?thread_ts=1700000000.000100&cid=C1"
+    );
+}
+
+#[tokio::test]
+async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
+    let fixture = Fixture::open().await;
+    let ts = |number: usize| format!("1700000000.{number:06}");
+    let messages: Vec<_> = (0..700).map(|number| message(&ts(number), "at once")).collect();
+    fixture.store("C1", &messages).await;
+    fixture.store("C1", &[message("1700000001.000000", "later"), message("0.000001", "long ago")]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "\"at once\"").await.len(), 700);
+    assert_eq!(
+        fixture.found(&index, "later after:2023-11-13 before:2023-11-15").await,
+        ["1700000001.000000"]
+    );
+    assert_eq!(fixture.found(&index, "long").await, ["0.000001"]);
+}
+
+#[tokio::test]
+async fn the_best_come_first_if_asked_for() {
+    let fixture = Fixture::open().await;
+    let long = format!("needle {}", "hay ".repeat(50));
+    fixture.store("C1", &[message(TS, "needle needle"), message("1700000001.000000", &long)]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "needle").await, ["1700000001.000000", TS]);
+    let mut ranked = request("needle");
+    ranked.is_ranked = true;
+    let best = fixture.answer(&index, ranked).await;
+    assert_eq!(best.hits[0].ts.as_str(), TS);
+}
+
+#[tokio::test]
+async fn a_follower_that_ends_anywhere_goes_on_from_there_and_two_do_no_harm() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let fixture = Fixture::open().await;
+    let words = ["one", "two", "three", "four"];
+    for round in 0..50 {
+        let messages: Vec<_> = (0..random.usize(1..60))
+            .map(|_| {
+                let ts = format!("{}.000000", 1_700_000_000 + random.u32(..400));
+                let mut message = message(&ts, words[random.usize(..4)]);
+                let edited = format!("{}.000000", 1_700_001_000 + random.u32(..10_000));
+                message["edited"] = json!({ "user": "U1", "ts": edited });
+                message
+            })
+            .collect();
+        fixture.store("C1", &messages).await;
+        let (one, other) = (fixture.index().await, fixture.index().await);
+        let step = |index| follower::step(index, &*fixture.changes, &*fixture.archive);
+        // Dropped at any point of its work, as a crash would end it; the other goes on.
+        let cut = async {
+            for _ in 0..random.u8(..6) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cut => {}
+            stepped = step(&one) => drop(stepped.unwrap()),
+        }
+        if round % 3 == 0 {
+            let (first, second) = tokio::join!(step(&one), step(&other));
+            assert!(matches!(first.unwrap(), FollowStep::Advanced(_) | FollowStep::CaughtUp));
+            second.unwrap();
+        }
+    }
+    let followed = fixture.caught_up().await;
+    let mut found = Vec::new();
+    for word in words {
+        found.push(fixture.found(&followed, word).await);
+    }
+    drop(followed);
+    std::fs::remove_file(fixture.file()).unwrap();
+    let rebuilt = fixture.caught_up().await;
+    for (word, found) in words.iter().zip(found) {
+        assert!(!found.is_empty());
+        assert_eq!(fixture.found(&rebuilt, word).await, found, "{word}");
+    }
+}

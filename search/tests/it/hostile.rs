@@ -1,0 +1,78 @@
+//! Queries that try to be more than text.
+
+use reader::search::query::SearchQuery;
+use search::hits::{self, SearchRequest};
+
+use crate::fixture::{Fixture, message, request};
+
+const PIECES: [&str; 40] = [
+    "NEAR(",
+    "AND",
+    "OR",
+    "NOT",
+    "\"",
+    "'",
+    "*",
+    "^",
+    "(",
+    ")",
+    "{",
+    "}",
+    "{body}",
+    ":",
+    "body:",
+    "facets:",
+    "+",
+    "-",
+    "--",
+    "a",
+    "the",
+    "words",
+    "MATCH",
+    "rank",
+    "\\",
+    "\u{0}",
+    "\u{FEFF}",
+    "\u{D7FF}",
+    "\u{301}",
+    "会",
+    "ﾞ",
+    "🎉",
+    "  ",
+    "\n",
+    ";",
+    "DROP TABLE",
+    "from:@ana",
+    "in:#general",
+    "has:thread",
+    "before:2030-01-01",
+];
+
+#[tokio::test]
+async fn no_query_reaches_the_index_as_anything_but_text() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let fixture = Fixture::open().await;
+    fixture.channels(&[("C1", "general")]).await;
+    fixture.person("U1", "ana").await;
+    fixture.store("C1", &[message("1700000000.000100", "a NEAR the words")]).await;
+    let index = fixture.caught_up().await;
+    let mut asked = 0;
+    for _ in 0..5_000 {
+        let mut text = String::new();
+        for _ in 0..random.usize(1..12) {
+            text += PIECES[random.usize(..PIECES.len())];
+            if random.bool() {
+                text.push(' ');
+            }
+        }
+        let Ok(query) = SearchQuery::parse(&text) else { continue };
+        let request = SearchRequest { query, limit: 5, is_ranked: random.bool(), ..request("x") };
+        match hits::search(&*fixture.archive, &index, request).await {
+            Ok(_) => asked += 1,
+            Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {}
+            Err(error) => panic!("{text:?}: {error}"),
+        }
+    }
+    assert!(asked > 2_000, "{asked}");
+    assert_eq!(fixture.found(&index, "NEAR words").await, ["1700000000.000100"]);
+}

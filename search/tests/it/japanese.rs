@@ -1,0 +1,77 @@
+//! Text of scripts without spaces between words.
+
+use reader::search::query::SearchQuery;
+
+use crate::fixture::{Fixture, message, request};
+
+const SENTENCES: [&str; 12] = [
+    "明日の会議は午後三時から第一会議室で行います",
+    "本番環境で障害が発生しましたので至急確認してください",
+    "会議の議事録を共有しました",
+    "デプロイが失敗しました",
+    "ログを確認したところメモリ不足でした",
+    "来週の月曜日は祝日です",
+    "サーバーの再起動をお願いします",
+    "新しい機能のリリースは来月の予定です",
+    "お疲れ様です本日は在宅勤務です",
+    "障害報告書の提出期限は金曜日です",
+    "顧客からの問い合わせに対応しました",
+    "今日の会議室は満室です",
+];
+
+fn ts(number: usize) -> String {
+    format!("{}.000000", 1_700_000_000 + number)
+}
+
+#[tokio::test]
+async fn any_part_of_a_japanese_text_finds_all_and_only_the_messages_that_contain_it() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let fixture = Fixture::open().await;
+    let texts: Vec<String> = (0..400)
+        .map(|_| {
+            let (one, other) = (SENTENCES[random.usize(..12)], SENTENCES[random.usize(..12)]);
+            let cut = one.char_indices().nth(random.usize(..one.chars().count())).unwrap().0;
+            format!("{}{other}", &one[..cut])
+        })
+        .collect();
+    let messages: Vec<_> = texts.iter().enumerate().map(|(at, text)| message(&ts(at), text)).collect();
+    fixture.store("C1", &messages).await;
+    let index = fixture.caught_up().await;
+    for _ in 0..1_000 {
+        let text: Vec<char> = texts[random.usize(..texts.len())].chars().collect();
+        let length = random.usize(1..=6).min(text.len());
+        let start = random.usize(..=text.len() - length);
+        let part: String = text[start..start + length].iter().collect();
+        let mut expected: Vec<String> =
+            texts.iter().enumerate().filter(|(_, text)| text.contains(&part)).map(|(at, _)| ts(at)).collect();
+        expected.reverse();
+        assert_eq!(fixture.found(&index, &part).await, expected, "{part}");
+    }
+}
+
+#[tokio::test]
+async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
+    let fixture = Fixture::open().await;
+    let texts =
+        ["ガス", "ｶﾞｽ", "カス", "ＤＥＰＬＯＹ 完了", "한국어 회의", "ประชุมวันนี้", "café", "CAFE", "障害A対応"];
+    let messages: Vec<_> = texts.iter().enumerate().map(|(at, text)| message(&ts(at), text)).collect();
+    fixture.store("C1", &messages).await;
+    let index = fixture.caught_up().await;
+    for (query, expected) in [
+        ("ガス", &[1, 0][..]),
+        ("ｶﾞ", &[1, 0]),
+        ("カス", &[2]),
+        ("deploy", &[3]),
+        ("회의", &[4]),
+        ("한국", &[4]),
+        ("ประชุม", &[5]),
+        ("cafe", &[7, 6]),
+        ("害a対", &[8]),
+        ("障害 対応", &[8]),
+    ] {
+        let expected: Vec<String> = expected.iter().map(|at| ts(*at)).collect();
+        assert_eq!(fixture.found(&index, query).await, expected, "{query}");
+    }
+    assert!(SearchQuery::parse("。、・").is_err());
+    assert_eq!(fixture.answer(&index, request("ガス")).await.hits[0].snippet[0].text, "ｶﾞｽ");
+}

@@ -1,0 +1,290 @@
+//! Random queries find exactly what a filter over all messages finds.
+
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, request};
+
+const CHANNELS: [(&str, &str); 3] = [("C1", "general"), ("C2", "ops"), ("C3", "random")];
+const PEOPLE: [(&str, &str); 4] = [("U1", "ana"), ("U2", "bo"), ("U3", "cy"), ("U4", "dan")];
+const WORDS: [&str; 12] =
+    ["alpha", "alphabet", "beta", "deploy", "deployed", "error", "the", "the", "the", "x9", "zeta", "naïve"];
+/// 2026-10-25 00:00 UTC.
+const FIRST_DAY: i64 = 1_792_886_400;
+const DAYS: i64 = 40;
+const MESSAGES: usize = 800;
+const QUERIES: usize = 400;
+
+/// A message as the filter knows it.
+struct Known {
+    channel: usize,
+    ts: String,
+    day: i64,
+    author: usize,
+    /// Its words as people read them.
+    words: Vec<&'static str>,
+    is_reply: bool,
+    has_replies: bool,
+    is_edited: bool,
+    is_deleted: bool,
+    is_bot: bool,
+    has_file: bool,
+    has_link: bool,
+    has_reaction: bool,
+    has_code: bool,
+}
+
+impl Known {
+    fn text(&self) -> String {
+        let mut text: Vec<String> = self
+            .words
+            .iter()
+            .map(|word| match PEOPLE.iter().find(|(_, name)| name == word) {
+                Some((id, _)) => format!("<@{id}>"),
+                None => (*word).to_owned(),
+            })
+            .collect();
+        if self.has_link {
+            text.push("<https://example.com>".to_owned());
+        }
+        if self.has_code {
+            text.push("`y`".to_owned());
+        }
+        text.join(", ")
+    }
+
+    fn raw(&self, roots: &[Known]) -> Value {
+        let mut raw = json!({ "type": "message", "ts": self.ts, "text": self.text() });
+        if self.is_bot {
+            raw["subtype"] = "bot_message".into();
+            raw["bot_id"] = "B1".into();
+        } else {
+            raw["user"] = PEOPLE[self.author].0.into();
+        }
+        if self.is_edited {
+            raw["edited"] = json!({ "user": "U1", "ts": format!("{}.000000", FIRST_DAY + DAYS * 86_400) });
+        }
+        if self.has_file {
+            raw["files"] = json!([{ "id": "F1", "name": "q1" }]);
+        }
+        if self.has_reaction {
+            raw["reactions"] = json!([{ "name": "tada", "users": ["U1"], "count": 1 }]);
+        }
+        if self.is_reply {
+            let root =
+                roots.iter().rev().find(|root| root.has_replies && root.channel == self.channel).unwrap();
+            raw["thread_ts"] = root.ts.clone().into();
+        }
+        raw
+    }
+}
+
+/// A condition that the test makes and reads itself.
+#[derive(Clone, Debug)]
+enum Asked {
+    Word(&'static str),
+    Prefix(&'static str),
+    Phrase(&'static str, &'static str),
+    From(usize),
+    In(usize),
+    Before(i64),
+    After(i64),
+    On(i64),
+    File,
+    Link,
+    Reaction,
+    Code,
+    Replies,
+    Reply,
+    Edited,
+    Deleted,
+    Bot,
+}
+
+fn day(number: i64) -> String {
+    let time = jiff::Timestamp::from_second(FIRST_DAY + number * 86_400).unwrap();
+    time.strftime("%Y-%m-%d").to_string()
+}
+
+impl Asked {
+    fn random(random: &mut fastrand::Rng) -> Self {
+        let word = |random: &mut fastrand::Rng| WORDS[random.usize(..WORDS.len())];
+        match random.u8(..22) {
+            0..4 => Self::Word(word(random)),
+            4 => Self::Word(PEOPLE[random.usize(..4)].1),
+            5 => Self::Prefix(["al", "dep", "th", "er", "an"][random.usize(..5)]),
+            6 => Self::Phrase(word(random), word(random)),
+            7 => Self::Phrase(word(random), PEOPLE[random.usize(..4)].1),
+            8 => Self::From(random.usize(..4)),
+            9 => Self::In(random.usize(..3)),
+            10 => Self::Before(random.i64(0..DAYS)),
+            11 => Self::After(random.i64(0..DAYS)),
+            12 => Self::On(random.i64(0..DAYS)),
+            13 => Self::File,
+            14 => Self::Link,
+            15 => Self::Reaction,
+            16 => Self::Code,
+            17 => Self::Replies,
+            18 => Self::Reply,
+            19 => Self::Edited,
+            20 => Self::Deleted,
+            _ => Self::Bot,
+        }
+    }
+
+    fn typed(&self) -> String {
+        match self {
+            Self::Word(word) => (*word).to_owned(),
+            Self::Prefix(begin) => format!("{begin}*"),
+            Self::Phrase(one, other) => format!("\"{one} {other}\""),
+            Self::From(person) => format!("from:@{}", PEOPLE[*person].1),
+            Self::In(channel) => format!("in:#{}", CHANNELS[*channel].1),
+            Self::Before(number) => format!("before:{}", day(*number)),
+            Self::After(number) => format!("after:{}", day(*number)),
+            Self::On(number) => format!("on:{}", day(*number)),
+            Self::File => "has:file".to_owned(),
+            Self::Link => "has:link".to_owned(),
+            Self::Reaction => "has:reaction".to_owned(),
+            Self::Code => "has:code".to_owned(),
+            Self::Replies => "has:thread".to_owned(),
+            Self::Reply => "is:thread".to_owned(),
+            Self::Edited => "is:edited".to_owned(),
+            Self::Deleted => "is:deleted".to_owned(),
+            Self::Bot => "is:bot".to_owned(),
+        }
+    }
+
+    fn holds(&self, message: &Known) -> bool {
+        match self {
+            Self::Word(word) => message.words.contains(word),
+            Self::Prefix(begin) => message.words.iter().any(|word| word.starts_with(begin)),
+            Self::Phrase(one, other) => message.words.windows(2).any(|pair| pair == [*one, *other]),
+            Self::From(person) => !message.is_bot && message.author == *person,
+            Self::In(channel) => message.channel == *channel,
+            Self::Before(day) => message.day < *day,
+            Self::After(day) => message.day > *day,
+            Self::On(day) => message.day == *day,
+            Self::File => message.has_file,
+            Self::Link => message.has_link,
+            Self::Reaction => message.has_reaction,
+            Self::Code => message.has_code,
+            Self::Replies => message.has_replies,
+            Self::Reply => message.is_reply || message.has_replies,
+            Self::Edited => message.is_edited,
+            Self::Deleted => message.is_deleted,
+            Self::Bot => message.is_bot,
+        }
+    }
+}
+
+fn messages(random: &mut fastrand::Rng) -> Vec<Known> {
+    let mut seconds: Vec<i64> = (0..DAYS * 86_400).step_by(60).collect();
+    random.shuffle(&mut seconds);
+    seconds.truncate(MESSAGES);
+    seconds.sort_unstable();
+    let mut known: Vec<Known> = Vec::with_capacity(MESSAGES);
+    for second in seconds {
+        let mut chance = |one_in: u32| random.u32(..one_in) == 0;
+        let channel_has_root =
+            |known: &[Known], channel| known.iter().any(|root| root.has_replies && root.channel == channel);
+        let (has_replies, wants_root) = (chance(12), chance(4));
+        let (is_edited, is_deleted, is_bot) = (chance(9), chance(15), chance(10));
+        let (has_file, has_link, has_reaction, has_code) = (chance(8), chance(8), chance(8), chance(8));
+        let channel = random.usize(..3);
+        let words = (0..random.usize(1..7))
+            .map(|_| {
+                if random.u8(..8) == 0 {
+                    PEOPLE[random.usize(..4)].1
+                } else {
+                    WORDS[random.usize(..WORDS.len())]
+                }
+            })
+            .collect();
+        known.push(Known {
+            channel,
+            ts: format!("{}.{:06}", FIRST_DAY + second, random.u32(..1_000_000)),
+            day: second / 86_400,
+            author: random.usize(..4),
+            words,
+            is_reply: wants_root && !has_replies && channel_has_root(&known, channel),
+            has_replies,
+            is_edited: is_edited && !is_deleted,
+            is_deleted,
+            is_bot,
+            has_file,
+            has_link,
+            has_reaction,
+            has_code,
+        });
+    }
+    known
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let fixture = Fixture::open().await;
+    fixture.channels(&CHANNELS).await;
+    for (id, name) in PEOPLE {
+        fixture.person(id, name).await;
+    }
+    let known = messages(&mut random);
+    for (number, (channel, _)) in CHANNELS.iter().enumerate() {
+        let of_channel = || known.iter().enumerate().filter(|(_, message)| message.channel == number);
+        let raws: Vec<Value> = of_channel().map(|(at, message)| message.raw(&known[..at])).collect();
+        fixture.store(channel, &raws).await;
+        // A deletion is known by its tombstone; a message keeps what it said.
+        let tombstones: Vec<Value> = of_channel()
+            .filter(|(_, message)| message.is_deleted)
+            .map(|(_, message)| json!({ "type": "message", "subtype": "tombstone", "ts": message.ts, "user": "USLACKBOT" }))
+            .collect();
+        fixture.store(channel, &tombstones).await;
+    }
+    let index = fixture.caught_up().await;
+    // A root has replies only if one of them is there.
+    let has_reply = |root: &Known| {
+        known.iter().any(|reply| {
+            reply.is_reply && !reply.is_deleted && reply.channel == root.channel && {
+                let at = known.iter().position(|other| other.ts == reply.ts).unwrap();
+                let of = known[..at]
+                    .iter()
+                    .rev()
+                    .find(|other| other.has_replies && other.channel == reply.channel);
+                of.is_some_and(|of| of.ts == root.ts)
+            }
+        })
+    };
+    let roots: Vec<bool> = known.iter().map(|root| root.has_replies && has_reply(root)).collect();
+    let in_thread: Vec<bool> = known.iter().map(|message| message.is_reply).collect();
+    let known: Vec<Known> = known
+        .into_iter()
+        .enumerate()
+        .map(|(at, message)| Known { has_replies: roots[at], is_reply: in_thread[at], ..message })
+        .collect();
+    let (mut hits, mut non_empty) = (0, 0);
+    for _ in 0..QUERIES {
+        let terms: Vec<(bool, Asked)> =
+            (0..random.usize(1..5)).map(|_| (random.u8(..5) == 0, Asked::random(&mut random))).collect();
+        let typed: Vec<String> = terms
+            .iter()
+            .map(|(not, term)| format!("{}{}", if *not { "-" } else { "" }, term.typed()))
+            .collect();
+        let typed = typed.join(" ");
+        let with_deleted =
+            random.bool() || terms.iter().any(|(not, term)| !not && matches!(term, Asked::Deleted));
+        let mut expected: Vec<&str> = known
+            .iter()
+            .filter(|message| with_deleted || !message.is_deleted)
+            .filter(|message| terms.iter().all(|(not, term)| term.holds(message) != *not))
+            .map(|message| message.ts.as_str())
+            .collect();
+        expected.reverse();
+        let mut request = request(&typed);
+        request.with_deleted = with_deleted;
+        let answer = fixture.answer(&index, request).await;
+        let found: Vec<&str> = answer.hits.iter().map(|hit| hit.ts.as_str()).collect();
+        assert_eq!(found, expected, "{typed} (with deleted: {with_deleted})");
+        hits += found.len();
+        non_empty += usize::from(!found.is_empty());
+    }
+    assert!(non_empty > QUERIES / 4 && hits > QUERIES, "{non_empty} queries of {QUERIES} found something");
+}
