@@ -1,7 +1,8 @@
-//! Ingest and every worker in one process: what `up` runs, and `demo` beside a made-up Slack.
+//! Ingest, every worker and the follower of the search index in one process: what `up` runs, and `demo` beside a made-up Slack.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ingest::Ingest;
@@ -9,6 +10,7 @@ use ports::clock::SharedClock;
 use ports::queue::run::RunId;
 use process::config::backend::Backend;
 use process::requests::OpenRequests;
+use search::follower;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -28,13 +30,14 @@ pub(crate) struct Composition {
 }
 
 impl Composition {
-    /// Starts everything on an open backend.
+    /// Starts everything on an open backend. The index in this file follows the archive, if there is one.
     pub(crate) fn start(
         backend: &Backend,
         listener: TcpListener,
         secrets: SigningSecrets,
         clock: &SharedClock,
         work: WorkSettings,
+        index: Option<PathBuf>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
@@ -59,7 +62,13 @@ impl Composition {
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }
         let (directory, asked) = environment.into_directory();
-        workers.spawn(directory.run(asked, no_more_jobs));
+        workers.spawn(directory.run(asked, no_more_jobs.clone()));
+        if let Some((file, changes)) = index.zip(backend.changes()) {
+            let archive = backend.archive();
+            workers.spawn(async move {
+                follower::follow(&file, follower::POLL, changes, archive, no_more_jobs).await;
+            });
+        }
         Ok(Self { address, accepting, ingest, working, workers })
     }
 

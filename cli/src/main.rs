@@ -16,6 +16,7 @@ mod packaging;
 mod plain;
 mod provision;
 mod read;
+mod search;
 mod up;
 mod zone;
 
@@ -47,6 +48,17 @@ use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, Snap
 
 /// The caller used the command wrongly.
 const USAGE: u8 = 2;
+
+/// The caller asked for something that cannot be meant.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct UsageError(String);
+
+impl UsageError {
+    fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// The package's version, with the commit where it is known.
 const VERSION: &str = env!("ANNALIST_VERSION");
@@ -82,6 +94,18 @@ enum Command {
     /// Show what a message said before each edit
     #[command(after_help = "Example: annalist revisions '#general' 1620000000.000200")]
     Revisions(MessageArgs),
+    /// Find messages by their words
+    #[command(after_help = "Every word must be in the message. The newest hits come first.\n  \
+        annalist search deploy failed in:#ops -draft\n  \
+        annalist search '\"connection reset\"' from:@ana after:2026-01-31\n  \
+        annalist search 'error*' has:file during:2026-11 --json")]
+    Search(search::SearchArgs),
+    /// Bring the search index up to date
+    #[command(
+        after_help = "`annalist up` keeps its own up to date, and `annalist search` takes in what is new. It may be \
+        interrupted; the next run goes on.\n  annalist index --backend aws --follow"
+    )]
+    Index(search::IndexingArgs),
     /// Show the channels
     Channels(ChannelsArgs),
     /// Show a channel: its names, topic, purpose and state
@@ -188,6 +212,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "annalist".into());
+    let arguments = search::marked_negations(arguments);
     let command = match Cli::try_parse_from(std::iter::once(program.clone()).chain(arguments)) {
         Ok(cli) => cli.command,
         Err(error) => return refused(&error),
@@ -214,6 +239,12 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Revisions(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::revisions(&*backend.archive(), &args, out).await?)
         }),
+        Command::Search(args) => {
+            on_archive(&args.backend, async |backend| search::search(backend, &args, out).await)
+        }
+        Command::Index(args) => {
+            on_archive(&args.backend, async |backend| search::index(backend, &args, out).await)
+        }
         Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)
         }),
@@ -342,8 +373,11 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say(&format!("{error:#}"));
-    let misconfigured = error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-    if misconfigured || error.is::<EmptyPeriod>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    let misconfigured = error.is::<ConfigError>()
+        || error.is::<UsageError>()
+        || error.is::<EmptyPeriod>()
+        || error.downcast_ref().is_some_and(BackendError::is_usage);
+    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// One line on standard error.

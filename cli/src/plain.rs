@@ -13,6 +13,19 @@ pub(crate) fn json_line<W: io::Write + ?Sized>(out: &mut W, value: &impl Seriali
     out.write_all(b"\n")
 }
 
+/// A number with a comma before each three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// serde_json escapes what JSON forbids, which is less than what acts on a terminal.
 struct Escaping;
 

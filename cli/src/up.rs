@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use ports::clock::{SharedClock, SystemClock};
-use process::config::backend::{Backend, BackendArgs};
-use process::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::{self, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use workers::environment::{WorkArgs, WorkSettings};
 
 use crate::composition::{Composition, turned};
+use crate::search::index_file;
 
 /// Logged once at each start: the operator of an archive is responsible for it.
 const CONSENT: &str =
@@ -30,6 +31,8 @@ pub(crate) struct UpArgs {
     listen: ListenArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[command(flatten)]
+    index: IndexArgs,
     #[command(flatten)]
     work: WorkArgs,
 }
@@ -66,7 +69,12 @@ async fn serve(
     backend.files().ready().await?;
     backend.claims().ready().await?;
     let channels = channels_step(&work);
-    let mut composition = Composition::start(&backend, listener, secrets, &clock, work)?;
+    // An archive on AWS has many writers: one `annalist index --follow` follows it, where it is searched.
+    let index = match args.backend.backend {
+        BackendKind::Embedded => Some(index_file(&args.index, &args.backend)?),
+        BackendKind::Aws => None,
+    };
+    let mut composition = Composition::start(&backend, listener, secrets, &clock, work, index)?;
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {

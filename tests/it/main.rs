@@ -21,6 +21,7 @@ mod machine;
 mod packaging;
 mod processes;
 mod reconcile;
+mod search;
 mod secrets;
 mod sync;
 mod versions;

@@ -105,7 +105,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let existence = ExistenceArgs::default();
     let backfill = BackfillMode::Off;
     let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads, backfill };
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work)?;
+    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, None)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let kinds = summary::kinds(&week.rest);

@@ -98,6 +98,7 @@ pub(super) fn commands(
             "channels".to_owned(),
         ),
         ("the newest messages of a channel", "messages '#general' --limit 12".to_owned()),
+        ("every message with a word in it, the newest first", "search release".to_owned()),
         ("a thread, with an answer that its author deleted", format!("thread '#release' {thread_ts}")),
         ("what a message said before its edits", format!("revisions '#release' {edited_ts}")),
         ("a channel that was renamed twice", "channel '#release' --history".to_owned()),

@@ -39,7 +39,7 @@ pub(crate) use messages::messages;
 use range::TimeBound;
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::channel;
-pub(crate) use target::MessageArgs;
+pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
 pub(crate) use users::users;
 

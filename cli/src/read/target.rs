@@ -69,7 +69,7 @@ impl FromArgMatches for MessageArgs {
 }
 
 /// A channel as people name it; of a link, the channel it leads to.
-pub(super) fn channel(text: &str) -> Result<String, std::convert::Infallible> {
+pub(crate) fn channel(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(permalink::channel(text))
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Rule {
     pub(super) example: &'static str,
 }
 
-const EVERYWHERE: &[&str] = &["cli/", "ingest/", "reader/", "shared/", "tests/", "workers/"];
+const EVERYWHERE: &[&str] = &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "workers/"];
 
 /// The table.
 pub(super) const RULES: &[Rule] = &[
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "async fn fold(clock: SharedClock) {}",
     },
     Rule {
-        rooms: &["reader/src/"],
+        rooms: &["reader/src/", "search/src/"],
         except: &[],
         forbidden: &[
             ".write(",

@@ -14,6 +14,7 @@ use aws::{Aws, ConnectError};
 #[cfg(feature = "embedded")]
 use embedded::{Database, OpenError};
 use ports::archive::Archive;
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
@@ -195,6 +196,19 @@ impl Backend {
             Chosen::Embedded(database) => database.archive(),
             #[cfg(feature = "aws")]
             Chosen::Aws(on) => Arc::clone(on.archive.get_or_init(|| on.aws.archive())),
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
+    /// What was written to messages; `None` if the backend does not keep it.
+    #[must_use]
+    pub fn changes(&self) -> Option<Arc<dyn Changes>> {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => Some(database.changes()),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => None,
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),
         }

@@ -22,12 +22,29 @@ use ::slack::signature::{InvalidSecrets, SigningSecrets};
 pub use ::slack::credentials::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 pub use claims::{ClaimArgs, instance};
 
+/// The user's folder for what can be made again, as the XDG Base Directory Specification names it; `None` for a user without
+/// a home.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+pub fn cache_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named.or_else(|| Some(std::env::home_dir()?.join(".cache")))
+}
+
 /// Where the archive is kept.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DataArgs {
     /// Folder that holds the archive and the queue
     #[arg(long, env = "ANNALIST_DATA", value_name = "DIR", default_value = "annalist-data")]
     pub data: PathBuf,
+}
+
+/// Where the search index is.
+#[derive(Debug, Clone, clap::Args)]
+pub struct IndexArgs {
+    /// Folder of the search index [default: the data folder; with --backend aws one in the user's cache]
+    #[arg(long = "index", env = "ANNALIST_INDEX", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
 }
 
 /// Where requests are served.

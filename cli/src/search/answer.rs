@@ -1,0 +1,229 @@
+//! `annalist search`: messages by their words, the newest first.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use ports::archive::Archive;
+use ports::changes::Changes;
+use process::config::IndexArgs;
+use process::config::backend::{Backend, BackendArgs};
+use reader::find;
+use reader::search::matching::SnippetPart;
+use reader::search::query::{Condition, SearchQuery, SearchTerm};
+use search::follower;
+use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
+use search::index::SearchIndex;
+use serde_json::{Value, json};
+use slack::ids::TeamId;
+
+use crate::UsageError;
+use crate::plain;
+use crate::read::{channel_name, team};
+use crate::zone::{Zone, ZoneArgs};
+
+/// A search brings the index up to date itself, for so long.
+const CATCH_UP: Duration = Duration::from_millis(200);
+
+/// Stands before an argument that begins with a minus sign, until the query is read.
+const MARK: char = '\u{2060}';
+
+/// What is looked for, and how it is shown.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SearchArgs {
+    /// Words, "phrases", prefix*, -not, and filters: from:@name in:#channel before:, after:, on: and during: dates,
+    /// has:file|link|reaction|thread|code is:thread|edited|deleted|bot
+    #[arg(value_name = "QUERY", required = true)]
+    query: Vec<String>,
+    /// Only the first N hits
+    #[arg(long, value_name = "N", default_value = "20")]
+    limit: NonZeroUsize,
+    /// The best of the newest 10,000 first, instead of the newest
+    #[arg(long)]
+    rank: bool,
+    /// Deleted messages too
+    #[arg(long)]
+    include_deleted: bool,
+    /// Only this channel, as in:CHANNEL does
+    #[arg(long, value_name = "CHANNEL", value_parser = channel_name)]
+    channel: Option<String>,
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    zone: ZoneArgs,
+    #[command(flatten)]
+    index: IndexArgs,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+}
+
+/// The arguments of the program, in which `-word` behind `search` is no flag but a word that is not wanted.
+pub(crate) fn marked_negations(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut is_search = false;
+    arguments.enumerate().map(move |(number, argument)| {
+        is_search |= number == 0 && argument == "search";
+        let text = argument.to_str().unwrap_or_default();
+        let is_negation =
+            text.starts_with('-') && !text.starts_with("--") && !matches!(text, "-h" | "-V" | "-");
+        if is_search && is_negation { format!("{MARK}{text}").into() } else { argument }
+    })
+}
+
+impl SearchArgs {
+    fn query(&self) -> Result<SearchQuery, UsageError> {
+        let words: Vec<&str> = self.query.iter().map(|word| word.trim_start_matches(MARK)).collect();
+        let mut query = SearchQuery::parse(&words.join(" ")).map_err(UsageError::new)?;
+        query.terms.extend(
+            self.channel
+                .clone()
+                .map(|channel| SearchTerm { is_negated: false, condition: Condition::In(channel) }),
+        );
+        Ok(query)
+    }
+}
+
+/// Brings the index up to date as far as a moment allows, and prints what it finds.
+pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let query = args.query()?;
+    let (archive, changes) = (backend.archive(), super::changes(backend)?);
+    let index = SearchIndex::open(&super::index_file(&args.index, &args.backend)?).await?;
+    catch_up(&index, &*changes, &*archive).await?;
+    let zone = args.zone.zone();
+    let request = SearchRequest {
+        query,
+        teams: find::teams_asked_for(&*archive, args.team.as_ref()).await.map_err(UsageError::new)?,
+        zone: zone.time_zone().clone(),
+        limit: args.limit.get(),
+        is_ranked: args.rank,
+        with_deleted: args.include_deleted,
+    };
+    let answer = match hits::search(&*archive, &index, request).await {
+        Ok(answer) => answer,
+        Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
+            return Err(UsageError::new(error).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if args.json {
+        for hit in &answer.hits {
+            writeln!(out, "{}", as_json(hit))?;
+        }
+    } else {
+        print(&answer, args, &zone, out)?;
+    }
+    if answer.is_cut {
+        say("only the newest messages were looked at: add a word or a filter");
+    }
+    Ok(())
+}
+
+/// A person waits: what takes longer is left for the next search, and said.
+async fn catch_up(index: &SearchIndex, changes: &dyn Changes, archive: &dyn Archive) -> anyhow::Result<()> {
+    let started = Instant::now();
+    if follower::catch_up(index, changes, archive, |_| started.elapsed() < CATCH_UP).await? {
+        return Ok(());
+    }
+    let behind = changes.behind(index.cursor().await?.as_ref()).await?;
+    if behind != Some(0) {
+        let behind =
+            behind.map_or_else(String::new, |behind| format!("{} messages ", plain::grouped(behind)));
+        say(&format!("index is {behind}behind: `annalist index` brings it up to date"));
+    }
+    Ok(())
+}
+
+/// A remark beside the output.
+fn say(text: &str) {
+    // There is nowhere else to say it.
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+fn as_json(hit: &SearchHit) -> Value {
+    let snippet: Vec<Value> = hit
+        .snippet
+        .iter()
+        .map(|SnippetPart { text, is_match }| json!({ "text": text, "match": is_match }))
+        .collect();
+    let text = hit.message["text"].as_str().filter(|text| !text.is_empty()).unwrap_or(&hit.text);
+    json!({
+        "team_id": hit.place.team.as_str(),
+        "channel_id": hit.place.channel.as_str(),
+        "channel_name": hit.channel_name,
+        "ts": hit.ts.as_str(),
+        "thread_ts": hit.thread_ts.as_ref().map(slack::ids::Ts::as_str),
+        "user": hit.message["user"],
+        "text": text,
+        "snippet": snippet,
+        "permalink": hit.permalink,
+        "deleted": hit.message["deleted"] == true,
+        "updated_ts": hit.message["updated_ts"],
+    })
+}
+
+/// The signs around a match: bold letters on a terminal.
+fn marks() -> [&'static str; 2] {
+    if io::stdout().is_terminal() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["*", "*"] }
+}
+
+fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
+    let hits = &answer.hits;
+    if hits.is_empty() {
+        return writeln!(out, "Nothing was found.");
+    }
+    let [start, end] = marks();
+    writeln!(out, "Times are in {}.", zone.name())?;
+    for hit in hits {
+        let channel = match &hit.channel_name {
+            Some(name) => format!("#{}", plain::excerpt(name, 80)),
+            None => hit.place.channel.to_string(),
+        };
+        let is_reply = hit.thread_ts.as_ref().is_some_and(|root| *root != hit.ts);
+        let states = [
+            (is_reply, " (in a thread)"),
+            (hit.message["updated_ts"].is_string(), " (edited)"),
+            (hit.message["deleted"] == true, " (deleted)"),
+        ];
+        let states: String = states.iter().filter(|(is_set, _)| *is_set).map(|(_, state)| *state).collect();
+        writeln!(out, "{}  {channel}  {}{states}", zone.time(hit.ts.as_str()), hit.author)?;
+        let snippet: String = hit
+            .snippet
+            .iter()
+            .map(|part| if part.is_match { format!("{start}{}{end}", part.text) } else { part.text.clone() })
+            .collect();
+        if !snippet.is_empty() {
+            writeln!(out, "    {snippet}")?;
+        }
+        writeln!(out, "    {}", hit.permalink)?;
+    }
+    let order = if args.rank { "best" } else { "newest" };
+    if hits.len() >= args.limit.get() {
+        writeln!(out, "The {order} {}: --limit shows more.", plain::grouped(hits.len() as u64))
+    } else {
+        let messages = if hits.len() == 1 { "message" } else { "messages" };
+        writeln!(out, "{} {messages}.", plain::grouped(hits.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minus_sign_behind_search_is_no_flag() {
+        let marked = |arguments: &[&str]| -> Vec<String> {
+            marked_negations(arguments.iter().map(OsString::from))
+                .map(|text| text.into_string().unwrap())
+                .collect()
+        };
+        assert_eq!(
+            marked(&["search", "deploy", "-draft", "--json", "-h", "-"]),
+            ["search", "deploy", "\u{2060}-draft", "--json", "-h", "-"]
+        );
+        assert_eq!(marked(&["messages", "-x"]), ["messages", "-x"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Finding messages: the archive is only read, the index beside it is a file of its own.
+//!
+//! * [`answer`] is `annalist search`, [`indexing`] is `annalist index`.
+
+mod answer;
+mod indexing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ports::changes::Changes;
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::{self, IndexArgs};
+
+pub(crate) use answer::{SearchArgs, marked_negations, search};
+pub(crate) use indexing::{IndexingArgs, index};
+
+/// The index's file.
+const FILE: &str = "index.db";
+
+/// The index's file, in a folder that exists.
+pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
+    let folder = match &index.folder {
+        Some(folder) => folder.clone(),
+        None => default_folder(backend)?,
+    };
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder of the search index, {}", folder.display()))?;
+    Ok(folder.join(FILE))
+}
+
+fn changes(backend: &Backend) -> anyhow::Result<Arc<dyn Changes>> {
+    backend.changes().context("this version searches the embedded backend only: leave --backend aws out")
+}
+
+fn default_folder(backend: &BackendArgs) -> anyhow::Result<PathBuf> {
+    match backend.backend {
+        BackendKind::Embedded => Ok(backend.data.data.clone()),
+        BackendKind::Aws => {
+            let cache = config::cache_folder().context("name a folder for the search index with --index")?;
+            Ok(cache.join("annalist").join(table(backend)?))
+        }
+    }
+}
+
+/// Archives of different tables have indexes of their own.
+#[cfg(feature = "aws")]
+fn table(backend: &BackendArgs) -> anyhow::Result<String> {
+    Ok(backend.aws.names()?.table(ports::queue::topology::TableRole::Archive).to_owned())
+}
+
+#[cfg(not(feature = "aws"))]
+fn table(_: &BackendArgs) -> anyhow::Result<String> {
+    anyhow::bail!("this annalist is built without --backend aws")
+}

@@ -1,0 +1,155 @@
+//! `annalist search`, from signed requests to the hits: real processes on one data folder.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::corpus::{TEAM, event};
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist, annalist_at, json_lines, wait_until_idle};
+use tests::harness::load::Load;
+use tests::harness::process;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const CHANNEL: &str = "C0GENERAL";
+const TS: &str = "1700000000.000100";
+const KILLS: usize = 6;
+const SENDERS: usize = 4;
+/// Slack's minute, as it is repeated here.
+const MINUTE: Duration = Duration::from_millis(20);
+
+fn posted(ts: &str, text: &str) -> Value {
+    event::posted(CHANNEL, &event::message(ts, "U01", text))
+}
+
+async fn deliver(slack: &mut Slack, number: usize, told: &Value) {
+    assert_eq!(slack.deliver(&event::envelope(TEAM, &format!("Ev{number}"), told)).await, Ok(1));
+}
+
+/// Searches until something is found; a follower is behind for a moment.
+async fn found(data: &Path, query: &str) -> Value {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        if let Some(hit) = json_lines(data, &["search", query]).await.pop() {
+            return hit;
+        }
+        assert!(Instant::now() < until, "{query} was never found");
+    }
+}
+
+/// What each of several queries finds.
+async fn all_found(data: &Path) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for query in
+        ["invoice", "日本", "cafe", "\"search index\"", "-invoice has:thread", "is:edited why", "sh*"]
+    {
+        let hits = json_lines(data, &["search", query, "--limit", "100000"]).await;
+        found.push(hits.iter().map(|hit| format!("{}/{}", hit["channel_id"], hit["ts"])).collect());
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_posted_edited_and_deleted_shows_in_searches_while_up_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let up = process::up(data).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    deliver(&mut slack, 1, &posted(TS, "the first <https://example.com|text>")).await;
+    let hit = found(data, "first").await;
+    assert_eq!(
+        hit,
+        json!({
+            "team_id": TEAM, "channel_id": CHANNEL, "channel_name": null, "ts": TS, "thread_ts": null, "user": "U01",
+            "text": "the first <https://example.com|text>",
+            "snippet": [{ "text": "the ", "match": false }, { "text": "first", "match": true },
+                { "text": " text (https://example.com)", "match": false }],
+            "permalink": format!("https://slack.com/archives/{CHANNEL}/p1700000000000100"),
+            "deleted": false, "updated_ts": null,
+        })
+    );
+
+    let before = event::message(TS, "U01", "the first text");
+    let after = event::edited(&before, "1700000100.000000", "another text");
+    deliver(&mut slack, 2, &event::changed(CHANNEL, &before, &after, "1700000100.000100")).await;
+    assert_eq!(found(data, "another").await["updated_ts"], "2023-11-14T22:15:00.000000Z");
+    assert!(json_lines(data, &["search", "first"]).await.is_empty());
+    assert!(json_lines(data, &["search", "another", "-text"]).await.is_empty());
+
+    deliver(&mut slack, 3, &event::deleted(CHANNEL, &after, "1700000200.000100")).await;
+    assert_eq!(found(data, "another is:deleted").await["deleted"], true);
+    assert!(json_lines(data, &["search", "another"]).await.is_empty());
+    assert_eq!(json_lines(data, &["search", "another", "--include-deleted"]).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_is_killed_leaves_an_index_like_a_new_one_and_a_backup_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let file = folder.path().join("a.tar");
+    let mut random = fastrand::Rng::with_seed(20_261_123);
+    let mut up = process::up(&*data).await;
+    let mut load = Load::start(up.address, SENDERS, 17, &RetryDelays::slack(MINUTE));
+    for _ in 0..KILLS {
+        load.acked(1 + random.usize(..120)).await;
+        up.process.sigkill().await;
+        up = process::up(&*data).await;
+        load.follow(up.address);
+    }
+    load.acked(1).await;
+    load.stop().await;
+    wait_until_idle(&*data, DEADLINE).await;
+    assert!(up.process.sigterm(DEADLINE).await.success());
+    let index = annalist_at(&*data, &["index"]).await;
+    assert!(index.code == Some(0) && index.stdout.contains("messages can be found"), "{index:?}");
+    let followed = all_found(&data).await;
+    assert!(followed.iter().filter(|hits| !hits.is_empty()).count() >= 5, "{followed:?}");
+    let rebuilt = annalist_at(&*data, &["index", "--rebuild"]).await;
+    assert_eq!(rebuilt.stdout, index.stdout);
+    assert_eq!(all_found(&data).await, followed);
+
+    let (archive, restored) = (file.to_str().unwrap(), copy.to_str().unwrap());
+    assert_eq!(annalist_at(&*data, &["backup", archive]).await.code, Some(0));
+    assert_eq!(annalist(&["restore", archive, "--data", restored]).await.code, Some(0));
+    assert!(!copy.join("index.db").exists(), "an index is in no backup");
+    // An index of before knows rows by numbers that are others now.
+    std::fs::copy(data.join("index.db"), copy.join("index.db")).unwrap();
+    assert_eq!(annalist_at(&*copy, &["index"]).await.code, Some(0));
+    assert_eq!(all_found(&copy).await, followed);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let up = process::up(data).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    deliver(&mut slack, 1, &posted(TS, "here")).await;
+    found(data, "here").await;
+    let long = "x".repeat(100_000);
+    for (query, expected) in [
+        ("from:@missing", "no person is called @missing"),
+        ("in:#nowhere", "no channel #nowhere"),
+        ("before:2026-02-30", "no date"),
+        ("is:late", "is: takes"),
+        ("\" * \" - ()", "nothing to look for"),
+        (long.as_str(), "shorten it"),
+    ] {
+        let outcome = annalist_at(data, &["search", query]).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+        assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    }
+    let nothing = annalist_at(data, &["search", "elsewhere"]).await;
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "Nothing was found.\n"));
+    let text = annalist_at(data, &["search", "HERE"]).await.stdout;
+    assert!(text.contains("    *here*\n") && text.ends_with("1 message.\n"), "{text}");
+
+    // A file in the way of the folder, and an index that is no file.
+    let blocked =
+        annalist_at(data, &["search", "here", "--index", data.join("annalist.db").to_str().unwrap()]).await;
+    assert!(blocked.code == Some(1) && blocked.stderr.lines().count() == 1, "{blocked:?}");
+    std::fs::create_dir_all(data.join("elsewhere/index.db")).unwrap();
+    let folder =
+        annalist_at(data, &["search", "here", "--index", data.join("elsewhere").to_str().unwrap()]).await;
+    assert!(folder.code == Some(1) && folder.stderr.contains("cannot open the search index"), "{folder:?}");
+}
