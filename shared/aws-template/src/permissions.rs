@@ -47,6 +47,8 @@ pub const INDEX: Actions = &["dynamodb:Query"];
 pub const BULK: Actions = &["s3:GetObject", "s3:PutObject"];
 /// To keep files.
 pub const FILES: Actions = &["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"];
+/// To delete objects with all their versions. On a bucket and its objects at once: each action applies to one of them.
+pub const ERASE: Actions = &["s3:ListBucketVersions", "s3:DeleteObject", "s3:DeleteObjectVersion"];
 /// To find out whether the bucket is there; without it S3 also calls an object that is missing one that is forbidden.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 pub const BUCKET: Actions = &["s3:ListBucket"];
@@ -144,6 +146,8 @@ pub enum Part {
     Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
+    /// A person who erases, beside what [`Part::Annalist`] may do. Nothing that runs has this.
+    Eraser,
     /// The command, to make what the others need.
     Provision,
 }
@@ -155,7 +159,11 @@ impl Part {
         let workers = WORKERS
             .iter()
             .flat_map(|spec| [Self::Worker(spec)].into_iter().chain(spec.hourly.map(Self::Hourly)));
-        [Self::Ingest].into_iter().chain(workers).chain([Self::Annalist, Self::Provision]).collect()
+        [Self::Ingest]
+            .into_iter()
+            .chain(workers)
+            .chain([Self::Annalist, Self::Eraser, Self::Provision])
+            .collect()
     }
 
     /// Its name; a worker's is the one in the table of workers.
@@ -166,6 +174,7 @@ impl Part {
             Self::Worker(spec) => spec.name,
             Self::Hourly(spec) => spec.name,
             Self::Annalist => "annalist",
+            Self::Eraser => "eraser",
             Self::Provision => "annalist provision",
         }
     }
@@ -220,6 +229,12 @@ impl Part {
                 grants.extend(uses(&[Uses::Existence, Uses::Claims, Uses::Files]));
                 grants.push(Grant::of(SECRET, [Target::SigningSecret, Target::BotToken]));
                 grants
+            }
+            Self::Eraser => {
+                vec![Grant::of(
+                    ERASE,
+                    [Target::Bucket, Target::Objects(BULK_KEYS), Target::Objects(FILE_KEYS)],
+                )]
             }
             Self::Provision => vec![Grant::of(PROVISION, [Target::Everything])],
         }

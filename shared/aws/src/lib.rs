@@ -18,6 +18,7 @@ pub mod provision;
 mod queue;
 mod request_counter;
 pub mod secrets;
+mod versions;
 
 use std::sync::Arc;
 

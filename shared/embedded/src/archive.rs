@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::changes;
 use super::reader::Readers;
 use super::writer::{Transaction, WriteError, Writer};
+use ports::archive::item::ERASED;
 use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
     WriteOutcome,
@@ -121,6 +122,12 @@ impl Archive for EmbeddedArchive {
         self.writer.run(work).await.map_err(unavailable)
     }
 
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let key = key.clone();
+        let work = move |transaction: &Transaction<'_>| erase(transaction, &key);
+        self.writer.run(work).await.map_err(unavailable)
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.writer.run(|_| Ok(())).await.map_err(unavailable)
     }
@@ -201,6 +208,19 @@ fn merge(
         Ok(Ok(WriteOutcome::Applied))
     } else {
         Err(rusqlite::Error::StatementChangedRows(changed))
+    }
+}
+
+/// Leaves nothing of an item but that it is erased. Returns whether it was not erased before.
+fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool> {
+    let erased = Rendered::new([(ERASED, &Value::Bool(true))].into_iter());
+    match read_item(transaction.connection, key)? {
+        Some((_, item)) if item.is_erased() && item.attributes.len() == 1 => Ok(false),
+        Some((rowid, item)) => match rewrite(transaction, key, rowid, &erased)? {
+            1 => Ok(!item.is_erased()),
+            changed => Err(rusqlite::Error::StatementChangedRows(changed)),
+        },
+        None => insert(transaction.connection, key, &erased),
     }
 }
 

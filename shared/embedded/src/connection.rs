@@ -29,6 +29,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/05.sql")),
     M::up(include_str!("schema/06.sql")),
     M::up(include_str!("schema/07.sql")),
+    M::up(include_str!("schema/08.sql")),
 ];
 
 /// The schema of this version.

@@ -87,6 +87,10 @@ impl Archive for CheckedArchive {
         self.inner.delete_unchanged(expected).await
     }
 
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.inner.erase(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.inner.ready().await
     }

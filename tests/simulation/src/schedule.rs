@@ -161,9 +161,11 @@ fn changes(method: Method) -> bool {
         | Method::Ack
         | Method::Write
         | Method::DeleteUnchanged
+        | Method::Erase
         | Method::CreateFile
         | Method::WriteFile
         | Method::PublishFile
+        | Method::DeleteFile
         | Method::Claim
         | Method::Renew
         | Method::Complete

@@ -63,6 +63,10 @@ impl Archive for PreviewArchive {
         Ok(false)
     }
 
+    async fn erase(&self, _key: &ItemKey) -> Result<bool, ArchiveError> {
+        Ok(false)
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         match &self.inner {
             Some(inner) => inner.ready().await,

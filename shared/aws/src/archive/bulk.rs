@@ -19,6 +19,7 @@ use super::value::Foreign;
 use crate::Aws;
 use crate::fault::Subject;
 use crate::policy;
+use crate::versions::delete_versions;
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 use slack::hex::to_hex;
 
@@ -46,11 +47,7 @@ impl Reference {
     /// Where a value of this item belongs, and the text to put there.
     pub(super) fn of(key: &ItemKey, value: &Value) -> (Self, String) {
         let text = text::write(value);
-        let mut item = Sha256::new();
-        item.update(&key.item_id);
-        item.update([0]);
-        item.update(&key.timestamp);
-        let object = format!("bulk/{}/{}", to_hex(&item.finalize()), to_hex(&Sha256::digest(&text)));
+        let object = format!("{}{}", folder(key), to_hex(&Sha256::digest(&text)));
         (Self { object, bytes: super::size::json_bytes(value) }, text)
     }
 
@@ -77,17 +74,28 @@ impl Reference {
     }
 }
 
+/// What the names of an item's objects begin with.
+fn folder(key: &ItemKey) -> String {
+    let mut item = Sha256::new();
+    item.update(&key.item_id);
+    item.update([0]);
+    item.update(&key.timestamp);
+    format!("bulk/{}/", to_hex(&item.finalize()))
+}
+
 /// The bucket.
 pub(super) struct Bulk {
     client: Client,
+    /// For what carries no bytes.
+    objects: Client,
     bucket: String,
     subject: Subject,
 }
 
 impl Bulk {
     pub(super) fn new(aws: &Aws) -> Self {
-        let client = policy::BYTES.s3(&aws.sdk);
-        Self { client, bucket: aws.names().bucket().to_owned(), subject: Subject::bucket(aws) }
+        let (client, objects) = (policy::BYTES.s3(&aws.sdk), policy::OBJECTS.s3(&aws.sdk));
+        Self { client, objects, bucket: aws.names().bucket().to_owned(), subject: Subject::bucket(aws) }
     }
 
     /// Keeps values of one item; they are there when this returns.
@@ -153,6 +161,13 @@ impl Bulk {
                 }
             }
         }
+    }
+
+    /// Deletes all that there ever was of an item, older versions included.
+    pub(super) async fn delete_all(&self, key: &ItemKey) -> Result<(), ArchiveError> {
+        let deleted =
+            delete_versions(&self.objects, &self.subject, &self.bucket, &folder(key), |_| true).await;
+        deleted.map(drop).map_err(ArchiveError::Unavailable)
     }
 
     /// The item with everything that belongs to it.

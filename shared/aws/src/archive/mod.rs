@@ -14,6 +14,7 @@
 
 mod bulk;
 mod delete;
+mod erase;
 mod expression;
 mod name;
 mod read;
@@ -109,6 +110,10 @@ impl Archive for DynamoArchive {
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
         self.delete(expected).await
+    }
+
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.erase_item(key).await
     }
 
     /// Reads an item that is never written: DynamoDB answers only if the table exists and the credentials may use

@@ -16,6 +16,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::fault::Subject;
+use crate::versions::delete_versions;
 use crate::{Aws, policy};
 use ports::files::{FileKey, Files, FilesError, Reader, Writer};
 
@@ -58,6 +59,13 @@ impl Files for S3Files {
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
         reader::open(&self.0, key).await
+    }
+
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
+        let Store { objects, subject, bucket, .. } = &*self.0;
+        let is_meant = |found: &str| found == key.as_str();
+        let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_meant).await;
+        deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -52,6 +52,21 @@ impl Folders {
         Ok(is_new)
     }
 
+    /// Removes a file for good; answers whether it was there.
+    pub(super) fn unlink(&self, name: &Path) -> io::Result<bool> {
+        let folder = name.parent().unwrap_or(&self.data);
+        let was_there = match std::fs::remove_file(name) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        // Even if it is gone: the process that removed it may not have synced its folder.
+        if folder.is_dir() {
+            sync(folder)?;
+        }
+        Ok(was_there)
+    }
+
     fn remembers(&self, folder: &Path) -> bool {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
     }

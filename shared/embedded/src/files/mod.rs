@@ -83,6 +83,11 @@ impl Files for EmbeddedFiles {
         Ok(opened.await?.map(reader))
     }
 
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
+        let (folders, path) = (Arc::clone(&self.folders), self.path(key));
+        aside(move || folders.unlink(&path)).await
+    }
+
     async fn ready(&self) -> Result<(), FilesError> {
         let temporary = Arc::clone(&self.temporary);
         aside(move || temporary.create().map(drop)).await

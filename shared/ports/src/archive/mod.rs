@@ -123,6 +123,11 @@ pub trait Archive: Send + Sync + 'static {
     /// an error and answers `false`.
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError>;
 
+    /// Replaces an item by its keys and `erased` in one step, even if it is missing: from then on every update is refused.
+    /// Says whether it was not erased before. What a backend keeps of the item elsewhere, and older versions of that, is gone
+    /// when this returns; it can be called again for what a write left that was under way.
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError>;
+
     /// Whether a write could be accepted now.
     async fn ready(&self) -> Result<(), ArchiveError>;
 }

@@ -36,6 +36,10 @@ pub trait Files: Send + Sync + 'static {
     /// Opens a published file; `None` if it is missing.
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError>;
 
+    /// Removes a published file with all its older versions; says whether it was there. Its key is free again: a file of
+    /// this key that is being written appears when it is published.
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError>;
+
     /// Whether a file could be written now.
     async fn ready(&self) -> Result<(), FilesError>;
 }

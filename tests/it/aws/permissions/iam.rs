@@ -11,6 +11,9 @@ pub(super) fn actions(service: &str, operation: &str) -> Vec<String> {
         ("sqs", "CreateQueue") => &["CreateQueue", "TagQueue"],
         ("dynamodb", "CreateTable") => &["CreateTable", "TagResource"],
         ("s3", "CreateBucket") => &["CreateBucket", "TagResource"],
+        ("s3", "ListObjectVersions") => &["ListBucketVersions"],
+        // Each object is named with its version.
+        ("s3", "DeleteObjects") => &["DeleteObject", "DeleteObjectVersion"],
         ("s3", "HeadBucket") => &["ListBucket"],
         ("s3", "HeadObject") => &["GetObject"],
         ("s3", "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload") => &["PutObject"],

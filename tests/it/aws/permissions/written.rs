@@ -13,16 +13,17 @@ use crate::architecture::source::{SourceFile, source_files, workspace};
 const ROOM: &str = "shared/aws/src/";
 
 /// What is granted together, and the files that need it.
-const GRANTED: [(Actions, &[&str]); 12] = [
+const GRANTED: [(Actions, &[&str]); 13] = [
     (may::FIND_QUEUE, &["queue/queue_urls.rs"]),
     (may::SEND, &["queue/queue_urls.rs", "queue/send.rs"]),
     (may::CONSUME, &["queue/mod.rs", "queue/queue_urls.rs", "queue/receive.rs", "queue/settle.rs"]),
-    (may::ROWS, &["archive/read.rs", "archive/write.rs"]),
+    (may::ROWS, &["archive/erase.rs", "archive/read.rs", "archive/write.rs"]),
     (may::FORGET, &["archive/delete.rs"]),
     (may::EXISTENCE, &["existence.rs"]),
     (may::CLAIMS, &["claims.rs"]),
     (may::BULK, &["archive/bulk.rs"]),
     (may::FILES, &["files/reader.rs", "files/writer.rs"]),
+    (may::ERASE, &["versions.rs"]),
     (may::BUCKET, &["files/mod.rs"]),
     (may::SECRET, &["secrets.rs"]),
     (

@@ -145,6 +145,10 @@ impl Archive for TwoArchives {
         self.next().delete_unchanged(expected).await
     }
 
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.next().erase(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.next().ready().await
     }
@@ -176,6 +180,10 @@ impl Files for TwoFiles {
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
         self.next().open(key).await
+    }
+
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
+        self.next().delete(key).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -61,6 +61,10 @@ impl Archive for FaultyArchive {
         self.call(Method::DeleteUnchanged, self.inner.delete_unchanged(expected)).await
     }
 
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.call(Method::Erase, self.inner.erase(key)).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.call(Method::Ready, self.inner.ready()).await
     }

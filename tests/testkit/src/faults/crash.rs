@@ -94,6 +94,11 @@ impl Archive for CrashingArchive {
         self.inner.delete_unchanged(expected).await
     }
 
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.step()?;
+        self.inner.erase(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.step()?;
         self.inner.ready().await

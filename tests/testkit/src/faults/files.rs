@@ -76,6 +76,10 @@ impl Files for FaultyFiles {
         Ok(inner.map(|inner| Box::new(FaultyReader { inner, steps }) as Box<dyn Reader>))
     }
 
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
+        self.steps.step(Method::DeleteFile, self.inner.delete(key)).await
+    }
+
     async fn ready(&self) -> Result<(), FilesError> {
         self.steps.step(Method::Ready, self.inner.ready()).await
     }

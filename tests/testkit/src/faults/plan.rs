@@ -27,6 +27,8 @@ pub enum Method {
     Query,
     /// `Archive::delete_unchanged`.
     DeleteUnchanged,
+    /// `Archive::erase`.
+    Erase,
     /// `Files::create`.
     CreateFile,
     /// `Writer::write`.
@@ -37,6 +39,8 @@ pub enum Method {
     OpenFile,
     /// `Reader::next`.
     ReadFile,
+    /// `Files::delete`.
+    DeleteFile,
     /// `Claims::claim`.
     Claim,
     /// `Claims::renew`.

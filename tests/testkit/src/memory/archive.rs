@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use ports::archive::item::ERASED;
 use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
     WriteOutcome,
@@ -150,6 +151,13 @@ impl Archive for MemoryArchive {
             items.remove(&expected.key);
         }
         Ok(unchanged)
+    }
+
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let mut contents = self.lock();
+        let was_erased = contents.item(key).is_some_and(|item| item.is_erased());
+        contents.put(key, [(ERASED.to_owned(), true.into())].into_iter().collect());
+        Ok(!was_erased)
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {

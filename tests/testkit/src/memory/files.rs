@@ -30,7 +30,7 @@ impl MemoryFiles {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<FileKey, Bytes>> {
-        // Every change is one insert, so a panic elsewhere leaves a whole map.
+        // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -46,6 +46,10 @@ impl Files for MemoryFiles {
         let reader =
             |rest: Bytes| Box::new(MemoryReader { size_bytes: rest.len() as u64, rest }) as Box<dyn Reader>;
         Ok(file.map(reader))
+    }
+
+    async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
+        Ok(self.lock().remove(key).is_some())
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -4,6 +4,7 @@ mod attributes;
 mod bench;
 mod concurrency;
 mod deletion;
+mod erasure;
 mod guards;
 mod hostile;
 mod parent_index;
@@ -102,6 +103,16 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             a_changed_item_is_kept,
             an_absent_item_is_not_deleted,
             a_deleted_item_can_be_written_anew,
+        },
+        erasure::{
+            nothing_is_left_of_an_erased_item,
+            an_absent_item_is_erased_before_it_comes,
+            an_erased_item_is_not_found_by_its_parent,
+            an_erased_item_stays_in_its_place,
+            a_large_item_is_erased,
+            erasing_again_changes_nothing,
+            an_item_that_says_more_than_erased_is_erased,
+            one_of_many_erasures_is_the_first,
         },
         hostile::{
             any_text_may_be_a_name_or_a_value,

@@ -49,6 +49,20 @@ pub(super) async fn what_is_written_again_is_found_again(bench: Bench) {
     bench.expect_equal(&mut follower, 1).await;
 }
 
+pub(super) async fn what_was_erased_is_removed(bench: Bench) {
+    let mut follower = Follower::default();
+    for number in 0..4 {
+        bench.write(message(0, &format!("170000000{number}.000100")), "text").await;
+    }
+    bench.expect_equal(&mut follower, 10).await;
+    for ts in ["1700000001.000100", "1700000003.000100", "1700000007.000100"] {
+        assert!(bench.fixture.archive.erase(&message(0, ts)).await.unwrap());
+        bench.expect_equal(&mut follower, 10).await;
+    }
+    assert_eq!(follower.held.len(), 2);
+    bench.expect_equal(&mut Follower::default(), 1).await;
+}
+
 pub(super) async fn messages_alone_are_followed(bench: Bench) {
     let mut follower = Follower::default();
     for item_id in

@@ -10,27 +10,32 @@ use tokio::task::yield_now;
 
 use super::bench::{Bench, CHANNELS, Follower, message, setting};
 
-/// One of few messages, of several days, so that most are written more than once.
-fn any_message(random: &mut Rng) -> ItemKey {
+/// One of few messages of a history, of several days, so that most are written more than once.
+fn any_message(random: &mut Rng, history: u64) -> ItemKey {
     let (day, number) = (random.i64(0..3), random.i64(0..8));
-    message(random.usize(0..CHANNELS.len()), &format!("{}.000100", 1_700_000_000 + day * 86_400 + number))
+    message(
+        random.usize(0..CHANNELS.len()),
+        &format!("{}.{history:06}", 1_700_000_000 + day * 86_400 + number * 1000),
+    )
 }
 
 /// What writers of all kinds may do.
-async fn write(bench: &Bench, random: &mut Rng, step: usize) {
+async fn write(bench: &Bench, random: &mut Rng, history: u64, step: usize) {
     let archive = &bench.fixture.archive;
     match random.u8(0..10) {
         // Some fields of a message at a time, as its registers are.
         0..=5 => {
             let name = ["text", "reactions", "deleted"][random.usize(0..3)];
-            archive.write(&setting(any_message(random), name, step)).await.unwrap();
+            archive.write(&setting(any_message(random, history), name, step)).await.unwrap();
         }
         6 => {
-            let updates: Vec<Update> = (0..5).map(|_| setting(any_message(random), "text", step)).collect();
+            let updates: Vec<Update> =
+                (0..5).map(|_| setting(any_message(random, history), "text", step)).collect();
             let each: Vec<&Update> = updates.iter().collect();
             archive.write_all(&each).await.into_iter().for_each(|outcome| drop(outcome.unwrap()));
         }
         7 => bench.write(ItemKey::new("revision#T1#C1", step.to_string()), "another kind").await,
+        8 => drop(archive.erase(&any_message(random, history)).await.unwrap()),
         _ => {
             // Rows that pass, the last one often among them.
             let mark = ItemKey::new("quarantine#events", random.u8(0..3).to_string());
@@ -53,7 +58,7 @@ pub(super) async fn a_follower_ends_equal_to_the_archive(bench: Bench) {
         let mut earlier = follower.clone();
         for step in 0..steps {
             match random.u8(0..10) {
-                0..=5 => write(&bench, &mut random, step).await,
+                0..=5 => write(&bench, &mut random, seed, step).await,
                 6 => drop(follower.step(&bench, random.usize(1..6)).await),
                 // It dies with a batch that it has not stored, or with what it stored lately.
                 7 => drop(follower.clone().step(&bench, random.usize(1..6)).await),
@@ -74,7 +79,12 @@ pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(ben
         tokio::spawn(async move {
             let mut random = Rng::with_seed(seed);
             for step in 0..bench.traits.histories.1 {
-                bench.fixture.archive.write(&setting(any_message(&mut random), "text", step)).await.unwrap();
+                bench
+                    .fixture
+                    .archive
+                    .write(&setting(any_message(&mut random, 0), "text", step))
+                    .await
+                    .unwrap();
             }
         })
     });

@@ -57,6 +57,7 @@ pub async fn suite<Making: Future<Output = ChangesFixture>>(
             nothing_has_changed_in_an_empty_archive,
             what_was_written_is_found,
             what_is_written_again_is_found_again,
+            what_was_erased_is_removed,
             messages_alone_are_followed,
             a_batch_is_no_longer_than_its_limit,
             what_is_left_is_counted,

@@ -2,6 +2,7 @@
 
 mod bench;
 mod concurrency;
+mod deletion;
 mod keys;
 mod publishing;
 mod reading;
@@ -42,6 +43,11 @@ pub async fn suite(mut fixture: impl FnMut() -> FilesFixture) {
             what_is_there_is_never_replaced,
             a_file_that_is_being_read_stays_whole,
             a_writer_that_lost_can_be_followed_by_another,
+        },
+        deletion::{
+            a_deleted_file_is_gone,
+            a_file_is_deleted_alone,
+            a_deleted_file_can_be_written_anew,
         },
         concurrency::{
             one_of_many_publishers_is_new,
