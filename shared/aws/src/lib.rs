@@ -1,6 +1,6 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
-//! * [`queue`], [`archive`], [`files`], [`existence`], [`claims`]: one adapter each, constructed alone.
+//! * [`queue`], [`archive`], [`changes`], [`files`], [`existence`], [`claims`]: one adapter each, constructed alone.
 //! * [`provision`]: makes what they need, from the topology; [`aws_template`] prints the same, and every part as a
 //!   function, with what each part asks of AWS.
 //! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
@@ -9,6 +9,7 @@
 //! * [`fault`]: what went wrong, in one line that says what to do.
 
 mod archive;
+mod changes;
 mod claims;
 mod existence;
 mod fault;
@@ -86,6 +87,20 @@ impl Aws {
     #[must_use]
     pub fn archive(&self) -> Arc<dyn ports::archive::Archive> {
         Arc::new(archive::DynamoArchive::new(self))
+    }
+
+    /// The same archive for those that write to it: what they write is marked, with the time of this clock, for
+    /// [`Aws::changes`].
+    #[must_use]
+    pub fn marking_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
+        Arc::new(changes::MarkingArchive::new(self.archive(), clock))
+    }
+
+    /// The changes port on DynamoDB.
+    #[must_use]
+    pub fn changes(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::changes::Changes> {
+        let table = self.names().table(ports::queue::topology::TableRole::Archive);
+        Arc::new(changes::DynamoChanges::new(self.archive(), table, clock))
     }
 
     /// The files port on S3.

@@ -75,6 +75,7 @@ pub(super) const RULES: &[Rule] = &[
         except: &[
             "shared/ports/src/archive/",
             "shared/aws/src/archive/",
+            "shared/aws/src/changes/",
             "shared/embedded/src/archive.rs",
             "tests/testkit/src/conformance/",
             "tests/testkit/src/faults/",

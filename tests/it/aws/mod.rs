@@ -1,6 +1,7 @@
 //! Everything that runs on AWS's side of the ports, on whatever stack the harness finds.
 
 mod archive;
+mod changes;
 mod claims;
 mod cloudformation;
 mod commands;

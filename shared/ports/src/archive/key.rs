@@ -166,6 +166,16 @@ pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
     format!("revision#{team}#{channel}#{ts}")
 }
 
+/// What [`change_marks`] begin with.
+pub const CHANGE_MARKS: &str = "changes#";
+
+/// The partition of what was written to a workspace's messages, where a backend needs marks of it: see
+/// [`crate::changes::ChangedSpan::mark`].
+#[must_use]
+pub fn change_marks(team: &TeamId) -> String {
+    format!("{CHANGE_MARKS}{team}")
+}
+
 /// The partition of a channel's snapshots: the newest is the channel now.
 #[must_use]
 pub fn channels(team: &TeamId, channel: &ChannelId) -> String {

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::archive::{ArchiveError, Item, ItemKey};
 
-pub use span::ChangedSpan;
+pub use span::{ChangedSpan, hour_of};
 
 /// How far a follower has come: a text that only the backend that made it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +73,8 @@ pub enum ChangeBatch {
 #[async_trait]
 pub trait Changes: Send + Sync + 'static {
     /// What was written since `cursor`, everything that there is if it is `None`: at most `limit` items or spans, and fewer
-    /// if the items are large. A message that changes while a follower reads comes again. Whatever was durable before the
-    /// call that finds the follower caught up was in a batch by then.
+    /// if the items are large. A message that changes while a follower reads comes again. If the follower has caught up,
+    /// everything was in a batch that was durable before this call; of spans, everything that was durable when the pass began.
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError>;
 
     /// About how many messages a follower with this cursor has not seen: exact if there are few, else no less than there are.

@@ -5,11 +5,15 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::archive::{ItemKey, Query, key};
+use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 /// Timestamps with as many digits of seconds compare as text as they do as numbers: the years 2001 to 2286. Slack has no
 /// others.
 const SECONDS_DIGITS: usize = 10;
+
+/// What stands for the day in the mark of a whole channel.
+const WHOLE: &str = "all";
 
 /// The messages of a channel of one day in UTC, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +41,23 @@ impl ChangedSpan {
         Self { team, channel, day: None }
     }
 
+    /// The row which marks that it was written to within an hour of [`hour_of`].
+    #[must_use]
+    pub fn mark(&self, hour: &str) -> ItemKey {
+        let day = self.day.map_or_else(|| WHOLE.to_owned(), |day| day.to_string());
+        ItemKey::new(key::change_marks(&self.team), format!("{hour}#{}#{day}", self.channel))
+    }
+
+    /// What a mark says; `None` if the row is no mark.
+    #[must_use]
+    pub fn marked(mark: &ItemKey) -> Option<Self> {
+        let team = TeamId::parse(mark.item_id.strip_prefix(key::CHANGE_MARKS)?).ok()?;
+        let (_, part) = mark.timestamp.split_once('#')?;
+        let (channel, day) = part.split_once('#')?;
+        let day = if day == WHOLE { None } else { Some(day.parse().ok()?) };
+        Some(Self { team, channel: ChannelId::parse(channel).ok()?, day })
+    }
+
     /// The first page of its rows, oldest first.
     #[must_use]
     pub fn query(&self) -> Query {
@@ -48,6 +69,13 @@ impl ChangedSpan {
         let until = self.day.and_then(|day| bound(day.tomorrow().ok()?));
         Query { after, until, ..Query::partition(partition) }
     }
+}
+
+/// An hour in UTC as marks spell it: `2026-11-22T10`.
+#[must_use]
+pub fn hour_of(time: TimestampMs) -> String {
+    let timestamp = Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MIN);
+    timestamp.strftime("%Y-%m-%dT%H").to_string()
 }
 
 fn seconds_at(day: Date) -> Option<i64> {
@@ -99,7 +127,27 @@ mod tests {
         for ts in odd.into_iter().chain(edges) {
             let span = ChangedSpan::of(&row(ts)).unwrap();
             assert!(reads(&span.query(), ts), "{ts}: {span:?}");
+            assert_eq!(ChangedSpan::marked(&span.mark("2026-11-22T10")).as_ref(), Some(&span));
             assert_eq!(span.day.is_none(), odd.contains(&ts), "{ts}");
+        }
+    }
+
+    #[test]
+    fn a_mark_names_its_hour_its_channel_and_its_day() {
+        let span = ChangedSpan::of(&row("1700000000.000100")).unwrap();
+        let mark = span.mark(&hour_of(TimestampMs(1_795_344_000_000 - 1)));
+        assert_eq!(
+            (mark.item_id.as_str(), mark.timestamp.as_str()),
+            ("changes#T1", "2026-11-22T10#C1#2023-11-14")
+        );
+        for (item_id, timestamp) in [
+            ("changes#t1", "2026-11-22T10#C1#2023-11-14"),
+            ("changed#T1", "2026-11-22T10#C1#2023-11-14"),
+            ("changes#T1", "2026-11-22T10#C1#2023-11-32"),
+            ("changes#T1", "2026-11-22T10#C1"),
+            ("changes#T1", "2026-11-22T10"),
+        ] {
+            assert_eq!(ChangedSpan::marked(&ItemKey::new(item_id, timestamp)), None, "{item_id} {timestamp}");
         }
     }
 

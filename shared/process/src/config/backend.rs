@@ -195,13 +195,15 @@ impl Backend {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(database) => database.archive(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => Arc::clone(on.archive.get_or_init(|| on.aws.archive())),
+            Chosen::Aws(on) => {
+                Arc::clone(on.archive.get_or_init(|| on.aws.marking_archive(Arc::clone(&on.clock))))
+            }
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),
         }
     }
 
-    /// What was written to messages; `None` if the backend does not keep it.
+    /// What was written to messages, row by row; `None` if the backend knows only which days of a channel changed.
     #[must_use]
     pub fn changes(&self) -> Option<Arc<dyn Changes>> {
         match &self.0 {

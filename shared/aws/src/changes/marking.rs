@@ -1,0 +1,117 @@
+//! Marks in which hour which part of a channel is written to.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::changes::{ChangedSpan, hour_of};
+use ports::clock::SharedClock;
+
+/// Marks remembered. Beyond it everything is forgotten and written again.
+const MAX_REMEMBERED: usize = 100_000;
+
+/// An archive that marks what is written through it; the workers need not know. No row of a message is written before
+/// its part of the channel is marked, so that no crash comes between them. If the hour has passed when the row is written,
+/// the part is marked again: a process may stand still for longer than followers look back.
+pub(crate) struct MarkingArchive {
+    inner: Arc<dyn Archive>,
+    clock: SharedClock,
+    written: Mutex<WrittenMarks>,
+    /// Held while marks are written, so that two batches do not write the same.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// The marks that this process has written in an hour.
+#[derive(Default)]
+struct WrittenMarks {
+    hour: String,
+    spans: HashSet<ChangedSpan>,
+}
+
+impl MarkingArchive {
+    /// An archive whose marks have the time of this clock.
+    pub(crate) fn new(inner: Arc<dyn Archive>, clock: SharedClock) -> Self {
+        Self { inner, clock, written: Mutex::default(), writing: tokio::sync::Mutex::default() }
+    }
+
+    /// Marks these parts, unless this process did in this hour.
+    async fn mark(&self, spans: &BTreeSet<ChangedSpan>) -> Result<(), ArchiveError> {
+        let hour = hour_of(self.clock.now());
+        if self.missing(&hour, spans).is_empty() {
+            return Ok(());
+        }
+        let _writing = self.writing.lock().await;
+        let missing = self.missing(&hour, spans);
+        let marks: Vec<Update> = missing.iter().map(|span| Update::mark(span.mark(&hour))).collect();
+        let each: Vec<&Update> = marks.iter().collect();
+        for outcome in self.inner.apply_once(&each).await {
+            outcome?;
+        }
+        self.written(&hour, |known| {
+            if known.len() >= MAX_REMEMBERED {
+                known.clear();
+            }
+            known.extend(missing);
+        });
+        Ok(())
+    }
+
+    /// Those of the parts that this process has not marked in this hour.
+    fn missing(&self, hour: &str, spans: &BTreeSet<ChangedSpan>) -> Vec<ChangedSpan> {
+        self.written(hour, |known| spans.iter().filter(|span| !known.contains(span)).cloned().collect())
+    }
+
+    /// The marks of this hour; those of any other are forgotten.
+    fn written<T>(&self, hour: &str, use_them: impl FnOnce(&mut HashSet<ChangedSpan>) -> T) -> T {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.hour != hour {
+            *written = WrittenMarks { hour: hour.to_owned(), spans: HashSet::new() };
+        }
+        use_them(&mut written.spans)
+    }
+}
+
+#[async_trait]
+impl Archive for MarkingArchive {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        let spans = updates.iter().filter_map(|update| ChangedSpan::of(&update.key)).collect();
+        if let Err(error) = self.mark(&spans).await {
+            return vec![Err(error); updates.len()];
+        }
+        let outcomes = self.inner.apply_once(updates).await;
+        match self.mark(&spans).await {
+            Ok(()) => outcomes,
+            Err(error) => vec![Err(error); updates.len()],
+        }
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.inner.get(key).await
+    }
+
+    async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        self.inner.get_all(keys).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.inner.query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.inner.delete_unchanged(expected).await
+    }
+
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let spans = ChangedSpan::of(key).into_iter().collect();
+        self.mark(&spans).await?;
+        let was_new = self.inner.erase(key).await?;
+        self.mark(&spans).await?;
+        Ok(was_new)
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.inner.ready().await
+    }
+}

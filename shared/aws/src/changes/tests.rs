@@ -1,0 +1,176 @@
+use ports::archive::{ArchiveExt, Attributes};
+use ports::clock::{Clock, ManualClock};
+use testkit::conformance::Pace;
+use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
+use testkit::faults::{CrashPoint, CrashingArchive, FaultyArchive, Plan};
+use testkit::memory::archive::MemoryArchive;
+
+use super::*;
+use ports::archive::{Item, Page, Update, WriteOutcome};
+
+const START: TimestampMs = TimestampMs(1_700_000_000_000);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn message(ts: &str, text: &str) -> Update {
+    let set: Attributes = [("text".to_owned(), text.into())].into_iter().collect();
+    Update { set, ..Update::new(ItemKey::new("message#T1#C1", ts)) }
+}
+
+fn marks(memory: &MemoryArchive) -> Vec<String> {
+    let rows = memory.items().into_iter().map(|row| row.key);
+    rows.filter(|key| key.item_id == "changes#T1").map(|key| key.timestamp).collect()
+}
+
+/// An archive of a process of its own.
+fn process(memory: &Arc<MemoryArchive>, clock: &Arc<ManualClock>) -> MarkingArchive {
+    MarkingArchive::new(Arc::clone(memory) as Arc<dyn Archive>, Arc::clone(clock) as SharedClock)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marked_parts_of_channels_conform() {
+    let traits = ChangesTraits { by_row: false, histories: (12, 60), pace: Pace::ONE_BY_ONE };
+    suite(traits, || {
+        let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
+        let changes = DynamoChanges::new(
+            Arc::clone(&memory) as Arc<dyn Archive>,
+            "SlackArchive",
+            Arc::clone(&clock) as SharedClock,
+        );
+        let archive = Arc::new(process(&memory, &clock));
+        std::future::ready(ChangesFixture { archive, changes: Arc::new(changes), clock, keep: Box::new(()) })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_is_marked_once_in_an_hour_by_each_process() {
+    let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
+    let archives = [process(&memory, &clock), process(&memory, &clock)];
+    for _ in 0..3 {
+        for archive in &archives {
+            for ts in ["1700000000.000100", "1700000001.000100", "1600000000.000100"] {
+                archive.write(&message(ts, &clock.now().0.to_string())).await.unwrap();
+            }
+        }
+        clock.advance(HOUR);
+    }
+    let days = ["C1#2020-09-13", "C1#2023-11-14"];
+    let expected: Vec<String> = ["22", "23"]
+        .iter()
+        .map(|hour| format!("2023-11-14T{hour}"))
+        .chain(["2023-11-15T00".to_owned()])
+        .flat_map(|hour| days.map(|day| format!("{hour}#{day}")))
+        .collect();
+    assert_eq!(marks(&memory), expected);
+}
+
+#[tokio::test]
+async fn no_message_is_written_before_its_mark() {
+    let clock = ManualClock::starting_at(START);
+    for steps in 0..4 {
+        let memory = Arc::new(MemoryArchive::new());
+        let point = CrashPoint::after(steps);
+        let crashing = CrashingArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, point);
+        let archive = MarkingArchive::new(Arc::new(crashing), Arc::clone(&clock) as SharedClock);
+        let written = archive.write(&message("1700000000.000100", "text")).await.is_ok();
+        let is_there = memory.item(&ItemKey::new("message#T1#C1", "1700000000.000100")).is_some();
+        assert!(!written || is_there);
+        assert!(!is_there || marks(&memory).len() == 1, "after {steps} steps");
+    }
+    // A mark that was not written is written with the next attempt.
+    let memory = Arc::new(MemoryArchive::new());
+    let faulty = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, Plan::fail_before(1));
+    let archive = MarkingArchive::new(Arc::new(faulty), Arc::clone(&clock) as SharedClock);
+    archive.write(&message("1700000000.000100", "text")).await.unwrap_err();
+    assert_eq!(memory.items().len(), 0);
+    archive.write(&message("1700000000.000100", "text")).await.unwrap();
+    assert_eq!(memory.items().len(), 2);
+}
+
+/// An archive in which a write takes hours.
+struct SlowArchive(Arc<MemoryArchive>, Arc<ManualClock>);
+
+#[async_trait]
+impl Archive for SlowArchive {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
+        if updates.iter().any(|update| update.key.item_id.starts_with("message#")) {
+            self.1.advance(5 * HOUR);
+        }
+        self.0.apply_once(updates).await
+    }
+
+    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.0.get(key).await
+    }
+
+    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
+        self.0.query(query).await
+    }
+
+    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
+        self.0.delete_unchanged(expected).await
+    }
+
+    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.0.erase(key).await
+    }
+
+    async fn ready(&self) -> Result<(), ArchiveError> {
+        self.0.ready().await
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_marks_the_hour_in_which_it_goes_on() {
+    let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
+    let slow = Arc::new(SlowArchive(Arc::clone(&memory), Arc::clone(&clock)));
+    let archive = MarkingArchive::new(slow, Arc::clone(&clock) as SharedClock);
+    archive.write(&message("1700000000.000100", "text")).await.unwrap();
+    assert_eq!(marks(&memory), ["2023-11-14T22#C1#2023-11-14", "2023-11-15T03#C1#2023-11-14"]);
+}
+
+#[tokio::test]
+async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
+    let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
+    let archive = process(&memory, &clock);
+    let shared = Arc::clone(&memory) as Arc<dyn Archive>;
+    let changes = DynamoChanges::new(shared, "SlackArchive", Arc::clone(&clock) as SharedClock);
+    let team = TeamId::parse("T1").unwrap();
+    archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+    let pass = async |mut cursor: Option<ChangeCursor>| {
+        let mut days = Vec::new();
+        loop {
+            let ChangeBatch::Spans { spans, next } = changes.since(cursor.as_ref(), 2).await.unwrap() else {
+                panic!("no spans");
+            };
+            cursor = Some(next);
+            if spans.is_empty() {
+                return (days, cursor);
+            }
+            days.extend(spans.into_iter().map(|span| span.day.unwrap().to_string()));
+        }
+    };
+    let (found, cursor) = pass(None).await;
+    assert!(found.is_empty());
+    archive.write(&message("1700000000.000100", "text")).await.unwrap();
+    archive.write(&message("1600000000.000100", "text")).await.unwrap();
+    archive.write(&message("1500000000.000100", "text")).await.unwrap();
+    let (found, cursor) = pass(cursor).await;
+    assert_eq!(found, ["2017-07-14", "2020-09-13", "2023-11-14"]);
+    clock.advance(HOUR);
+    archive.write(&message("1600000000.000100", "again")).await.unwrap();
+    let (found, cursor) = pass(cursor).await;
+    assert_eq!(found.len(), 4);
+    clock.advance(3 * HOUR);
+    let (found, cursor) = pass(cursor).await;
+    assert_eq!(found.len(), 4, "the pass before ended in the hour of these marks");
+    let (found, cursor) = pass(cursor).await;
+    assert!(found.is_empty());
+    // It is a laptop that was off for weeks.
+    archive.write(&message("1700000000.000100", "again")).await.unwrap();
+    clock.advance(1000 * HOUR);
+    let (found, cursor) = pass(cursor).await;
+    assert_eq!(found, ["2023-11-14"]);
+    let (found, _) = pass(cursor).await;
+    assert!(found.is_empty());
+}
