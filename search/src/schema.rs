@@ -1,7 +1,7 @@
 //! The file: making it, and whether what is there can be used.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,6 +69,12 @@ pub enum IndexError {
         /// What went wrong.
         source: io::Error,
     },
+    /// The file is something else.
+    #[error("{path} is no search index: name another folder with --index")]
+    Foreign {
+        /// Where it is.
+        path: String,
+    },
     /// The file cannot be read or written.
     #[error("cannot use the search index {path}: {source}; delete it if this goes on, and it is made again")]
     Database {
@@ -81,17 +87,36 @@ pub enum IndexError {
 
 /// Opens the index in this file, made anew if it is missing, broken or of another version.
 pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
-    match open_as_it_is(path) {
+    let file = create_private(path).map_err(|source| at(path, source))?;
+    if !is_empty_or_ours(&file).map_err(|source| at(path, source))? {
+        return Err(IndexError::Foreign { path: path.display().to_string() });
+    }
+    drop(file);
+    match connect(path) {
         Ok(Some(connection)) => return Ok(connection),
         Ok(None) => {}
         Err(IndexError::Database { source, .. }) if is_broken(&source) => {}
         Err(error) => return Err(error),
     }
     remove(path)?;
-    open_as_it_is(path)?.ok_or_else(|| IndexError::Open {
-        path: path.display().to_string(),
-        source: io::Error::other("another version of annalist is using it"),
-    })
+    drop(create_private(path).map_err(|source| at(path, source))?);
+    connect(path)?.ok_or_else(|| at(path, io::Error::other("another version of annalist is using it")))
+}
+
+/// Whether the file may be replaced: one of a user's own may have the same name.
+fn is_empty_or_ours(mut file: &File) -> io::Result<bool> {
+    // SQLite keeps the application's number there: https://www.sqlite.org/fileformat.html#application_id
+    const APPLICATION_ID_AT: u64 = 68;
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut number = [0; 4];
+    file.seek(SeekFrom::Start(APPLICATION_ID_AT))?;
+    match file.read_exact(&mut number) {
+        Ok(()) => Ok(number == APPLICATION_ID.to_be_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a file is no index any more, rather than out of reach for now.
@@ -112,10 +137,8 @@ pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// `None` if it is of another version, or no index at all.
-fn open_as_it_is(path: &Path) -> Result<Option<Connection>, IndexError> {
-    let file = create_private(path).map_err(|source| at(path, source))?;
-    drop(file);
+/// `None` if it is of another version.
+fn connect(path: &Path) -> Result<Option<Connection>, IndexError> {
     let database = |source| IndexError::Database { path: path.display().to_string(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(database)?;
@@ -127,20 +150,22 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    if pages == 0 {
+        // Before there is a log, so that it is in the file itself from the first moment on.
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // A crash may lose the last batches, never the file: they are indexed again.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let number = |pragma: &str| transaction.query_row(pragma, [], |row| row.get::<_, i32>(0));
     let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 {
-        let is_ours =
-            number("PRAGMA application_id")? == APPLICATION_ID && number("PRAGMA user_version")? == VERSION;
-        return Ok(is_ours);
+        let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        return Ok(version == VERSION);
     }
     transaction.execute_batch(TABLES)?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
     Ok(true)

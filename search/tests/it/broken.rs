@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, message};
 const TS: &str = "1700000000.000100";
 
 #[tokio::test]
-async fn a_file_that_is_no_index_is_replaced() {
+async fn an_index_that_cannot_be_used_is_made_again() {
     let fixture = Fixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let other_version = |file: &std::path::Path| {
@@ -24,8 +24,12 @@ async fn a_file_that_is_no_index_is_replaced() {
         let bytes = fs::read(file).unwrap();
         fs::write(file, &bytes[..bytes.len() / 2 + 100]).unwrap();
     };
-    let garbage = |file: &std::path::Path| fs::write(file, [7; 5_000]).unwrap();
-    let breaks: [&dyn Fn(&std::path::Path); 3] = [&other_version, &cut, &garbage];
+    let overwritten = |file: &std::path::Path| {
+        let mut bytes = fs::read(file).unwrap();
+        bytes[100..].fill(7);
+        fs::write(file, bytes).unwrap();
+    };
+    let breaks: [&dyn Fn(&std::path::Path); 3] = [&other_version, &cut, &overwritten];
     for break_it in breaks {
         drop(fixture.caught_up().await);
         break_it(&fixture.file());
@@ -39,6 +43,20 @@ async fn a_file_that_is_no_index_is_replaced() {
         }
         assert_eq!(found, [TS]);
         fs::remove_file(fixture.file()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("index.db");
+    let database = folder.path().join("other.db");
+    rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    for bytes in [b"short".to_vec(), vec![7; 5_000], fs::read(&database).unwrap()] {
+        fs::write(&file, &bytes).unwrap();
+        let error = SearchIndex::open(&file).await.unwrap_err().to_string();
+        assert!(error.contains("is no search index") && !error.contains('\n'), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), bytes);
     }
 }
 
