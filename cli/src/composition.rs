@@ -63,8 +63,8 @@ impl Composition {
         }
         let (directory, asked) = environment.into_directory();
         workers.spawn(directory.run(asked, no_more_jobs.clone()));
-        if let Some((file, changes)) = index.zip(backend.changes()) {
-            let archive = backend.archive();
+        if let Some(file) = index {
+            let (changes, archive) = (backend.changes(), backend.archive());
             workers.spawn(async move {
                 follower::follow(&file, follower::POLL, changes, archive, no_more_jobs).await;
             });

@@ -90,7 +90,7 @@ impl SearchArgs {
 /// Brings the index up to date as far as a moment allows, and prints what it finds.
 pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let query = args.query()?;
-    let (archive, changes) = (backend.archive(), super::changes(backend)?);
+    let (archive, changes) = (backend.archive(), backend.changes());
     let index = SearchIndex::open(&super::index_file(&args.index, &args.backend)?).await?;
     catch_up(&index, &*changes, &*archive).await?;
     let zone = args.zone.zone();

@@ -36,7 +36,7 @@ pub(crate) struct IndexingArgs {
 
 /// Takes in everything that the archive has.
 pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (archive, changes) = (backend.archive(), super::changes(backend)?);
+    let (archive, changes) = (backend.archive(), backend.changes());
     let file = super::index_file(&args.index, &args.backend)?;
     let index = SearchIndex::open(&file).await?;
     if args.rebuild {

@@ -6,11 +6,9 @@ mod answer;
 mod indexing;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Context;
-use ports::changes::Changes;
-use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::backend::{BackendArgs, BackendKind};
 use process::config::{self, IndexArgs};
 
 pub(crate) use answer::{SearchArgs, marked_negations, search};
@@ -28,10 +26,6 @@ pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Re
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder of the search index, {}", folder.display()))?;
     Ok(folder.join(FILE))
-}
-
-fn changes(backend: &Backend) -> anyhow::Result<Arc<dyn Changes>> {
-    backend.changes().context("this version searches the embedded backend only: leave --backend aws out")
 }
 
 fn default_folder(backend: &BackendArgs) -> anyhow::Result<PathBuf> {

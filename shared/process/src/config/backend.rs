@@ -203,14 +203,14 @@ impl Backend {
         }
     }
 
-    /// What was written to messages, row by row; `None` if the backend knows only which days of a channel changed.
+    /// What was written to messages.
     #[must_use]
-    pub fn changes(&self) -> Option<Arc<dyn Changes>> {
+    pub fn changes(&self) -> Arc<dyn Changes> {
         match &self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => Some(database.changes()),
+            Chosen::Embedded(database) => database.changes(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(_) => None,
+            Chosen::Aws(on) => on.aws.changes(Arc::clone(&on.clock)),
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),
         }
