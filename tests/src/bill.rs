@@ -74,8 +74,9 @@ impl OneMessage {
     pub const INVOCATIONS: u64 = 2;
     /// A send, a receive and a delete.
     pub const SQS_REQUESTS: u64 = 3;
-    /// Updates of the archive's table: the message, and what a new function marks, its channel and workspace.
-    pub const ROW_WRITES: u64 = 3;
+    /// Updates of the archive's table: the message, and what a new function marks: its channel, its workspace, and the day of
+    /// the channel that is written to.
+    pub const ROW_WRITES: u64 = 4;
     /// Rows of the existence check's table that are asked for.
     pub const CONFIRMED_READ: u64 = 1;
     /// Rows of the existence check's table that are written.
