@@ -11,7 +11,7 @@ use aws::provision::{Parts, provision};
 use bytes::Bytes;
 use ports::files::{FileKey, FilesError, Published, Writer};
 use slack::ids::TeamId;
-use testkit::conformance::files::{self, FilesFixture};
+use testkit::conformance::files::{self, Creation, FilesFixture};
 use tests::harness::stack::{Emulator, Stack, fresh_names};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -94,7 +94,7 @@ async fn wait_until_none_is_unfinished(aws: &Aws) {
 }
 
 async fn conform(stack: &'static Stack) {
-    files::suite(|| {
+    files::suite(creation(stack), || {
         let aws = block_in_place(|| Handle::current().block_on(with_bucket_on(stack)));
         FilesFixture { files: aws.files(), keep: Box::new(()) }
     })
@@ -110,7 +110,7 @@ async fn the_files_on_s3_conform() {
 async fn the_files_on_s3_conform_on_a_second_emulator() {
     let Some(stack) = Stack::second() else { return };
     conform(stack).await;
-    of_two_long_files_one_is_new(stack, completion(stack)).await;
+    of_two_long_files_one_is_new(stack, creation(stack)).await;
 }
 
 #[tokio::test]
@@ -154,38 +154,30 @@ async fn a_file_that_fits_a_part_is_one_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_long_files_under_one_key_one_is_new() {
     let stack = Stack::shared();
-    of_two_long_files_one_is_new(stack, completion(stack)).await;
+    of_two_long_files_one_is_new(stack, creation(stack)).await;
 }
 
-/// How an upload in parts is completed under a condition.
-#[derive(Debug, Clone, Copy)]
-enum Completion {
-    /// In one step: of two at the same time, one is refused.
-    Atomic,
-    /// It looks for the object first and puts it there later, without a lock: an emulator's blind spot (LocalStack 4.5).
-    LooksFirst,
-}
-
-fn completion(stack: &Stack) -> Completion {
+/// LocalStack 4.5 looks for an object first and puts it there later, whether it goes up at once or in parts.
+fn creation(stack: &Stack) -> Creation {
     match stack.emulator() {
-        Emulator::Unknown | Emulator::Ministack => Completion::Atomic,
-        Emulator::LocalStack | Emulator::LocalStackPackage => Completion::LooksFirst,
+        Emulator::Unknown | Emulator::Ministack => Creation::Atomic,
+        Emulator::LocalStack | Emulator::LocalStackPackage => Creation::LooksFirst,
     }
 }
 
-async fn of_two_long_files_one_is_new(stack: &Stack, completion: Completion) {
+async fn of_two_long_files_one_is_new(stack: &Stack, creation: Creation) {
     for round in 0..4 {
         let aws = with_bucket_on(stack).await;
         let name = key("contended");
         let contents = [noise(2 * round, 9 * MIB), noise(2 * round + 1, 9 * MIB)];
         let (first, second) =
             tokio::join!(begin(&aws, &name, &contents[0]), begin(&aws, &name, &contents[1]));
-        let published = match completion {
-            Completion::Atomic => {
+        let published = match creation {
+            Creation::Atomic => {
                 let [first, second] = [first, second].map(|writer| tokio::spawn(writer.publish()));
                 [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()]
             }
-            Completion::LooksFirst => [first.publish().await.unwrap(), second.publish().await.unwrap()],
+            Creation::LooksFirst => [first.publish().await.unwrap(), second.publish().await.unwrap()],
         };
         let winner = published.iter().position(|published| *published == Published::New).unwrap();
         assert_eq!(published[1 - winner], Published::AlreadyThere);

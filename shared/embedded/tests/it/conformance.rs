@@ -123,7 +123,7 @@ async fn the_embedded_existence_cache_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_files_conform() {
-    files::suite(|| {
+    files::suite(files::Creation::Atomic, || {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
         FilesFixture { files: database.files(), keep: Box::new((database, folder)) }
@@ -133,7 +133,7 @@ async fn the_embedded_files_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_files_conform_when_two_handles_take_turns() {
-    files::suite(|| {
+    files::suite(files::Creation::Atomic, || {
         let folder = tempfile::tempdir().unwrap();
         let databases =
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());

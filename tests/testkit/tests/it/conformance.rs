@@ -98,12 +98,16 @@ async fn the_memory_existence_cache_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_files_conform() {
-    files::suite(|| FilesFixture { files: Arc::new(MemoryFiles::new()), keep: Box::new(()) }).await;
+    files::suite(files::Creation::Atomic, || FilesFixture {
+        files: Arc::new(MemoryFiles::new()),
+        keep: Box::new(()),
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_without_faults_conform() {
-    files::suite(|| FilesFixture {
+    files::suite(files::Creation::Atomic, || FilesFixture {
         files: Arc::new(FaultyFiles::new(Arc::new(MemoryFiles::new()), Plan::none())),
         keep: Box::new(()),
     })
@@ -112,7 +116,7 @@ async fn files_without_faults_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_never_crash_conform() {
-    files::suite(|| FilesFixture {
+    files::suite(files::Creation::Atomic, || FilesFixture {
         files: Arc::new(FaultyFiles::until(Arc::new(MemoryFiles::new()), CrashPoint::never())),
         keep: Box::new(()),
     })
