@@ -19,10 +19,10 @@ use crate::index::{IndexError, IndexedMessage, MessageWords, SearchIndex};
 /// Messages of one batch: about 20 ms of work, so that a follower ends quickly and holds the index shortly.
 const BATCH: usize = 1_000;
 
-/// How often an archive on this machine is looked at: a message is found within half a second.
+/// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
 pub const POLL: Duration = Duration::from_millis(250);
 
-/// After a batch [`follow`] rests for this multiple of the time it took: it takes at most a quarter of one core from the workers.
+/// After a batch [`follow`] rests for this multiple of the time it took: the workers come first.
 const REST: u32 = 3;
 
 /// After a failure [`follow`] waits this long: a full disk or a locked file is not mended sooner.
