@@ -176,6 +176,15 @@ pub fn change_marks(team: &TeamId) -> String {
     format!("{CHANGE_MARKS}{team}")
 }
 
+/// What the partitions of [`erasures`] begin with.
+pub const ERASURES: &str = "erased#";
+
+/// The partition of what was erased in a workspace, and stays so: see [`super::ErasureFact`].
+#[must_use]
+pub fn erasures(team: &TeamId) -> String {
+    format!("{ERASURES}{team}")
+}
+
 /// The partition of a channel's snapshots: the newest is the channel now.
 #[must_use]
 pub fn channels(team: &TeamId, channel: &ChannelId) -> String {

@@ -1,7 +1,9 @@
 //! The archive port: one table of items, written register by register.
 //!
-//! Shapes and kinds of items are in [`key`]; what a write may do is in [`update`]; [`ArchiveExt`] is how one writes.
+//! Shapes and kinds of items are in [`key`]; what a write may do is in [`update`]; [`ArchiveExt`] is how one writes. What is
+//! erased, and stays so whatever comes, is in [`erasure`].
 
+pub mod erasure;
 pub mod item;
 pub mod key;
 mod settled;
@@ -9,6 +11,7 @@ pub mod update;
 
 use async_trait::async_trait;
 
+pub use erasure::{ErasureFact, ErasureFacts, ErasureScope};
 pub use item::{Attributes, Item};
 pub use key::ItemKey;
 pub use settled::ArchiveExt;

@@ -1,0 +1,358 @@
+//! What people asked to forget, as facts that bind every writer: a row `erased#{team}` / scope, and in it until when.
+//!
+//! [`ErasureFacts::covers`] is where erasure is decided; a backend asks it before every write ([`super::Archive::apply_once`]),
+//! so that no event, history, import or sync needs to know of it. What a fact covers:
+//!
+//! | fact | rows |
+//! |---|---|
+//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the person's row and their profiles, at any time |
+//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until` |
+//! | `message#{C}#{ts}` | the message and its revisions, at any time |
+//!
+//! A message's author is the content's: reactions, marks of deletion and states of files say nothing of a person's words,
+//! and make a row that no reader sees. No fact covers a file's row: a file belongs to every message that shares it and goes
+//! with the last of them, which its writer looks at.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::item::{Attributes, Item};
+use super::key::{ERASURES, ItemKey, erasures};
+use super::update::{Guard, Update};
+use super::{Archive, ArchiveError, Query, query_all};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+/// The register of a fact: erased is what is older.
+const UNTIL: &str = "until";
+
+/// What is erased.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErasureScope {
+    /// What a person wrote, and who they are.
+    User(UserId),
+    /// All that was written in a channel, and what it was called.
+    Channel(ChannelId),
+    /// One message.
+    Message(ChannelId, Ts),
+}
+
+/// That something of a workspace is erased, and is to stay so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErasureFact {
+    /// The workspace.
+    pub team: TeamId,
+    /// What is erased.
+    pub scope: ErasureScope,
+    /// What happened at this time or later is not erased, one message that is named aside.
+    pub until: Ts,
+}
+
+impl ErasureFact {
+    /// Where it is.
+    #[must_use]
+    pub fn key(&self) -> ItemKey {
+        let timestamp = match &self.scope {
+            ErasureScope::User(user) => format!("user#{user}"),
+            ErasureScope::Channel(channel) => format!("channel#{channel}"),
+            ErasureScope::Message(channel, ts) => format!("message#{channel}#{ts}"),
+        };
+        ItemKey::new(erasures(&self.team), timestamp)
+    }
+
+    /// Writes it. A fact only grows: the latest `until` stays.
+    #[must_use]
+    pub fn update(&self) -> Update {
+        let identity = [("type", "erased"), ("team_id", self.team.as_str())];
+        let mut set_if_absent: Attributes =
+            identity.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let (user, channel, ts) = match &self.scope {
+            ErasureScope::User(user) => (Some(user.as_str()), None, None),
+            ErasureScope::Channel(channel) => (None, Some(channel.as_str()), None),
+            ErasureScope::Message(channel, ts) => (None, Some(channel.as_str()), Some(ts.as_str())),
+        };
+        let ids = [("user_id", user), ("channel_id", channel), ("ts", ts)];
+        set_if_absent.extend(ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?.into()))));
+        let guard = Guard::Greater { register: UNTIL.into(), version: self.until.padded() };
+        Update { guard, set_if_absent, ..Update::new(self.key()) }
+    }
+
+    /// Reads a row of the facts; `None` for any other.
+    #[must_use]
+    pub fn read(item: &Item) -> Option<Self> {
+        let team = TeamId::parse(item.key.item_id.strip_prefix(ERASURES)?).ok()?;
+        let scope = match item.key.timestamp.split_once('#')? {
+            ("user", user) => ErasureScope::User(UserId::parse(user).ok()?),
+            ("channel", channel) => ErasureScope::Channel(ChannelId::parse(channel).ok()?),
+            ("message", message) => {
+                let (channel, ts) = message.split_once('#')?;
+                ErasureScope::Message(ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?)
+            }
+            _ => return None,
+        };
+        Some(Self { team, scope, until: unpadded(item.text(UNTIL)?)? })
+    }
+}
+
+/// A time as Slack writes it, of one that was padded.
+fn unpadded(padded: &str) -> Option<Ts> {
+    let digits = padded.trim_start_matches('0');
+    Ts::parse(&if digits.starts_with('.') { format!("0{digits}") } else { digits.to_owned() }).ok()
+}
+
+/// Facts of any number of workspaces, ready to be asked about each write.
+#[derive(Debug, Clone, Default)]
+pub struct ErasureFacts {
+    teams: HashMap<String, TeamFacts>,
+}
+
+/// Until when, in microseconds, by id.
+#[derive(Debug, Clone, Default)]
+struct TeamFacts {
+    users: HashMap<String, i64>,
+    channels: HashMap<String, i64>,
+    messages: HashMap<String, HashSet<String>>,
+}
+
+impl ErasureFacts {
+    /// The facts of a workspace as they are stored.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn stored(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
+        let rows = query_all(archive, Query::partition(erasures(team))).await?;
+        Ok(rows.iter().filter_map(ErasureFact::read).collect())
+    }
+
+    /// Adds a fact.
+    pub fn insert(&mut self, fact: &ErasureFact) {
+        let team = self.teams.entry(fact.team.as_str().to_owned()).or_default();
+        let latest = |known: &mut HashMap<String, i64>, id: &str| {
+            let until = known.entry(id.to_owned()).or_insert(i64::MIN);
+            *until = fact.until.micros().max(*until);
+        };
+        match &fact.scope {
+            ErasureScope::User(user) => latest(&mut team.users, user.as_str()),
+            ErasureScope::Channel(channel) => latest(&mut team.channels, channel.as_str()),
+            ErasureScope::Message(channel, ts) => {
+                team.messages.entry(channel.to_string()).or_default().insert(ts.to_string());
+            }
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.teams.is_empty()
+    }
+
+    /// Whether an update would bring back what is erased.
+    #[must_use]
+    pub fn covers(&self, update: &Update) -> bool {
+        self.covers_content(&update.key, author(update))
+    }
+
+    /// Whether a stored row is to be erased. One that is erased is not any more.
+    #[must_use]
+    pub fn covers_row(&self, item: &Item) -> bool {
+        !item.is_erased() && self.covers_content(&item.key, item.text(USER))
+    }
+
+    /// Whether a row is erased if it has the content of this author, or none.
+    #[must_use]
+    pub fn covers_content(&self, key: &ItemKey, author: Option<&str>) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let mut ids = key.item_id.split('#');
+        let (Some(kind), Some(team)) = (ids.next(), ids.next()) else { return false };
+        let Some(facts) = self.teams.get(team) else { return false };
+        match (kind, ids.next(), ids.next()) {
+            ("message", Some(channel), None) => facts.cover_message(channel, &key.timestamp, author),
+            ("revision", Some(channel), Some(ts)) => facts.cover_message(channel, ts, author),
+            ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
+            ("user", None, None) => facts.users.contains_key(&key.timestamp),
+            ("userhistory", Some(user), None) => facts.users.contains_key(user),
+            _ => false,
+        }
+    }
+}
+
+impl TeamFacts {
+    fn cover_message(&self, channel: &str, ts: &str, author: Option<&str>) -> bool {
+        is_before(ts, self.channels.get(channel))
+            || self.messages.get(channel).is_some_and(|erased| erased.contains(ts))
+            || is_before(ts, author.and_then(|author| self.users.get(author)))
+    }
+}
+
+/// The attribute of a message and of a revision that says whose content it has.
+const USER: &str = "user";
+
+/// Whose content an update brings, if it brings any.
+#[must_use]
+pub fn author(update: &Update) -> Option<&str> {
+    let user = update.set.get(USER).or_else(|| update.set_if_absent.get(USER));
+    user.and_then(Value::as_str)
+}
+
+fn is_before(ts: &str, until: Option<&i64>) -> bool {
+    until.is_some_and(|until| Ts::parse(ts).is_ok_and(|ts| ts.micros() < *until))
+}
+
+impl<'f> FromIterator<&'f ErasureFact> for ErasureFacts {
+    fn from_iter<I: IntoIterator<Item = &'f ErasureFact>>(facts: I) -> Self {
+        let mut known = Self::default();
+        facts.into_iter().for_each(|fact| known.insert(fact));
+        known
+    }
+}
+
+impl FromIterator<ErasureFact> for ErasureFacts {
+    fn from_iter<I: IntoIterator<Item = ErasureFact>>(facts: I) -> Self {
+        let mut known = Self::default();
+        facts.into_iter().for_each(|fact| known.insert(&fact));
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fact(scope: ErasureScope, until: &str) -> ErasureFact {
+        ErasureFact { team: TeamId::parse("T1").unwrap(), scope, until: Ts::parse(until).unwrap() }
+    }
+
+    fn user(id: &str, until: &str) -> ErasureFact {
+        fact(ErasureScope::User(UserId::parse(id).unwrap()), until)
+    }
+
+    fn channel(id: &str, until: &str) -> ErasureFact {
+        fact(ErasureScope::Channel(ChannelId::parse(id).unwrap()), until)
+    }
+
+    fn message(id: &str, ts: &str) -> ErasureFact {
+        fact(ErasureScope::Message(ChannelId::parse(id).unwrap(), Ts::parse(ts).unwrap()), "1.000000")
+    }
+
+    fn attributes(object: Value) -> Attributes {
+        let Value::Object(attributes) = object else { panic!("no object") };
+        attributes
+    }
+
+    /// Whether facts cover a row with this content, or an update that brings it.
+    fn covered(facts: &ErasureFacts, item_id: &str, timestamp: &str, content: Value) -> bool {
+        let key = ItemKey::new(item_id, timestamp);
+        let item = Item { key: key.clone(), attributes: attributes(content) };
+        let set = Update { set: item.attributes.clone(), ..Update::new(key.clone()) };
+        let absent = Update { set_if_absent: item.attributes.clone(), ..Update::new(key) };
+        let by_row = facts.covers_row(&item);
+        assert_eq!([facts.covers(&set), facts.covers(&absent)], [by_row, by_row], "{item_id} {timestamp}");
+        by_row
+    }
+
+    #[test]
+    fn a_fact_is_read_as_it_was_written_and_its_latest_time_stays() {
+        for fact in
+            [user("U1", "1700000000.000100"), channel("C1", "0.000000"), message("C1", "1600000000.000200")]
+        {
+            let stored = Item { key: fact.key(), attributes: fact.update().apply(None).unwrap() };
+            assert_eq!(ErasureFact::read(&stored), Some(fact.clone()));
+            let [earlier, later] = ["0.000000", "1800000000.000000"]
+                .map(|until| ErasureFact { until: Ts::parse(until).unwrap(), ..fact.clone() });
+            assert_eq!(earlier.update().apply(Some(&stored.attributes)), None);
+            let attributes = later.update().apply(Some(&stored.attributes)).unwrap();
+            assert_eq!(ErasureFact::read(&Item { attributes, ..stored }), Some(later));
+        }
+    }
+
+    #[test]
+    fn no_other_row_is_a_fact() {
+        let until = || attributes(json!({ "until": "000000000001.000000" }));
+        for (item_id, timestamp) in [
+            ("erasure#T1", "user#U1"),
+            ("erased#t1", "user#U1"),
+            ("erased#T1", "user#"),
+            ("erased#T1", "U1"),
+            ("erased#T1", "message#C1"),
+            ("erased#T1", "file#F1"),
+        ] {
+            let item = Item { key: ItemKey::new(item_id, timestamp), attributes: until() };
+            assert_eq!(ErasureFact::read(&item), None, "{item_id} {timestamp}");
+        }
+        let without_time = Item { key: user("U1", "1.000000").key(), attributes: Attributes::new() };
+        assert_eq!(ErasureFact::read(&without_time), None);
+    }
+
+    #[test]
+    fn a_person_is_erased_with_what_they_wrote_before() {
+        let facts: ErasureFacts = [user("U1", "100.000000"), user("U1", "50.000000")].into_iter().collect();
+        let said = |by: &str| json!({ "user": by, "text": "secret" });
+        for (item_id, timestamp, content, is_covered) in [
+            ("message#T1#C1", "99.999999", said("U1"), true),
+            ("message#T1#C1", "0099.999999", said("U1"), true),
+            ("message#T1#C1", "100.000000", said("U1"), false),
+            ("message#T1#C1", "99.999999", said("U2"), false),
+            ("message#T2#C1", "99.999999", said("U1"), false),
+            ("message#T1#C1", "99.999999", json!({ "reaction#eyes#U1": "1/added" }), false),
+            ("message#T1#C1", "99.999999", json!({ "deleted": true }), false),
+            ("revision#T1#C1#99.999999", "000000000200.000000#abc", said("U1"), true),
+            ("revision#T1#C1#100.000000", "000000000001.000000#abc", said("U1"), false),
+            ("user#T1", "U1", json!({ "name": "ada" }), true),
+            ("user#T1", "U1", json!({ "insert_timestamp": "000000000900.000000" }), true),
+            ("user#T1", "U2", json!({ "name": "bob" }), false),
+            ("userhistory#T1#U1", "abc", json!({ "name": "ada" }), true),
+            ("userhistory#T1#U2", "abc", json!({ "name": "bob" }), false),
+            ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
+            ("erased#T1", "user#U1", json!({ "until": "1" }), false),
+            ("message", "1.000000", said("U1"), false),
+        ] {
+            assert_eq!(covered(&facts, item_id, timestamp, content), is_covered, "{item_id} {timestamp}");
+        }
+    }
+
+    #[test]
+    fn a_channel_is_erased_with_all_that_was_said_in_it_before_whatever_a_row_says() {
+        let facts: ErasureFacts = std::iter::once(channel("C1", "100.000000")).collect();
+        for (item_id, timestamp, is_covered) in [
+            ("message#T1#C1", "99.000000", true),
+            ("message#T1#C1", "100.000000", false),
+            ("message#T1#C2", "99.000000", false),
+            ("revision#T1#C1#99.000000", "000000000300.000000#abc", true),
+            ("revision#T1#C1#101.000000", "000000000300.000000#abc", false),
+            ("channel#T1#C1", "99.000000", true),
+            ("channel#T1#C1", "100.000000", false),
+            ("channel#T1#C2", "99.000000", false),
+            ("channelindex#T1", "0", false),
+            ("meta#T1#public", "C1", false),
+        ] {
+            assert_eq!(covered(&facts, item_id, timestamp, json!({})), is_covered, "{item_id} {timestamp}");
+        }
+    }
+
+    #[test]
+    fn one_message_is_erased_with_its_revisions_and_no_other() {
+        let facts: ErasureFacts = std::iter::once(message("C1", "99.000000")).collect();
+        for (item_id, timestamp, is_covered) in [
+            ("message#T1#C1", "99.000000", true),
+            ("message#T1#C1", "99.000001", false),
+            ("message#T1#C2", "99.000000", false),
+            ("revision#T1#C1#99.000000", "000000000300.000000#abc", true),
+            ("revision#T1#C1#98.000000", "000000000300.000000#abc", false),
+        ] {
+            assert_eq!(covered(&facts, item_id, timestamp, json!({})), is_covered, "{item_id} {timestamp}");
+        }
+    }
+
+    #[test]
+    fn what_is_erased_is_covered_no_more_and_no_facts_cover_nothing() {
+        let facts: ErasureFacts = std::iter::once(channel("C1", "100.000000")).collect();
+        let mut row = Item { key: ItemKey::new("message#T1#C1", "1.000000"), attributes: Attributes::new() };
+        assert!(facts.covers_row(&row) && !ErasureFacts::default().covers_row(&row));
+        row.attributes.insert("erased".into(), true.into());
+        assert!(!facts.covers_row(&row));
+    }
+}
