@@ -4,11 +4,12 @@
 //! * [`rows`]: pages of what readers see, [`range`]: from when to when; [`thread`]: replies.
 //! * [`text`]: what a message says, as spans; [`names`]: what people and channels are called; [`plain`]: text made safe to
 //!   show.
-//! * [`directory`]: which channel has which name, and where a workspace is.
+//! * [`directory`]: which channel has which name, and where a workspace is; [`channels`]: all of them.
 //! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
 //! * [`search`]: what is looked for, and whether a message is it.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
+pub mod channels;
 pub mod coverage;
 pub mod directory;
 pub mod find;

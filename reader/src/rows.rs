@@ -12,7 +12,7 @@ use crate::range::TimeRange;
 const PAGE: usize = 256;
 
 /// What readers see of an item; `None` for what they do not.
-type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + 'a>;
+type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + Send + 'a>;
 
 /// Where rows are read.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
     pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
-        project: impl Fn(&Item) -> Option<Value> + 'a,
+        project: impl Fn(&Item) -> Option<Value> + Send + 'a,
     ) -> Self {
         let query = Some(Query { limit: PAGE, descending: false, ..query });
         Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX }

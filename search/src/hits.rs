@@ -183,7 +183,8 @@ impl<'a> Shown<'a> {
             self.learn_channel(&hit.place).await?;
         }
         let found = self.read(page).await?;
-        self.names.learn(found.iter().map(|found| &found.said)).await?;
+        let texts: Vec<&MessageText> = found.iter().map(|found| &found.said).collect();
+        self.names.learn(texts).await?;
         for found in found {
             if self.hits.len() >= limit {
                 return Ok(());

@@ -1,19 +1,16 @@
 //! `annalist channels`: every channel that anything is stored of.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use reader::directory::{self, Channels};
+use ports::archive::{Archive, ArchiveError, Query};
+use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
 use reader::find;
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::rows::Rows;
-use rules::channel::fold::DELETED_PREFIX;
 use rules::project;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId};
 
 use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
@@ -37,52 +34,45 @@ pub(crate) async fn channels(
     let teams = find::teams_asked_for(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
     let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
-    let listed = listed(archive, &teams, read.json).await?;
-    let mut teams_of: BTreeMap<&ChannelId, Vec<&TeamId>> = BTreeMap::new();
-    for (team, rows) in &listed {
-        for row in rows {
-            teams_of.entry(&row.id).or_default().push(team);
-        }
-    }
+    let order = if read.json { ChannelOrder::Id } else { ChannelOrder::Name };
+    let list = ChannelList::read(archive, &teams, order).await?;
+    let (mut shown_team, mut names) = (None, DisplayNames::in_teams(archive, Vec::new()));
     let mut printed = 0;
-    for (team, rows) in &listed {
-        let mut names = DisplayNames::new(archive, team.clone());
-        let mut is_first = true;
-        for row in rows {
-            let in_teams = &teams_of[&row.id];
-            let place = ChannelPlace { team: team.clone(), channel: row.id.clone() };
-            // A channel that several workspaces share is in the first of them.
-            if printed == limit || in_teams[0] != team {
-                continue;
+    for row in list.channels() {
+        if printed == limit {
+            break;
+        }
+        let team = &row.place.team;
+        let snapshot = row.place.newest(archive).await?.unwrap_or(Value::Null);
+        if list.goes_on_elsewhere(&row.place, &snapshot) {
+            continue;
+        }
+        printed += 1;
+        let in_teams = list.teams_of(&row.place.channel);
+        if read.json {
+            let mut line = json!({ "channel_id": row.place.channel, "name": row.name, "team_id": team });
+            if in_teams.len() > 1 {
+                line["team_ids"] = json!(in_teams);
             }
-            let snapshot = place.newest(archive).await?.unwrap_or(Value::Null);
-            // One that goes on under another id stands there.
-            let next = snapshot["next_channel_id"].as_str().and_then(|next| ChannelId::parse(next).ok());
-            if next.is_some_and(|next| teams_of.get(&next).is_some_and(|teams| teams.contains(&team))) {
-                continue;
-            }
-            printed += 1;
-            if read.json {
-                let mut line = json!({ "channel_id": row.id, "name": row.name, "team_id": team });
-                if in_teams.len() > 1 {
-                    line["team_ids"] = json!(in_teams);
-                }
-                plain::json_line(out, &line)?;
-                continue;
-            }
-            if printed == 1 {
-                let last = format!("last ({})", zone.name());
-                writeln!(out, "{:<12}  {:<28}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
-            }
-            if std::mem::take(&mut is_first) && teams.len() > 1 {
+            plain::json_line(out, &line)?;
+            continue;
+        }
+        if printed == 1 {
+            let last = format!("last ({})", zone.name());
+            writeln!(out, "{:<12}  {:<28}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
+        }
+        if shown_team != Some(team) {
+            shown_team = Some(team);
+            names = DisplayNames::new(archive, team.clone());
+            if teams.len() > 1 {
                 writeln!(out, "Workspace {team}")?;
             }
-            let channel = find::joined(archive, &place, &teams).await?;
-            let activity = Activity::read(&channel, most).await?;
-            let snapshot = snapshots::readable(&mut names, snapshot).await?;
-            let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
-            print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, &activity, &zone, out)?;
         }
+        let channel = find::joined(archive, &row.place, &teams).await?;
+        let activity = Activity::read(&channel, most).await?;
+        let snapshot = snapshots::readable(&mut names, snapshot).await?;
+        let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
+        print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, &activity, &zone, out)?;
     }
     if printed == 0 && !read.json {
         writeln!(
@@ -91,26 +81,6 @@ pub(crate) async fn channels(
         )?;
     }
     Ok(())
-}
-
-/// The channels of each workspace: people see them by name, the nameless last.
-async fn listed(
-    archive: &dyn Archive,
-    teams: &[TeamId],
-    by_id: bool,
-) -> Result<Vec<(TeamId, Vec<ChannelLine>)>, ArchiveError> {
-    let mut listed = Vec::with_capacity(teams.len());
-    for team in teams {
-        let named = directory::read(archive, team).await?;
-        let mut rows: Vec<ChannelLine> =
-            named.iter().map(|(id, name)| ChannelLine { id, name: Some(name.to_owned()) }).collect();
-        if !by_id {
-            rows.sort_by_cached_key(ChannelLine::order);
-        }
-        rows.extend(nameless(archive, team, &named).await?);
-        listed.push((team.clone(), rows));
-    }
-    Ok(listed)
 }
 
 /// What happens in a channel.
@@ -141,33 +111,8 @@ impl Activity {
     }
 }
 
-/// A channel of the list.
-struct ChannelLine {
-    id: ChannelId,
-    name: Option<String>,
-}
-
-impl ChannelLine {
-    /// By name, deleted ones last.
-    fn order(&self) -> (bool, String) {
-        let name = self.name.as_deref().unwrap_or_default();
-        (name.starts_with(DELETED_PREFIX), name.to_lowercase())
-    }
-}
-
-/// Channels whose messages are stored but whose names no event carried.
-async fn nameless(
-    archive: &dyn Archive,
-    team: &TeamId,
-    named: &Channels,
-) -> Result<Vec<ChannelLine>, ArchiveError> {
-    let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
-    let ids = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
-    Ok(ids.filter(|id| named.name(id).is_none()).map(|id| ChannelLine { id, name: None }).collect())
-}
-
 fn print(
-    row: &ChannelLine,
+    row: &ListedChannel,
     marks: &str,
     snapshot: &Value,
     activity: &Activity,
@@ -181,12 +126,14 @@ fn print(
     let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
     let messages = format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
     let last = activity.last_ts.as_deref().map(|ts| zone.day(ts)).unwrap_or_default();
-    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.id.as_str());
+    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.place.channel.as_str());
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
 #[cfg(test)]
 mod tests {
+    use slack::ids::TeamId;
+
     use super::*;
     use crate::fixture::{Fixture, message_args};
     use crate::read::ReadArgs;
