@@ -1,7 +1,7 @@
 //! `annalist`: everything people type.
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
-//! * [`read`] shows the archive and cannot change it; [`operate`] shows and mends what is on its way there.
+//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
 //! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
 //!   to know, [`packaging`] what shells and `man` do.
 
@@ -11,6 +11,7 @@ mod demo;
 #[cfg(test)]
 mod fixture;
 mod manifest;
+mod mcp;
 mod operate;
 mod packaging;
 mod plain;
@@ -106,6 +107,12 @@ enum Command {
         interrupted; the next run goes on.\n  annalist index --backend aws --follow"
     )]
     Index(search::IndexingArgs),
+    /// Let an assistant read the archive, by the Model Context Protocol
+    #[command(
+        after_help = "The assistant's client starts it and speaks with it over standard input and output. docs/mcp.md has the \
+        configuration of each. It only reads:\n  annalist mcp --data /var/lib/annalist"
+    )]
+    Mcp(mcp::McpArgs),
     /// Show the channels
     Channels(ChannelsArgs),
     /// Show a channel: its names, topic, purpose and state
@@ -217,7 +224,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli.command,
         Err(error) => return refused(&error),
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(io::stdout());
     let result =
         run(command, program, &mut out).and_then(|()| out.flush().context("cannot write the output"));
     match result {
@@ -245,6 +252,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Index(args) => {
             on_archive(&args.backend, async |backend| search::index(backend, &args, out).await)
         }
+        Command::Mcp(args) => mcp::run(&args),
         Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)
         }),
@@ -322,12 +330,17 @@ fn on_archive(
     at: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    runtime(&mut Builder::new_current_thread())?.block_on(async {
-        let backend = Backend::open_existing(at, SystemClock::shared()).await?;
-        let result = work(&backend).await;
-        backend.close().await;
-        result
-    })
+    runtime(&mut Builder::new_current_thread())?.block_on(with_archive(at, work))
+}
+
+async fn with_archive(
+    at: &BackendArgs,
+    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let backend = Backend::open_existing(at, SystemClock::shared()).await?;
+    let result = work(&backend).await;
+    backend.close().await;
+    result
 }
 
 fn runtime(builder: &mut Builder) -> io::Result<Runtime> {

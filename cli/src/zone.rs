@@ -64,6 +64,12 @@ impl Zone {
         moment.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
+    /// A timestamp to the second, with its distance from UTC, for programs; `None` beyond the calendar.
+    pub(crate) fn stamp(&self, ts: &str) -> Option<String> {
+        let time = Timestamp::from_microsecond(Ts::parse(ts).ok()?.micros()).ok()?;
+        Some(time.to_zoned(self.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+    }
+
     /// The day of a timestamp.
     pub(crate) fn day(&self, ts: &str) -> String {
         let mut time = self.time(ts);
@@ -84,6 +90,10 @@ mod tests {
         assert_eq!(time("UTC"), "2026-11-20 12:34:56");
         assert_eq!(time("America/New_York"), "2026-11-20 07:34:56");
         assert_eq!(time("<+14>-14"), "2026-11-21 02:34:56");
+        assert_eq!(
+            Zone::parse("America/New_York").unwrap().stamp("1795178096.000200").unwrap(),
+            "2026-11-20T07:34:56-05:00"
+        );
         assert_eq!(Zone::parse("<+14>-14").unwrap().day("1795178096.000200"), "2026-11-21");
         for none in ["", "Europe/Nowhere", "../../etc/passwd", "a\u{1b}[2J"] {
             assert!(Zone::parse(none).is_err(), "{none:?}");

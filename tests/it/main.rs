@@ -18,6 +18,7 @@ mod import;
 mod killed_downloads;
 mod lambda;
 mod machine;
+mod mcp;
 mod packaging;
 mod processes;
 mod reconcile;

@@ -20,7 +20,7 @@ pub(crate) enum TimeBound {
 
 impl TimeBound {
     /// Reads a date, a date and time, or a timestamp.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if let Some(ts) = permalink::ts(text) {
             return Ok(Self::Message(ts));
@@ -36,7 +36,7 @@ impl TimeBound {
     }
 
     /// The first timestamp that a message of that time can have.
-    fn first(&self, zone: &TimeZone) -> Ts {
+    pub(crate) fn first(&self, zone: &TimeZone) -> Ts {
         let moment = match self {
             Self::Message(ts) => return ts.clone(),
             Self::Moment(moment) => *moment,

@@ -65,7 +65,7 @@ pub(crate) async fn channel(
 }
 
 /// A snapshot whose topic and purpose are as people read them; Slack has them as markup.
-pub(super) async fn readable(
+pub(crate) async fn readable(
     names: &mut DisplayNames<'_>,
     mut snapshot: Value,
 ) -> Result<Value, ArchiveError> {

@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::tz::TimeZone;
 use ports::archive::Archive;
 use ports::changes::Changes;
 use process::config::IndexArgs;
@@ -87,28 +90,63 @@ impl SearchArgs {
     }
 }
 
-/// Brings the index up to date as far as a moment allows, and prints what it finds.
-pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let query = args.query()?;
-    let (archive, changes) = (backend.archive(), backend.changes());
-    let index = SearchIndex::open(&super::index_file(&args.index, &args.backend)?).await?;
-    catch_up(&index, &*changes, &*archive).await?;
-    let zone = args.zone.zone();
-    let request = SearchRequest {
-        query,
-        teams: find::teams_asked_for(&*archive, args.team.as_ref()).await.map_err(UsageError::new)?,
-        zone: zone.time_zone().clone(),
-        limit: args.limit.get(),
-        is_ranked: args.rank,
-        with_deleted: args.include_deleted,
-    };
-    let answer = match hits::search(&*archive, &index, request).await {
-        Ok(answer) => answer,
-        Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
-            return Err(UsageError::new(error).into());
+/// Where a search looks.
+pub(crate) struct SearchPlace {
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) changes: Arc<dyn Changes>,
+    /// The index's file.
+    pub(crate) index: PathBuf,
+    /// The one workspace that is meant, if not all are.
+    pub(crate) team: Option<TeamId>,
+    /// In which zone the days of a query are.
+    pub(crate) zone: TimeZone,
+}
+
+/// What is looked for there, and how much of it is wanted.
+pub(crate) struct Wanted {
+    pub(crate) query: SearchQuery,
+    pub(crate) limit: usize,
+    pub(crate) is_ranked: bool,
+    pub(crate) with_deleted: bool,
+}
+
+impl SearchPlace {
+    pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
+        let (archive, changes) = (backend.archive(), backend.changes());
+        Self { archive, changes, index, team, zone: zone.time_zone().clone() }
+    }
+
+    /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
+    pub(crate) async fn answer(&self, wanted: Wanted) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
+        let archive = &*self.archive;
+        let index = SearchIndex::open(&self.index).await?;
+        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive).await?);
+        let Wanted { query, limit, is_ranked, with_deleted } = wanted;
+        let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
+        let zone = self.zone.clone();
+        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted };
+        let answer = match hits::search(archive, &index, request).await {
+            Ok(answer) => answer,
+            Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
+                return Err(UsageError::new(error).into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if answer.is_cut {
+            remarks.push("only the newest messages were looked at: add a word or a filter".to_owned());
         }
-        Err(error) => return Err(error.into()),
-    };
+        Ok((answer, remarks))
+    }
+}
+
+/// Prints what is found.
+pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (query, zone) = (args.query()?, args.zone.zone());
+    let index = super::index_file(&args.index, &args.backend)?;
+    let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
+    let limit = args.limit.get();
+    let wanted = Wanted { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
+    let (answer, remarks) = place.answer(wanted).await?;
     if args.json {
         for hit in &answer.hits {
             writeln!(out, "{}", as_json(hit))?;
@@ -116,25 +154,26 @@ pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn W
     } else {
         print(&answer, args, &zone, out)?;
     }
-    if answer.is_cut {
-        say("only the newest messages were looked at: add a word or a filter");
-    }
+    remarks.iter().for_each(|remark| say(remark));
     Ok(())
 }
 
 /// A person waits: what takes longer is left for the next search, and said.
-async fn catch_up(index: &SearchIndex, changes: &dyn Changes, archive: &dyn Archive) -> anyhow::Result<()> {
+async fn catch_up(
+    index: &SearchIndex,
+    changes: &dyn Changes,
+    archive: &dyn Archive,
+) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
     if follower::catch_up(index, changes, archive, |_| started.elapsed() < CATCH_UP).await? {
-        return Ok(());
+        return Ok(None);
     }
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
-    if behind != Some(0) {
-        let behind =
-            behind.map_or_else(String::new, |behind| format!("{} messages ", plain::grouped(behind)));
-        say(&format!("index is {behind}behind: `annalist index` brings it up to date"));
+    if behind == Some(0) {
+        return Ok(None);
     }
-    Ok(())
+    let behind = behind.map_or_else(String::new, |behind| format!("{} messages ", plain::grouped(behind)));
+    Ok(Some(format!("index is {behind}behind: `annalist index` brings it up to date")))
 }
 
 /// A remark beside the output.

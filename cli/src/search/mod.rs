@@ -11,7 +11,7 @@ use anyhow::Context;
 use process::config::backend::{BackendArgs, BackendKind};
 use process::config::{self, IndexArgs};
 
-pub(crate) use answer::{SearchArgs, marked_negations, search};
+pub(crate) use answer::{SearchArgs, SearchPlace, Wanted, marked_negations, search};
 pub(crate) use indexing::{IndexingArgs, index};
 
 /// The index's file.

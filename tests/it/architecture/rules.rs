@@ -235,7 +235,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "let token = token.expose_secret();",
     },
     Rule {
-        rooms: &["cli/src/read/"],
+        rooms: &["cli/src/mcp/", "cli/src/read/"],
         except: &[],
         forbidden: &[
             ".write(",
@@ -251,6 +251,14 @@ pub(super) const RULES: &[Rule] = &[
         tests_too: false,
         why: "reading must be safe on a folder that is in use: the read half has no way to change anything",
         example: "archive.delete_unchanged(&item).await?;",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["cli/src/mcp/", "tests/it/mcp.rs"],
+        forbidden: &["rmcp"],
+        tests_too: true,
+        why: "a protocol that changes each year is one more way to ask: what is answered is the reader's, and knows none",
+        example: "use rmcp::ServerHandler;",
     },
     Rule {
         rooms: EVERYWHERE,

@@ -226,9 +226,15 @@ fn text(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …).
+/// What to log, where nothing else is said.
+#[must_use]
+pub fn log_filter() -> String {
+    log_filter_or("info")
+}
+
+/// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …), or else this.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
-pub fn log_filter() -> String {
-    std::env::var("ANNALIST_LOG").unwrap_or_else(|_| "info".to_owned())
+pub fn log_filter_or(default: &str) -> String {
+    std::env::var("ANNALIST_LOG").unwrap_or_else(|_| default.to_owned())
 }

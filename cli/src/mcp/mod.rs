@@ -1,0 +1,86 @@
+//! `annalist mcp`: the archive for assistants that speak the Model Context Protocol, over standard input and output. It only
+//! reads.
+//!
+//! * [`server`] speaks the protocol; [`tools`] says what may be asked, and how.
+//! * [`answers`] asks the archive; [`shown`] is a message in an answer, and how much fits one.
+
+mod answers;
+mod server;
+mod shown;
+mod tools;
+
+use process::config::backend::{Backend, BackendArgs};
+use process::config::{self, IndexArgs};
+use process::{shutdown, telemetry};
+use rmcp::service::{self, ServerInitializeError};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use slack::ids::TeamId;
+use tokio::runtime::Builder;
+
+use crate::composition::turned;
+use crate::read::team;
+use crate::search::{SearchPlace, index_file};
+use crate::zone::ZoneArgs;
+use answers::Answers;
+use server::McpServer;
+
+/// The longest line that is read: far more than the longest query, and little enough to be held in memory.
+const MAX_LINE: usize = 1 << 20;
+
+/// Which archive is read.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct McpArgs {
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    #[command(flatten)]
+    zone: ZoneArgs,
+    #[command(flatten)]
+    index: IndexArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// Answers until the client closes standard input, or a signal comes.
+pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
+    let runtime = crate::runtime(&mut Builder::new_current_thread())?;
+    // Standard output is the protocol's: the log goes to standard error, and says little unless it is asked to.
+    telemetry::init_log(&config::log_filter_or("warn"));
+    let result =
+        runtime.block_on(crate::with_archive(&args.backend, async |backend| serve(backend, args).await));
+    // A thread may be reading standard input, and nothing interrupts it.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
+    let signalled = shutdown::on_signal()?;
+    let zone = args.zone.zone();
+    let index = index_file(&args.index, &args.backend)?;
+    let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
+    let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());
+    let transport = transport.with_max_line_length(MAX_LINE);
+    let server = McpServer::new(Answers::new(place, zone));
+    let running = tokio::select! {
+        running = service::serve_server(server, transport) => running,
+        () = turned(signalled.clone()) => return Ok(()),
+    };
+    let running = match running {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
+            anyhow::bail!("the client must begin with `initialize`: this is the Model Context Protocol")
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let stop = running.cancellation_token();
+    let mut ended = std::pin::pin!(running.waiting());
+    tokio::select! {
+        ended = &mut ended => ended?,
+        () = turned(signalled) => {
+            stop.cancel();
+            ended.await?
+        }
+    };
+    Ok(())
+}

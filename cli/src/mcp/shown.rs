@@ -1,0 +1,176 @@
+//! A message in an answer, and how much fits one.
+
+use ports::archive::{Archive, ArchiveError};
+use reader::joined::ChannelPlace;
+use reader::{directory, permalink};
+use serde_json::{Map, Value, json};
+use slack::ids::Ts;
+
+use crate::plain;
+use crate::zone::Zone;
+
+/// A result has 64 KB with everything around it: what an assistant can read beside a conversation.
+const MAX_RESULT: usize = 60_000;
+
+/// Bytes of one message's text; even of quotation marks alone, which take six times as many, it fits a result.
+pub(super) const WHOLE_TEXT: usize = 9_000;
+/// The same among hits, where the part around the match is shown too.
+pub(super) const HIT_TEXT: usize = 2_000;
+
+/// Names, topics and lists of a message are as long in Slack; forged ones are cut.
+pub(super) const MAX_NAME_CHARS: usize = 80;
+const MAX_LISTED: usize = 20;
+
+/// What is said of a channel beside each of its messages.
+pub(super) struct ShownChannel {
+    pub(super) place: ChannelPlace,
+    pub(super) name: Option<String>,
+    base_url: Option<String>,
+}
+
+impl ShownChannel {
+    pub(super) async fn read(archive: &dyn Archive, place: &ChannelPlace) -> Result<Self, ArchiveError> {
+        let channels = directory::read(archive, &place.team).await?;
+        let base_url = directory::workspace(archive, &place.team).await?.base_url;
+        Ok(Self { place: place.clone(), name: channels.name(&place.channel).map(str::to_owned), base_url })
+    }
+
+    pub(super) fn permalink(&self, ts: &Ts, thread_ts: Option<&Ts>) -> String {
+        permalink::of(self.base_url.as_deref(), &self.place.channel, ts, thread_ts)
+    }
+}
+
+/// A channel as every answer names it.
+pub(super) fn channel(place: &ChannelPlace, name: Option<&str>) -> Map<String, Value> {
+    let mut shown = Map::new();
+    shown.insert("team_id".to_owned(), place.team.as_str().into());
+    shown.insert("channel_id".to_owned(), place.channel.as_str().into());
+    set(&mut shown, "channel_name", name.map(|name| plain::excerpt(name, MAX_NAME_CHARS)));
+    shown
+}
+
+/// Sets what is there: an answer says nothing of what is missing.
+pub(super) fn set(shown: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        shown.insert(name.to_owned(), value.into());
+    }
+}
+
+/// A row as [`rules::project::message`] gives it, as an assistant reads it.
+pub(super) fn message(
+    message: &Value,
+    author: &str,
+    text: &str,
+    permalink: String,
+    zone: &Zone,
+    max_text: usize,
+) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let own = |name: &str| message[name].as_str().map(str::to_owned);
+    let ts = message["ts"].as_str().unwrap_or_default();
+    shown.insert("ts".to_owned(), ts.into());
+    set(&mut shown, "time", zone.stamp(ts));
+    set(&mut shown, "thread_ts", own("thread_ts"));
+    set(&mut shown, "user", own("user"));
+    shown.insert("author".to_owned(), plain::excerpt(author, MAX_NAME_CHARS).into());
+    let cut = text.floor_char_boundary(max_text);
+    shown.insert("text".to_owned(), text[..cut].into());
+    set(&mut shown, "text_is_cut", (cut < text.len()).then_some(true));
+    let listed = |name: &str, kept: [&str; 2]| -> Option<Vec<Value>> {
+        let all = message[name].as_array().filter(|all| !all.is_empty())?;
+        let item = |item: &Value| {
+            let kept = kept.iter().filter(|name| !item[**name].is_null());
+            let value = |name: &str| match item[name].as_str() {
+                Some(text) => plain::excerpt(text, MAX_NAME_CHARS).into(),
+                None => item[name].clone(),
+            };
+            kept.map(|name| ((*name).to_owned(), value(name))).collect::<Map<String, Value>>().into()
+        };
+        Some(all.iter().take(MAX_LISTED).map(item).collect())
+    };
+    set(&mut shown, "files", listed("files", ["id", "name"]));
+    set(&mut shown, "reactions", listed("reactions", ["name", "count"]));
+    set(&mut shown, "edited", own("updated_ts"));
+    set(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
+    shown.insert("permalink".to_owned(), permalink.into());
+    shown
+}
+
+/// Which end of a list is kept if not all of it fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    Beginning,
+    End,
+}
+
+/// As many of a list's items as fit a result; whether any are left out.
+pub(super) fn fitting(mut items: Vec<Value>, kept: Kept) -> (Vec<Value>, bool) {
+    if kept == Kept::End {
+        items.reverse();
+    }
+    let mut left = MAX_RESULT;
+    let count = items.iter().take_while(|item| match left.checked_sub(size(item)) {
+        Some(less) => {
+            left = less;
+            true
+        }
+        None => false,
+    });
+    let count = count.count();
+    let is_cut = count < items.len();
+    items.truncate(count);
+    if kept == Kept::End {
+        items.reverse();
+    }
+    (items, is_cut)
+}
+
+/// What a value takes in a result, which has it twice: as JSON, and as a text that is JSON.
+fn size(value: &Value) -> usize {
+    let json = value.to_string();
+    let escaped = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    2 * json.len() + escaped + 2
+}
+
+/// An answer: what is said of all of it, and the list.
+pub(super) fn answer(mut head: Map<String, Value>, name: &str, items: Vec<Value>) -> Value {
+    head.insert(name.to_owned(), json!(items));
+    head.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_left_out_at_the_other_end() {
+        let items: Vec<Value> =
+            (0..100).map(|number| json!({ "number": number, "text": "x".repeat(1_000) })).collect();
+        let numbers = |items: &[Value]| -> Vec<u64> {
+            items.iter().map(|item| item["number"].as_u64().unwrap()).collect()
+        };
+        let (first, is_cut) = fitting(items.clone(), Kept::Beginning);
+        assert!(is_cut && first.len() > 20 && numbers(&first)[0] == 0, "{}", first.len());
+        let (last, is_cut) = fitting(items.clone(), Kept::End);
+        assert!(is_cut && last.len() == first.len() && numbers(&last).last() == Some(&99));
+        assert!(numbers(&last).is_sorted());
+        assert_eq!(fitting(items[..20].to_vec(), Kept::End), (items[..20].to_vec(), false));
+        let whole = answer(Map::new(), "messages", last);
+        assert!(whole.to_string().len() + json!(whole.to_string()).to_string().len() < 65_536);
+    }
+
+    #[test]
+    fn the_longest_message_fits_alone() {
+        let zone = Zone::parse("UTC").unwrap();
+        for text in ["\"", "\\", "\n", "🎉", "会", "x"] {
+            let named = json!({ "id": "F".repeat(500), "name": text.repeat(500), "count": 1 });
+            let row = json!({ "ts": "1700000000.000100", "user": "U1", "updated_ts": "x", "deleted": true,
+                "thread_ts": "1700000000.000100", "files": vec![named.clone(); 2], "reactions": vec![named; 2] });
+            let long = text.repeat(40_000);
+            let link = format!("https://{}.slack.com/archives/C1/p1700000000000100", "x".repeat(100));
+            let shown = message(&row, &long, &long, link, &zone, WHOLE_TEXT);
+            let (fitting, is_cut) = fitting(vec![shown.into()], Kept::Beginning);
+            assert!(!is_cut && fitting[0]["text_is_cut"] == true, "{text}");
+        }
+    }
+}
