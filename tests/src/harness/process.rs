@@ -149,7 +149,8 @@ pub async fn serve(command: &mut Command) -> Server {
 
 impl Process {
     /// Starts a program without waiting until it has started.
-    pub(super) fn start(command: &mut Command) -> Self {
+    #[must_use]
+    pub fn start(command: &mut Command) -> Self {
         Self::spawn_until(command, |_| None::<()>).0
     }
 

@@ -1,14 +1,17 @@
-//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`.
+//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`, alone and beside a search index that
+//! follows the archive.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, Workload};
-use ::tests::harness::process;
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process::{self, Process};
 use anyhow::ensure;
 
 use ports::queue::QueueName;
+use tokio::process::Command;
 
 use crate::driver::{Load, Pace, drive};
 use crate::observer::Observer;
@@ -28,27 +31,38 @@ struct Run {
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("drain: making requests");
     let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
-    let mut runs = Vec::new();
+    let (mut alone, mut followed) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
-        if let Some(pool) = Arc::get_mut(&mut pool) {
-            pool.sign();
+        for (runs, with_index) in [(&mut alone, false), (&mut followed, true)] {
+            if let Some(pool) = Arc::get_mut(&mut pool) {
+                pool.sign();
+            }
+            runs.push(run(&pool, settings, with_index).await?);
         }
-        runs.push(run(&pool, settings).await?);
     }
-    let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-    let per_second = of(|run| run.per_second);
-    let row = [per_second, of(|run| run.cpu_us), of(|run| run.peak_mib)].map(figure);
+    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+    let row = |what: &str, runs: &[Run]| {
+        let figures =
+            [of(runs, |run| run.per_second), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
+        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
+    };
+    let per_second = of(&alone, |run| run.per_second);
+    let share = of(&followed, |run| run.per_second) / per_second;
     Ok(Section {
         title: "Draining a backlog",
         method: format!(
             "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
-             the queue is empty. Medians of {} rounds.",
+             the queue is empty: alone, and beside `annalist index --follow` on the same folder. CPU is the writer's. Medians of \
+             {} interleaved rounds.",
             settings.backlog, settings.rounds
         ),
-        columns: &["ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: vec![row.to_vec()],
-        goals: vec![Goal::at_least("a backlog drains at", per_second, 30_000.0, " ev/s")],
+        columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
+        rows: vec![row("alone", &alone), row("beside a search index that follows", &followed)],
+        goals: vec![
+            Goal::at_least("a backlog drains at", per_second, 30_000.0, " ev/s"),
+            Goal::at_least("… beside a search index that follows", share, 0.9, " ×"),
+        ],
     })
 }
 
@@ -68,9 +82,19 @@ pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> 
     Ok(())
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
+/// A search index that has caught up, and goes on to follow.
+async fn follow(data: &Path) -> Process {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["index", "--follow", "--data"]).arg(data).env_clear();
+    let follower = Process::start(&mut command);
+    follower.prints("can be found", DEADLINE).await;
+    follower
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings, with_index: bool) -> anyhow::Result<Run> {
     let data = machine::data_folder()?;
     fill(data.path(), pool, settings).await?;
+    let follower = if with_index { Some(follow(data.path()).await) } else { None };
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
@@ -82,6 +106,9 @@ async fn run(pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
     let rows = observer.rows()?;
     ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
     writer.sigkill().await;
+    if let Some(follower) = follower {
+        follower.sigkill().await;
+    }
     let events = pool.len() as f64;
     Ok(Run {
         per_second: events / elapsed.as_secs_f64(),

@@ -18,6 +18,7 @@ mod machine;
 mod observer;
 mod pool;
 mod report;
+mod search;
 mod slack;
 mod startup;
 mod sustained;
@@ -59,7 +60,7 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
-    /// Rows of the large channel of `flat`, messages of `import`
+    /// Rows of the large channel of `flat`, messages of `import` and `search`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
 }
@@ -86,6 +87,8 @@ enum What {
     Files,
     /// How fast an export is imported, and again, and in how much memory
     Import,
+    /// How fast messages are found, and how large the index is
+    Search,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -134,6 +137,7 @@ fn main() -> anyhow::Result<()> {
         | What::Directory
         | What::Files
         | What::Import
+        | What::Search
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -185,6 +189,11 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Import) {
         report.add(import::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Search) {
+        for section in search::measure(settings).await? {
+            report.add(section);
+        }
     }
     if matches!(args.what, What::Aws) {
         for section in aws::measure(settings).await? {

@@ -15,12 +15,18 @@ pub(crate) const DAY: usize = 50;
 /// Its people.
 pub(crate) const PEOPLE: usize = 2_000;
 
-const TEAM: &str = "T0BENCH";
+pub(crate) const TEAM: &str = "T0BENCH";
 const FIRST_S: usize = 1_500_000_000;
 const DAY_S: usize = 86_400;
 
-/// Words of messages: as many that texts do not compress better than people's.
-const WORDS: usize = 5_000;
+/// Different words of messages. The nth is about n times as rare as the first, as in what people write.
+pub(crate) const WORDS: usize = 50_000;
+
+/// One message of so many has Japanese words.
+const JAPANESE: usize = 50;
+
+/// Words of Japanese messages.
+pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完了", "確認", "資料", "来週", "設計"];
 
 /// Writes an export of this number of messages.
 pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
@@ -61,10 +67,23 @@ fn channel(number: usize) -> Value {
         "topic": { "value": "a topic" }, "purpose": { "value": "a purpose" } })
 }
 
+/// A word, by its rank: 1 is the commonest.
+pub(crate) fn word_of(rank: usize) -> String {
+    format!("w{rank:x}")
+}
+
+/// A word as often as its rank says: the logarithm of the rank is uniform.
+fn word(random: &mut fastrand::Rng) -> String {
+    word_of((random.f64() * (WORDS as f64).ln()).exp() as usize)
+}
+
 fn message(second: usize, number: usize, random: &mut fastrand::Rng) -> Value {
-    let words: Vec<String> =
-        (0..random.usize(3..30)).map(|_| format!("w{:x}", random.usize(0..WORDS).pow(2))).collect();
-    let text = words.join(" ");
+    let mut text = (0..random.usize(3..30)).map(|_| word(random)).collect::<Vec<_>>().join(" ");
+    if random.usize(0..JAPANESE) == 0 {
+        for _ in 0..6 {
+            text.push_str(JAPANESE_WORDS[random.usize(0..JAPANESE_WORDS.len())]);
+        }
+    }
     let (ts, user) =
         (format!("{second}.{:06}", number % 1_000_000), format!("U{:05}", random.usize(0..PEOPLE)));
     let elements = json!([{ "type": "rich_text_section", "elements": [{ "type": "text", "text": text }] }]);

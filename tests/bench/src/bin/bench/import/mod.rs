@@ -2,7 +2,7 @@
 //! of the same messages.
 
 mod bare;
-mod export;
+pub(crate) mod export;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

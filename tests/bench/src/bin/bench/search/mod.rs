@@ -1,0 +1,222 @@
+//! Messages found by their words, in an archive that an export was imported into, beside FTS5 with its default tokenizer and
+//! `rg` over the same texts.
+
+mod beside;
+mod queries;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::search::hits::{self, SearchRequest};
+use ::search::index::SearchIndex;
+use ::testkit::corpus::event;
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::client::{RetryDelays, Slack};
+use ::tests::harness::process;
+use anyhow::{Context, ensure};
+use embedded::Database;
+use jiff::tz::TimeZone;
+use ports::archive::Archive;
+use ports::clock::SystemClock;
+use reader::search::query::SearchQuery;
+use slack::ids::TeamId;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use crate::import::export;
+use crate::report::{Goal, Section, figure, ms};
+use crate::{Settings, machine, progress};
+
+/// The index's file in the data folder.
+const INDEX_FILE: &str = "index.db";
+
+/// Queries that a process is started for, of those that only have words.
+const STARTED: usize = 40;
+
+/// Messages that are waited for.
+const POSTED: usize = 10;
+
+/// How often a new message is looked for.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long some things took, sorted.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn of(times: Vec<Duration>) -> Self {
+        let mut times: Vec<f64> = times.into_iter().map(ms).collect();
+        times.sort_by(f64::total_cmp);
+        Self(times)
+    }
+
+    /// The least time that this share of all of them does not exceed.
+    fn percentile(&self, share: f64) -> f64 {
+        let at = (self.0.len() as f64 * share).ceil() as usize;
+        self.0.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    }
+
+    fn row(&self, what: &str) -> Vec<String> {
+        let figures = [0.5, 0.95, 1.0].map(|share| figure(self.percentile(share)));
+        [what.to_owned(), self.0.len().to_string()].into_iter().chain(figures).collect()
+    }
+}
+
+/// How an index was made.
+struct Rebuilt {
+    time: Duration,
+    bytes_per_message: f64,
+}
+
+/// Searches an archive of as many messages as there are rows.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
+    let data = machine::data_folder()?;
+    let beside = machine::data_folder()?;
+    progress(&format!("search: importing an export of {} messages", settings.rows));
+    let zip = beside.path().join("export.zip");
+    export::write(&zip, settings.rows)?;
+    annalist(&["import", &zip.display().to_string(), "--no-files"], data.path()).await?;
+    progress("search: making the index");
+    let rebuilt = rebuild(data.path(), settings.rows).await?;
+    progress("search: copying the texts");
+    let (fts5, lines) = beside::copy(data.path(), beside.path())?;
+
+    let all = queries::queries();
+    let words = &all[..queries::WORDS_ALONE];
+    let database = Database::open_existing(data.path(), SystemClock::shared())?;
+    let archive = database.archive();
+    let index = SearchIndex::open(&data.path().join(INDEX_FILE)).await?;
+    let mut rows = Vec::new();
+    let mut add = |what: &str, times: Times| {
+        rows.push(times.row(what));
+        times
+    };
+    progress("search: queries");
+    let newest = add("all queries, newest first", search(&*archive, &index, &all, false).await?);
+    let ranked = add("all queries, `--rank`", search(&*archive, &index, &all, true).await?);
+    add("words alone, newest first", search(&*archive, &index, words, false).await?);
+    let times = words.iter().map(|query| fts5.newest(query)).collect::<anyhow::Result<_>>()?;
+    add("… FTS5, newest first", Times::of(times));
+    add("words alone, `--rank`", search(&*archive, &index, words, true).await?);
+    let times = words.iter().map(|query| fts5.best(query)).collect::<anyhow::Result<_>>()?;
+    add("… FTS5, by rank", Times::of(times));
+    progress("search: rg");
+    let times =
+        words[..STARTED].iter().map(|word| beside::rg(word, &lines)).collect::<anyhow::Result<_>>()?;
+    add("words alone, `rg` as a process", Times::of(times));
+    progress("search: processes");
+    let mut started = Vec::new();
+    for query in &words[..STARTED] {
+        started.push(annalist(&["search", query], data.path()).await?);
+    }
+    let started = add("words alone, `annalist search` as a process", Times::of(started));
+    progress("search: new messages");
+    let fresh = add("a new message, from its 200", new_messages(data.path(), &archive, &index).await?);
+    database.close().await;
+    Ok(vec![section(settings, rows, &rebuilt, [&newest, &ranked, &started, &fresh])])
+}
+
+fn section(
+    settings: &Settings,
+    rows: Vec<Vec<String>>,
+    rebuilt: &Rebuilt,
+    [newest, ranked, started, fresh]: [&Times; 4],
+) -> Section {
+    Section {
+        title: "Search",
+        method: format!(
+            "{} messages of {} people in {} channels, 16 words each on average, of {} words with Zipf-distributed frequencies. {} fixed \
+             queries, each for {} hits with snippets and links, read from the archive in one process; the first {} are words that are all to \
+             be there, which FTS5 with its default tokenizer answers too, from a table that holds the texts. `rg` reads them as JSON lines. \
+             A new message is posted to `annalist up`, and looked for every {INTERVAL:?}. The index was made by `annalist index` in {} s.",
+            settings.rows,
+            export::PEOPLE,
+            export::CHANNELS,
+            export::WORDS,
+            queries::QUERIES,
+            beside::SHOWN,
+            queries::WORDS_ALONE,
+            figure(rebuilt.time.as_secs_f64()),
+        ),
+        columns: &["", "number", "p50 ms", "p95 ms", "greatest ms"],
+        rows,
+        goals: vec![
+            Goal::at_most("p95 of a search", newest.percentile(0.95), 50.0, " ms"),
+            Goal::at_most("p95 of a search with `--rank`", ranked.percentile(0.95), 100.0, " ms"),
+            Goal::at_most("`annalist search`, from start to end, p95", started.percentile(0.95), 80.0, " ms"),
+            Goal::at_most("a new message is found within", fresh.percentile(1.0), 1_000.0, " ms"),
+            Goal::at_most("the index takes", rebuilt.bytes_per_message, 300.0, " bytes a message"),
+            Goal::at_most("the index is made within", rebuilt.time.as_secs_f64(), 60.0, " s"),
+        ],
+    }
+}
+
+/// Runs a command on this folder to its end.
+async fn annalist(args: &[&str], data: &Path) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut command = Command::new(&binaries().annalist);
+    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
+    let output = command.output().await.context("annalist cannot be started")?;
+    let elapsed = started.elapsed();
+    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(elapsed)
+}
+
+async fn rebuild(data: &Path, messages: usize) -> anyhow::Result<Rebuilt> {
+    let time = annalist(&["index", "--rebuild"], data).await?;
+    let bytes = std::fs::metadata(data.join(INDEX_FILE))?.len();
+    Ok(Rebuilt { time, bytes_per_message: bytes as f64 / messages as f64 })
+}
+
+/// How long each query takes.
+async fn search(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    queries: &[String],
+    is_ranked: bool,
+) -> anyhow::Result<Times> {
+    let mut times = Vec::with_capacity(queries.len());
+    for query in queries {
+        let started = Instant::now();
+        hits::search(archive, index, request(query, is_ranked)?)
+            .await
+            .with_context(|| format!("the query {query}"))?;
+        times.push(started.elapsed());
+    }
+    Ok(Times::of(times))
+}
+
+fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
+    Ok(SearchRequest {
+        query: SearchQuery::parse(query)?,
+        teams: vec![TeamId::parse(export::TEAM)?],
+        zone: TimeZone::UTC,
+        limit: beside::SHOWN,
+        is_ranked,
+        with_deleted: false,
+    })
+}
+
+/// How long it takes until a message that Slack got a 200 for is found, while `annalist up` runs.
+async fn new_messages(data: &Path, archive: &Arc<dyn Archive>, index: &SearchIndex) -> anyhow::Result<Times> {
+    let up = process::up(data).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    let mut times = Vec::with_capacity(POSTED);
+    for number in 0..POSTED {
+        let word = format!("posted{number}");
+        let told =
+            event::posted("C00001", &event::message(&format!("1700000000.{number:06}"), "U00001", &word));
+        let body = event::envelope(export::TEAM, &format!("Ev{number}"), &told);
+        ensure!(slack.deliver(&body).await.is_ok(), "an event was not acked");
+        let acked = Instant::now();
+        while hits::search(&**archive, index, request(&word, false)?).await?.hits.is_empty() {
+            ensure!(acked.elapsed() < DEADLINE, "a new message was never found");
+            sleep(INTERVAL).await;
+        }
+        times.push(acked.elapsed());
+    }
+    up.process.sigkill().await;
+    Ok(Times::of(times))
+}
