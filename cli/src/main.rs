@@ -15,6 +15,7 @@ mod mcp;
 mod operate;
 mod packaging;
 mod plain;
+mod progress;
 mod provision;
 mod read;
 mod search;

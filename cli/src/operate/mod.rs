@@ -13,7 +13,6 @@ mod held;
 mod history;
 pub(crate) mod import;
 mod packing;
-mod progress;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod restore;

@@ -1,23 +1,20 @@
 //! `annalist index`: brings the search index up to date.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use search::follower;
 use search::index::SearchIndex;
 
-use crate::plain;
+use crate::plain::grouped;
+use crate::progress::Progress;
 
 /// Between two looks at an archive on AWS. A mark there says which channel and day changed within an hour, so that each look
 /// reads the days of the last two hours again: a busy one costs 325 read units.
 const LOOK_AT_AWS: Duration = Duration::from_secs(600);
-
-/// Between two lines where there is no terminal.
-const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
 /// How the index is made.
 #[derive(Debug, Clone, clap::Args)]
@@ -45,13 +42,14 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
     let is_new = index.cursor().await?.is_none();
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
     let mut shutdown = process::shutdown::on_signal()?;
-    let mut progress = IndexProgress::of(behind);
+    let mut progress = Progress::begin();
     let goes_on = |taken_in: usize| {
-        progress.say(taken_in);
+        let taken_in = taken_in as u64;
+        progress.say(taken_in, behind.unwrap_or(taken_in), |elapsed| rate(taken_in, behind, elapsed));
         !*shutdown.borrow()
     };
     let is_caught_up = follower::catch_up(&index, &*changes, &*archive, goes_on).await?;
-    progress.end();
+    drop(progress);
     if !is_caught_up {
         writeln!(out, "Stopped: the same command goes on where this one ended.")?;
         return Ok(());
@@ -60,7 +58,7 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
         index.optimize().await?;
     }
     let count = index.count().await?;
-    writeln!(out, "{} messages can be found, in {}.", plain::grouped(count), file.display())?;
+    writeln!(out, "{} messages can be found, in {}.", grouped(count), file.display())?;
     if args.follow {
         out.flush()?;
         let every = match args.backend.backend {
@@ -73,48 +71,9 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
     Ok(())
 }
 
-/// Says on standard error how many messages are taken in.
-struct IndexProgress {
-    bar: Option<ProgressBar>,
-    behind: Option<u64>,
-    started: Instant,
-    said: Instant,
-}
-
-impl IndexProgress {
-    fn of(behind: Option<u64>) -> Self {
-        let bar = io::stderr().is_terminal().then(|| match behind {
-            Some(behind) => {
-                let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {per_sec}  {eta} left");
-                ProgressBar::new(behind).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-            }
-            None => ProgressBar::new_spinner(),
-        });
-        let now = Instant::now();
-        Self { bar, behind, started: now, said: now }
-    }
-
-    fn say(&mut self, taken_in: usize) {
-        let taken_in = taken_in as u64;
-        if let Some(bar) = &self.bar {
-            bar.set_position(taken_in);
-        } else if self.said.elapsed() >= BETWEEN_LINES {
-            self.said = Instant::now();
-            let of = self.behind.map_or_else(String::new, |behind| format!(" of {}", plain::grouped(behind)));
-            let rate = taken_in / self.started.elapsed().as_secs().max(1);
-            let text = format!(
-                "annalist: {}{of} messages, {} a second",
-                plain::grouped(taken_in),
-                plain::grouped(rate)
-            );
-            // There is nowhere else to say it.
-            drop(writeln!(io::stderr(), "{text}"));
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+/// How many messages are taken in, of how many if that is known, and how many in a second.
+fn rate(taken_in: u64, behind: Option<u64>, elapsed: Duration) -> String {
+    let of = behind.map_or_else(String::new, |behind| format!(" of {}", grouped(behind)));
+    let per_second = taken_in / elapsed.as_secs().max(1);
+    format!("{}{of} messages, {} a second", grouped(taken_in), grouped(per_second))
 }

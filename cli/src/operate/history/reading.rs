@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADVICE, SpanEnd};
 
 use crate::composition::turned;
-use crate::operate::progress::ProgressLines;
 use crate::plain;
+use crate::progress::Progress;
 
 /// How a channel stands.
 pub(crate) enum ChannelState {
@@ -119,15 +119,17 @@ impl EarlyEnd {
 pub(crate) struct ChannelWatch<'a> {
     calls: &'a HistoryCalls,
     shutdown: watch::Receiver<bool>,
-    progress: ProgressLines,
+    progress: Progress,
+    channels: u64,
+    read: u64,
     is_advised: bool,
 }
 
 impl<'a> ChannelWatch<'a> {
     /// None of this many channels is read yet.
     pub(crate) fn of(calls: &'a HistoryCalls, channels: usize, shutdown: &watch::Receiver<bool>) -> Self {
-        let progress = ProgressLines::of(channels);
-        Self { calls, shutdown: shutdown.clone(), progress, is_advised: false }
+        let (progress, channels) = (Progress::begin(), channels as u64);
+        Self { calls, shutdown: shutdown.clone(), progress, channels, read: 0, is_advised: false }
     }
 
     /// Reads a channel to its end or to the user's, and says meanwhile what `doing` says.
@@ -136,12 +138,14 @@ impl<'a> ChannelWatch<'a> {
         reading: impl Future<Output = Result<SpanEnd, HistoryError>>,
         doing: impl Fn() -> String,
     ) -> (ChannelState, Option<Stop>) {
+        let (read, channels) = (self.read, self.channels);
+        let text = || format!("{} of {channels}: {}", read + 1, doing());
         let end = tokio::select! {
             biased;
             () = turned(self.shutdown.clone()) => None,
-            end = self.progress.watch(reading, doing) => Some(end),
+            end = self.progress.watch(reading, (read, channels), text) => Some(end),
         };
-        self.progress.one_done();
+        self.read += 1;
         if self.calls.is_restricted() && !self.is_advised {
             self.is_advised = true;
             self.progress.aside(|| drop(writeln!(io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));

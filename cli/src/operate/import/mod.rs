@@ -23,8 +23,8 @@ use workers::import::{
 use workers::store::PreviewArchive;
 
 use crate::plain;
+use crate::progress::Progress;
 use crate::read::team;
-use progress::ProgressReport;
 use zipped::{ZipExport, name_of};
 
 /// `annalist import`.
@@ -84,13 +84,13 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     let options = ImportOptions { team: args.team.clone(), tokens: tokens(args).await?, now: clock.now() };
     let backend = opened(args, clock).await?;
     let target = target(args, backend.as_ref());
-    let mut printer = Printer { out, progress: ProgressReport::begin(), args, failed: None };
+    let mut printer = Printer { out, progress: Progress::begin(), args, failed: None };
     if let Some(problem) = &found {
         printer.print(&Notice::Problem(problem));
     }
     let imported = import(source, &target, &options, &mut |notice| printer.print(&notice)).await;
-    printer.progress.end();
-    let failed = printer.failed;
+    let Printer { progress, failed, .. } = printer;
+    drop(progress);
     drop(target);
     if let Some(backend) = backend {
         backend.close().await;
@@ -152,7 +152,7 @@ fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {
 /// Prints what an import says.
 struct Printer<'p> {
     out: &'p mut dyn Write,
-    progress: ProgressReport,
+    progress: Progress,
     args: &'p ImportArgs,
     /// The first line that could not be printed: the import goes on all the same.
     failed: Option<io::Error>,
@@ -163,7 +163,7 @@ impl Printer<'_> {
         let Self { out, progress, args, failed } = self;
         let printed = match notice {
             Notice::Progress(done) => {
-                progress.update(done);
+                progress.say(done.read_bytes, done.total_bytes, |elapsed| progress::rate(done, elapsed));
                 Ok(())
             }
             Notice::Problem(problem) => progress.aside(|| print_problem(args, problem, *out)),
