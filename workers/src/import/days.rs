@@ -1,8 +1,10 @@
-//! Reads the days of an export on a thread of its own, beside the writing: each message becomes what it changes, and these
-//! are handed over in batches.
+//! Reads the days of an export on a thread of its own, beside the splitting and the writing: each message becomes what it
+//! changes, and these are handed over in batches.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
 use rules::Malformed;
 use rules::history::{self, HistoryMessage};
@@ -10,16 +12,19 @@ use serde_json::value::RawValue;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use tokio::sync::mpsc::Sender;
 
-use super::elements::{Break, Element, Elements};
 use super::layout::EntryIndex;
 use super::problem::{PathProblems, Problem, ProblemKind};
 use super::source::ExportSource;
+use super::splitting::{DayChunk, DayEnd, split};
 
 /// Messages of a batch: what one commit holds.
 const BATCH: usize = 512;
 
 /// A batch of long messages is handed over sooner, so that a few of them at once have a bounded size.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Chunks that are split ahead.
+const SPLIT_AHEAD: usize = 8;
 
 /// Messages of one channel that are remembered to find those that occur twice: 64 MiB of them.
 const MAX_REMEMBERED: usize = 4_000_000;
@@ -78,10 +83,15 @@ pub(crate) fn read(
     latest_micros: i64,
     sender: &Sender<Delivered>,
 ) -> DaysRead {
-    let mut reader = DaysReader { latest_micros, sender, batch: Batch::default(), read: DaysRead::default() };
-    // `None` says that the other side has gone.
-    let _: Option<()> = reader.all(source, channels);
-    reader.read
+    let (chunks, received) = sync_channel(SPLIT_AHEAD);
+    thread::scope(|scope| {
+        scope.spawn(move || split(source, channels, &chunks));
+        let (batch, read) = (Batch::default(), DaysRead::default());
+        let mut reader = DaysReader { latest_micros, sender, batch, read };
+        // `None` says that the other side has gone.
+        let _: Option<()> = reader.all(received, channels);
+        reader.read
+    })
 }
 
 #[derive(Default)]
@@ -107,57 +117,45 @@ struct Day<'d> {
 }
 
 impl DaysReader<'_> {
-    fn all(&mut self, source: &mut dyn ExportSource, channels: &[ChannelDays]) -> Option<()> {
-        for (place, channel) in channels.iter().enumerate() {
-            let mut seen = HashSet::new();
-            for entry in &channel.days {
-                let listed = &source.entries()[*entry];
-                let (name, packed_bytes): (Arc<str>, u64) =
-                    (listed.name.as_str().into(), listed.packed_bytes);
+    fn all(&mut self, chunks: Receiver<DayChunk>, channels: &[ChannelDays]) -> Option<()> {
+        let (mut place, mut seen) = (0, HashSet::new());
+        let mut open: Option<Day<'_>> = None;
+        for chunk in chunks {
+            if chunk.place != place || seen.len() > MAX_REMEMBERED {
+                place = chunk.place;
+                seen.clear();
+            }
+            let DayChunk { name, first, elements, end, .. } = chunk;
+            let mut day = open.take().unwrap_or_else(|| {
                 let problems = PathProblems::of(&name);
-                let mut day = Day { channel, place, name, problems };
-                self.day(source, *entry, &mut day, &mut seen)?;
-                if day.problems.has_loss() {
-                    self.read.incomplete.insert(place);
+                Day { channel: &channels[place], place, name, problems }
+            });
+            for (number, element) in (first..).zip(elements) {
+                match element {
+                    Ok(raw) => self.message(&mut day, number, &raw, &mut seen)?,
+                    Err(why) => {
+                        let detail = format!("message {number}: {why}");
+                        self.problem(&mut day, ProblemKind::BrokenMessage, detail)?;
+                    }
                 }
-                day.problems.rest().try_for_each(|problem| self.send(Delivered::Problem(problem)))?;
-                self.send(Delivered::Read(packed_bytes))?;
-                if seen.len() > MAX_REMEMBERED {
-                    seen.clear();
-                }
+            }
+            match end {
+                Some(end) => self.end(day, &end)?,
+                None => open = Some(day),
             }
         }
         self.hand_over()
     }
 
-    fn day(
-        &mut self,
-        source: &mut dyn ExportSource,
-        entry: EntryIndex,
-        day: &mut Day<'_>,
-        seen: &mut HashSet<i64>,
-    ) -> Option<()> {
-        let bytes = match source.open(entry) {
-            Ok(bytes) => bytes,
-            Err(error) => return self.broken(day, &Break::Unreadable(error)),
-        };
-        let mut elements = Elements::of(bytes);
-        let mut number = 0_u64;
-        loop {
-            number += 1;
-            match elements.next() {
-                Ok(Some(Element::Json(raw))) => self.message(day, number, raw, seen)?,
-                Ok(Some(Element::Malformed(why))) => {
-                    self.problem(day, ProblemKind::BrokenMessage, format!("message {number}: {why}"))?;
-                }
-                Ok(None) => return Some(()),
-                Err(broken) => return self.broken(day, &broken),
-            }
+    fn end(&mut self, mut day: Day<'_>, end: &DayEnd) -> Option<()> {
+        if let Some(broken) = &end.broken {
+            self.problem(&mut day, broken.kind(ProblemKind::BrokenDay), broken.to_string())?;
         }
-    }
-
-    fn broken(&mut self, day: &mut Day<'_>, broken: &Break) -> Option<()> {
-        self.problem(day, broken.kind(ProblemKind::BrokenDay), broken.to_string())
+        if day.problems.has_loss() {
+            self.read.incomplete.insert(day.place);
+        }
+        day.problems.rest().try_for_each(|problem| self.send(Delivered::Problem(problem)))?;
+        self.send(Delivered::Read(end.packed_bytes))
     }
 
     fn message(

@@ -1,11 +1,12 @@
 //! Brings an export of Slack into the archive.
 //!
-//! An export is read once, in constant memory, on a thread of its own; what it brings is written beside that. Each message is
+//! An export is read once, in constant memory, on threads of its own; what it brings is written beside that. Each message is
 //! content of clock 0, as history is, and is written only if it changes something: an import may be repeated, interrupted, and
 //! mixed with live events and other exports in any order.
 //!
 //! * [`layout`] says what is where, from the names of the entries alone; [`source`] is where their bytes come from.
-//! * [`elements`] reads a list one element at a time; [`roster`] those of people and conversations, [`days`] those of messages.
+//! * [`elements`] reads a list one element at a time; [`roster`] those of people and conversations.
+//! * [`splitting`] splits the lists of messages, and [`days`] reads their elements: the two take most of the time.
 //! * [`messages`] stores messages and asks for their files, [`uploads`] keeps files that the export brings with it.
 //! * [`people`] and [`channels`] write the rows of the lists.
 //!
@@ -24,6 +25,7 @@ mod plan;
 mod problem;
 mod roster;
 mod source;
+mod splitting;
 mod uploads;
 
 use std::sync::Arc;

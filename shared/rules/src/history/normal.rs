@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use super::links;
 
-/// Members that change although the message does not, or that only some sources have; what is known of replies and reactions is
-/// stored elsewhere.
-const LEFT_OUT: [&str; 20] = [
+/// Members that change although the message does not, or that only some sources have, in alphabetical order; what is known of
+/// replies and reactions is stored elsewhere.
+const LEFT_OUT: [&str; 21] = [
     "is_locked",
     "is_starred",
     "last_read",
@@ -28,10 +28,8 @@ const LEFT_OUT: [&str; 20] = [
     "team",
     "unread_count",
     "user_profile",
+    "user_team",
 ];
-
-/// The workspace of the author: the same.
-const USER_TEAM: &str = "user_team";
 
 /// Members of a file object that change although the file does not.
 const LEFT_OUT_OF_FILES: [&str; 5] =
@@ -57,9 +55,7 @@ pub(super) fn timestamps(message: &mut Map<String, Value>) {
 
 /// Leaves out what is not kept.
 pub(super) fn reduce(message: &mut Map<String, Value>) {
-    for name in LEFT_OUT.iter().chain([&USER_TEAM]) {
-        message.remove(*name);
-    }
+    message.retain(|name, _| LEFT_OUT.binary_search(&name.as_str()).is_err());
     // A root has it once there is a reply: the register of its thread keeps it.
     if message.get("thread_ts") == message.get("ts") {
         message.remove("thread_ts");
@@ -94,5 +90,15 @@ pub(super) fn clean(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(clean),
         Value::Object(object) => members(object),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_in_order() {
+        assert!(LEFT_OUT.is_sorted());
     }
 }
