@@ -240,6 +240,92 @@ pub async fn people(
     Ok(found)
 }
 
+/// Why it is not clear which person is meant.
+#[derive(Debug, thiserror::Error)]
+pub enum FindPersonError {
+    /// No person has this name.
+    #[error("no person is called {called} in this archive{}", suggested(close))]
+    Unknown {
+        /// What was asked for.
+        called: String,
+        /// Names that are like it, the closest first.
+        close: Vec<String>,
+    },
+    /// Several people have it.
+    #[error("several people are called {called}, {}: name one by their id", listed(people))]
+    Several {
+        /// What was asked for.
+        called: String,
+        /// Their ids.
+        people: Vec<UserId>,
+    },
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+/// The one person who is called this, for commands that change something. An id needs no row: the archive may have messages of
+/// a person whom it does not know.
+///
+/// # Errors
+/// [`FindPersonError`]
+pub async fn person(
+    archive: &dyn Archive,
+    called: &str,
+    teams: &[TeamId],
+) -> Result<UserId, FindPersonError> {
+    let found = people(archive, called, teams.to_vec()).await?;
+    let mut people: Vec<UserId> = found.into_iter().map(|(_, user)| user).collect();
+    people.sort_unstable();
+    people.dedup();
+    let shown = || plain::excerpt(called, MAX_NAME_BYTES);
+    match (people.len(), UserId::parse(called)) {
+        // A person may be called as another one's id is.
+        (_, Ok(user)) if people.contains(&user) => Ok(user),
+        (0, Ok(user)) if looks_like_an_id(called) => Ok(user),
+        (0, _) => {
+            let close = names_like(archive, called, teams).await?;
+            Err(FindPersonError::Unknown { called: shown(), close })
+        }
+        (1, _) => Ok(people.remove(0)),
+        _ => Err(FindPersonError::Several { called: shown(), people }),
+    }
+}
+
+/// Whether it is written as Slack's ids of people are: names are not.
+pub(crate) fn looks_like_an_id(called: &str) -> bool {
+    called.starts_with(['U', 'W'])
+        && called.bytes().any(|byte| byte.is_ascii_digit())
+        && UserId::parse(called).is_ok()
+}
+
+/// Names of people that are close to one.
+async fn names_like(
+    archive: &dyn Archive,
+    called: &str,
+    teams: &[TeamId],
+) -> Result<Vec<String>, ArchiveError> {
+    let wanted = called.strip_prefix('@').unwrap_or(called).to_lowercase();
+    let mut close = Closest::to(&wanted);
+    for team in teams {
+        let mut rows =
+            Rows::all(archive, Query::partition(key::users(team)), |item| Some(project::directory(item)));
+        while let Some(page) = rows.next().await? {
+            for user in &page {
+                let names = ["name", "display_name", "real_name"].into_iter();
+                names
+                    .filter_map(|name| user[name].as_str())
+                    .for_each(|known| close.offer(&known.to_lowercase()));
+            }
+        }
+    }
+    Ok(close.names())
+}
+
+fn listed(people: &[UserId]) -> String {
+    people.iter().take(SUGGESTIONS).map(UserId::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// Names that may be meant, for the end of an error.
 #[must_use]
 pub fn suggested(close: &[String]) -> String {

@@ -213,10 +213,7 @@ fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError>
     match known.people_called(called) {
         Ok(people) => Ok(people.into_iter().map(Facet::author).collect()),
         Err(close) => {
-            let is_id = called.starts_with(['U', 'W'])
-                && called.bytes().any(|byte| byte.is_ascii_digit())
-                && UserId::parse(called).is_ok();
-            if is_id {
+            if find::looks_like_an_id(called) {
                 return Ok(vec![Facet::author(called)]);
             }
             Err(ResolveError::UnknownPerson { called: plain::excerpt(called, 80), close })
