@@ -77,6 +77,14 @@ impl SearchIndex {
         opened.await.expect("opening does not panic")
     }
 
+    /// Deletes the index in this file, if there is one, with every word in it. A process that has it open makes it again.
+    ///
+    /// # Errors
+    /// [`IndexError`], also if the file is something else.
+    pub fn delete(path: &Path) -> Result<(), IndexError> {
+        schema::delete(path)
+    }
+
     /// Whether the file is still the one that was opened: it may be deleted at any time, to be made again.
     #[must_use]
     pub fn is_current(&self) -> bool {

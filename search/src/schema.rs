@@ -103,6 +103,16 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
     connect(path)?.ok_or_else(|| at(path, io::Error::other("another version of annalist is using it")))
 }
 
+/// Removes the index in this file, if there is one.
+pub(crate) fn delete(path: &Path) -> Result<(), IndexError> {
+    match File::open(path) {
+        Ok(file) if is_empty_or_ours(&file).map_err(|source| at(path, source))? => remove(path),
+        Ok(_) => Err(IndexError::Foreign { path: path.display().to_string() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(at(path, error)),
+    }
+}
+
 /// Whether the file may be replaced: one of a user's own may have the same name.
 fn is_empty_or_ours(mut file: &File) -> io::Result<bool> {
     // SQLite keeps the application's number there: https://www.sqlite.org/fileformat.html#application_id

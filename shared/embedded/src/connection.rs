@@ -15,6 +15,10 @@ use super::OpenError;
 /// Another process may be migrating or folding the log while this one opens the file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Between two attempts to get the lock for a compaction, and how many there are: half a minute.
+const COMPACT_RETRY: Duration = Duration::from_millis(1);
+const COMPACT_TRIES: i32 = 30_000;
+
 /// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 
@@ -30,6 +34,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/06.sql")),
     M::up(include_str!("schema/07.sql")),
     M::up(include_str!("schema/08.sql")),
+    M::up(include_str!("schema/09.sql")),
 ];
 
 /// The schema of this version.
@@ -168,6 +173,25 @@ pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> 
     harden(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
+}
+
+/// A connection that writes the whole file anew. It waits for others as the writer does: SQLite's own waiting starves beside a
+/// busy process.
+pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = open_for_checkpoints(file)?;
+    connection.busy_handler(Some(|tries| {
+        wait_for_others();
+        tries < COMPACT_TRIES
+    }))?;
+    Ok(connection)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "SQLite's lock has no notification; this thread does nothing else"
+)]
+fn wait_for_others() {
+    std::thread::sleep(COMPACT_RETRY);
 }
 
 /// A connection that cannot write.

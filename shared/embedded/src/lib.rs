@@ -10,6 +10,7 @@ pub mod backup;
 mod changes;
 mod checkpoint;
 mod claims;
+mod compact;
 pub mod condition;
 mod connection;
 mod existence;
@@ -28,15 +29,17 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
 use ports::files::Files;
-use ports::queue::Queue;
+use ports::queue::{Queue, QueueError};
 
 use archive::EmbeddedArchive;
 use changes::EmbeddedChanges;
 use claims::EmbeddedClaims;
+pub use compact::CompactError;
 use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
 use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
+pub use queue::QueuedJob;
 use reader::Readers;
 use writer::Writer;
 
@@ -202,6 +205,36 @@ impl Database {
     #[must_use]
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
+    }
+
+    /// Some of the jobs after this one on any queue, dead letters included, in the order in which they were sent: all there
+    /// are once it answers an empty list.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    pub async fn queued_jobs(&self, after: i64) -> Result<Vec<QueuedJob>, QueueError> {
+        let read = self.readers.read(move |connection| queue::read_queued(connection, after));
+        read.await.map_err(QueueError::Unavailable)
+    }
+
+    /// Removes jobs for good, wherever they are; answers how many were still there.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    pub async fn remove_jobs(&self, jobs: Vec<i64>) -> Result<u64, QueueError> {
+        let removed = self.writer.run(move |transaction| queue::remove_queued(transaction, &jobs)).await;
+        removed.map_err(|error| QueueError::Unavailable(error.0))
+    }
+
+    /// Writes the database anew, so that nothing is left in its file, or in its log, of what was removed. It takes the room
+    /// of the database once more, and other processes cannot write meanwhile.
+    ///
+    /// # Errors
+    /// [`CompactError`]
+    pub async fn compact(&self) -> Result<(), CompactError> {
+        let file = self.data.join(DATABASE_FILE);
+        let compacted = tokio::task::spawn_blocking(move || compact::compact(&file)).await;
+        compacted.unwrap_or_else(|stopped| Err(CompactError::Stopped(stopped.to_string())))
     }
 
     /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.

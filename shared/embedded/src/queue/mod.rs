@@ -11,6 +11,7 @@ mod groups;
 mod memory;
 mod recent;
 mod send;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,8 @@ use tokio::sync::Notify;
 
 use self::claim::Claimed;
 use self::memory::Memory;
+pub use self::waiting::QueuedJob;
+pub(super) use self::waiting::{read as read_queued, remove as remove_queued};
 use super::reader::Readers;
 use super::writer::{Transaction, WriteError, Writer, lock};
 use ports::clock::SharedClock;
