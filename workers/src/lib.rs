@@ -9,6 +9,7 @@ pub mod claims;
 mod clearance;
 pub mod directory;
 pub mod environment;
+pub mod eraser;
 pub mod existence;
 mod failure;
 pub mod file_downloader;

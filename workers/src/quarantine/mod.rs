@@ -31,6 +31,9 @@ pub use loss::{Loss, loss};
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
 
+/// Jobs read at once: each may take a mebibyte.
+const READ_AT_ONCE: usize = 50;
+
 /// Set if the payload is only an outline of the job.
 const WITHHELD: &str = "withheld";
 
@@ -184,14 +187,29 @@ pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveErro
     Ok(found)
 }
 
-/// How many jobs are in quarantine. A payload may be large, so only a few rows are read at once.
+/// Some of the jobs of one queue, in the order of their keys, and where the next ones begin. A payload may be large, so only
+/// a few are read at once.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn page(
+    archive: &dyn Archive,
+    queue: QueueName,
+    after: Option<ItemKey>,
+) -> Result<(Vec<Quarantined>, Option<ItemKey>), ArchiveError> {
+    let query = Query { after, limit: READ_AT_ONCE, ..Query::partition(partition(queue)) };
+    let found = archive.query(&query).await?;
+    Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
+}
+
+/// How many jobs are in quarantine.
 ///
 /// # Errors
 /// As [`Archive::query`].
 pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     let mut jobs = 0;
     for spec in &QUEUES {
-        let mut query = Query { limit: 50, ..Query::partition(partition(spec.name)) };
+        let mut query = Query { limit: READ_AT_ONCE, ..Query::partition(partition(spec.name)) };
         loop {
             let page = archive.query(&query).await?;
             jobs += u64::try_from(page.items.len()).unwrap_or_default();
@@ -262,6 +280,14 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
         // So that readers find the workspace: this may be the first that is known of it.
         archive.write(&Update::mark(ItemKey::team(&team))).await?;
     }
+    archive.delete_unchanged(&job.item).await
+}
+
+/// Removes a job of which nothing is missed. Answers whether it was still there unchanged.
+///
+/// # Errors
+/// As [`Archive::delete_unchanged`].
+pub async fn forget(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
     archive.delete_unchanged(&job.item).await
 }
 

@@ -3,6 +3,7 @@
 
 mod channel_indexer;
 mod directory;
+mod eraser;
 mod existence;
 mod file_downloader;
 mod historian;

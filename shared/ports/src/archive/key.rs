@@ -263,6 +263,12 @@ pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
 }
 
+/// The partition of the erasures that were done: when, by whom, and how much.
+#[must_use]
+pub fn erasure_records(team: &TeamId) -> String {
+    format!("erasure#{team}")
+}
+
 /// The value of `parent` on every message of a thread, its root included.
 #[must_use]
 pub fn thread_parent(team: &TeamId, thread_ts: &Ts) -> String {

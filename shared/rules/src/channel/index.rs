@@ -132,6 +132,15 @@ pub fn plan(
     changed.rev().map(|shard| shard.update(team)).collect()
 }
 
+/// What has to be written so that the index knows nothing of a channel. Each shard is written only if it is still what was
+/// read.
+#[must_use]
+pub fn without(team: &TeamId, mut shards: Vec<Shard>, channel: &ChannelId) -> Vec<Update> {
+    shards.retain(|shard| shard.names.contains_key(channel.as_str()));
+    shards.iter_mut().for_each(|shard| shard.take(channel.as_str()));
+    shards.iter().map(|shard| shard.update(team)).collect()
+}
+
 #[cfg(test)]
 #[path = "index_tests.rs"]
 mod tests;

@@ -3,6 +3,7 @@
 //! Every picture a row has had is one attribute, `image#{hash of its URL}`; the row's content says which is current.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,6 +118,18 @@ pub(crate) fn current(row: &Attributes) -> Option<Value> {
     let url = current_url(row.get("type")?.as_str()?, row)?;
     let key = FileKey::stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
     Some(key.as_str().into())
+}
+
+/// The keys of the pictures that are held for a row of the directory, and of the one that it names, which may be fetched just
+/// now. Of an earlier profile, the one that it names.
+#[must_use]
+pub fn keys(row: &Item) -> BTreeSet<FileKey> {
+    let held = row.attributes.iter().filter(|(name, _)| is_register(name));
+    let held = held.filter_map(|(_, key)| FileKey::stored(key.as_str()?));
+    let kind = row.text("type").map(|kind| if kind == "profile" { "user" } else { kind });
+    let team = row.text("team_id").and_then(|team| TeamId::parse(team).ok());
+    let url = kind.and_then(|kind| current_url(kind, &row.attributes));
+    held.chain(team.zip(url).map(|(team, url)| FileKey::image(&team, &url))).collect()
 }
 
 /// Whether an attribute of a row is a picture.

@@ -1,5 +1,7 @@
 //! Where the state of a file is written: on its own row, `file#{team}` / file id, and on every message it is in.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::object::FileObject;
@@ -165,6 +167,26 @@ pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKe
     }
     let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && as_long(*size_bytes));
     same.next().map(|(_, _, key)| key)
+}
+
+/// The files that a message has, or had before an edit took them out of it.
+#[must_use]
+pub fn of_message(message: &Item) -> BTreeSet<FileId> {
+    let listed =
+        message.attributes.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let listed = listed.iter().filter_map(|file| file["id"].as_str());
+    let registers = message.attributes.keys().filter_map(|name| name.strip_prefix(STATE));
+    listed.chain(registers).filter_map(|file| FileId::parse(file).ok()).collect()
+}
+
+/// The keys under which a file is held, as its row or the row of a message says: every version of it.
+#[must_use]
+pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
+    let newest = match state(item, file) {
+        Some(FileState::Stored(key)) => Some(key),
+        Some(FileState::Failed(_) | FileState::Verdict(_)) | None => None,
+    };
+    versions(item).map(|(_, _, key)| key).chain(newest).collect()
 }
 
 /// Whether something is held under a key already, as another version.

@@ -1,0 +1,54 @@
+//! What is known of channels: their states, and their names in the ChannelIndex.
+
+use ports::archive::{ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
+use rules::channel::index;
+use slack::ids::{ChannelId, TeamId};
+
+use super::{Eraser, EraserCounts, EraserError};
+
+/// Each round but the last means that another write to the index went through.
+const MAX_ROUNDS: usize = 16;
+
+impl Eraser<'_> {
+    /// Erases what is known of a channel. If something came after the erasure, the name it has since then stays.
+    pub(super) async fn channel(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+    ) -> Result<EraserCounts, EraserError> {
+        let mut counts = EraserCounts::default();
+        let states = query_all(self.archive, Query::partition(key::channels(team, channel))).await?;
+        self.read(&mut counts, &states);
+        let mut is_gone = true;
+        for state in states.iter().filter(|state| !state.is_erased()) {
+            if self.covered.covers_row(state) {
+                counts.states += 1;
+                counts.erased(state);
+                self.erase(&state.key).await?;
+            } else {
+                is_gone = false;
+            }
+        }
+        if is_gone && self.acts() {
+            self.forget_name(team, channel).await?;
+        }
+        Ok(counts)
+    }
+
+    async fn forget_name(&self, team: &TeamId, channel: &ChannelId) -> Result<(), ArchiveError> {
+        for _ in 0..MAX_ROUNDS {
+            let shards = query_all(self.archive, Query::partition(key::channel_index(team))).await?;
+            let updates = index::without(team, index::shards(&shards), channel);
+            if updates.is_empty() {
+                return Ok(());
+            }
+            for update in &updates {
+                // If another write came first, the next round sees it.
+                if let WriteOutcome::Rejected(_) = self.archive.write(update).await? {
+                    break;
+                }
+            }
+        }
+        Err(ArchiveError::Unavailable("the channel index keeps changing".into()))
+    }
+}

@@ -1,0 +1,95 @@
+//! What is erased, or would be, and what that costs.
+
+use std::ops::AddAssign;
+
+use ports::archive::Item;
+use serde_json::Value;
+
+/// What a unit of reading is on DynamoDB, and what a unit of writing is.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
+const READ_UNIT_BYTES: u64 = 4096;
+const WRITE_UNIT_BYTES: u64 = 1024;
+
+/// How much is erased, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EraserCounts {
+    /// Messages.
+    pub messages: u64,
+    /// Their earlier versions.
+    pub revisions: u64,
+    /// Files.
+    pub files: u64,
+    /// The bytes of files and pictures.
+    pub bytes: u64,
+    /// People.
+    pub users: u64,
+    /// States of channels.
+    pub states: u64,
+    /// Jobs in quarantine.
+    pub quarantined: u64,
+    /// Rows that were read for it.
+    pub rows_read: u64,
+    /// About what DynamoDB reads for it.
+    pub read_units: u64,
+    /// About what DynamoDB writes for it.
+    pub write_units: u64,
+}
+
+impl EraserCounts {
+    /// Rows that were read in one query.
+    pub(super) fn read(&mut self, rows: &[Item]) {
+        self.rows_read += rows.len() as u64;
+        self.read_units += rows.iter().map(bytes).sum::<u64>().div_ceil(READ_UNIT_BYTES);
+    }
+
+    /// A row that is erased.
+    pub(super) fn erased(&mut self, row: &Item) {
+        self.write_units += bytes(row).div_ceil(WRITE_UNIT_BYTES);
+    }
+}
+
+impl AddAssign for EraserCounts {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            messages,
+            revisions,
+            files,
+            bytes,
+            users,
+            states,
+            quarantined,
+            rows_read,
+            read_units,
+            write_units,
+        } = other;
+        self.messages += messages;
+        self.revisions += revisions;
+        self.files += files;
+        self.bytes += bytes;
+        self.users += users;
+        self.states += states;
+        self.quarantined += quarantined;
+        self.rows_read += rows_read;
+        self.read_units += read_units;
+        self.write_units += write_units;
+    }
+}
+
+/// About what a row takes.
+fn bytes(row: &Item) -> u64 {
+    let keys = row.key.item_id.len() + row.key.timestamp.len();
+    let attributes = row.attributes.iter().map(|(name, value)| name.len() + value_bytes(value));
+    (keys + attributes.sum::<usize>()) as u64
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 1,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<usize>(),
+        Value::Object(fields) => {
+            3 + fields.iter().map(|(name, value)| 1 + name.len() + value_bytes(value)).sum::<usize>()
+        }
+    }
+}

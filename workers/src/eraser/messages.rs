@@ -1,0 +1,116 @@
+//! Messages and their earlier versions.
+
+use std::collections::BTreeSet;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use ports::archive::{Item, ItemKey, Query, key, query_all};
+use rules::file::row;
+use rules::project;
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
+
+use super::{AT_ONCE, Eraser, EraserCounts, EraserError, EraserMode, PAGE};
+
+impl Eraser<'_> {
+    /// Erases what is covered of a channel, page by page.
+    pub(super) async fn messages(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+    ) -> Result<EraserCounts, EraserError> {
+        let mut counts = EraserCounts::default();
+        let mut query = Query { limit: PAGE, ..Query::partition(key::messages(team, channel)) };
+        let mut page = self.archive.query(&query).await?;
+        loop {
+            self.read(&mut counts, &page.items);
+            let next = page.next.take();
+            query.after.clone_from(&next);
+            // The next page is read while this one is erased.
+            let (erased, following) = tokio::join!(self.rows(team, channel, &page.items), async {
+                match next {
+                    Some(_) => Some(self.archive.query(&query).await),
+                    None => None,
+                }
+            });
+            counts += erased?;
+            match following {
+                Some(following) => page = following?,
+                None => return Ok(counts),
+            }
+        }
+    }
+
+    /// Erases one message, with the files that only it shares.
+    pub(super) async fn one_message(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        ts: &Ts,
+    ) -> Result<EraserCounts, EraserError> {
+        let mut counts = EraserCounts::default();
+        let key = ItemKey::message(team, channel, ts);
+        let row = self.archive.get(&key).await?;
+        match &row {
+            // It says no more which files it had.
+            Some(row) if row.is_erased() => counts += self.files(team).await?,
+            Some(row) => {
+                let files: BTreeSet<FileId> = row::of_message(row);
+                let keys: Vec<ItemKey> = files.iter().map(|file| ItemKey::file(team, file)).collect();
+                let files = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+                let files: Vec<Item> = files.into_iter().flatten().collect();
+                counts += self.files_of(team, &files).await?;
+            }
+            None => self.erase(&key).await?,
+        }
+        let rows: Vec<Item> = row.into_iter().collect();
+        self.read(&mut counts, &rows);
+        counts += self.rows(team, channel, &rows).await?;
+        Ok(counts)
+    }
+
+    async fn rows(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        rows: &[Item],
+    ) -> Result<EraserCounts, EraserError> {
+        // A writer that knew of the facts has erased a row, and left its earlier versions.
+        let is_due = |row: &&Item| self.covered.covers_row(row) || (row.is_erased() && self.acts());
+        let due = rows.iter().filter(is_due).map(|row| self.message(team, channel, row));
+        let add = |mut sum: EraserCounts, counts: EraserCounts| {
+            sum += counts;
+            async move { Ok(sum) }
+        };
+        stream::iter(due).buffer_unordered(AT_ONCE).try_fold(EraserCounts::default(), add).await
+    }
+
+    /// Erases a message. Its row goes last: a run that is killed before finds it again.
+    async fn message(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        message: &Item,
+    ) -> Result<EraserCounts, EraserError> {
+        let mut counts = EraserCounts::default();
+        let Ok(ts) = Ts::parse(&message.key.timestamp) else { return Ok(counts) };
+        let revisions = query_all(self.archive, Query::partition(key::revisions(team, channel, &ts))).await?;
+        self.read(&mut counts, &revisions);
+        for revision in &revisions {
+            if self.is_left(revision) {
+                counts.revisions += u64::from(!revision.is_erased());
+                counts.erased(revision);
+                self.erase(&revision.key).await?;
+            }
+        }
+        if self.is_left(message) {
+            counts.messages += u64::from(project::message(message).is_some());
+            counts.erased(message);
+            self.erase(&message.key).await?;
+        }
+        Ok(counts)
+    }
+
+    /// Whether something may be left of a row that is to be erased.
+    fn is_left(&self, row: &Item) -> bool {
+        !row.is_erased() || self.mode == EraserMode::ActAgain
+    }
+}

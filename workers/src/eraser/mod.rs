@@ -1,0 +1,227 @@
+//! Erases for good what erasures cover: messages with their earlier versions, files with their bytes, people, channels, and
+//! jobs in quarantine. The facts are written before ([`ErasureFact`]), so that no writer brings anything back meanwhile.
+//!
+//! Work is in parts, and each may be done again: what names other rows is erased after them, so that a run that is killed is
+//! ended by the next one.
+//!
+//! * [`messages`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job brings something that is erased.
+//! * [`record`]: what is kept of an erasure.
+
+mod channels;
+mod counts;
+mod files;
+mod jobs;
+mod messages;
+mod people;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
+use ports::files::{FileKey, Files, FilesError};
+use reader::directory;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+pub use counts::EraserCounts;
+pub use jobs::{JobCover, cover_of};
+pub use record::ErasureRecord;
+
+/// Rows read at once.
+const PAGE: usize = 1_000;
+
+/// Rows erased side by side: on one machine each sync carries as many.
+const AT_ONCE: usize = 256;
+
+/// What is done about what is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EraserMode {
+    /// It is counted, and nothing changes.
+    Plan,
+    /// It is erased.
+    Act,
+    /// It is erased, and so is once more what was: a write that was under way may have left something behind an erased row.
+    ActAgain,
+}
+
+/// Why something could not be erased.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EraserError {
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The store of files failed.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+/// A part of the work.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ErasurePart {
+    /// The messages of a channel.
+    Messages(TeamId, ChannelId),
+    /// One message, with its files.
+    Message(TeamId, ChannelId, Ts),
+    /// The files that no message shares any more.
+    Files(TeamId),
+    /// What is known of a channel.
+    Channel(TeamId, ChannelId),
+    /// A person.
+    Person(TeamId, UserId),
+    /// Jobs in quarantine.
+    Quarantine,
+}
+
+impl ErasurePart {
+    /// The workspace, if it is of one.
+    #[must_use]
+    pub fn team(&self) -> Option<&TeamId> {
+        match self {
+            Self::Messages(team, _)
+            | Self::Message(team, ..)
+            | Self::Files(team)
+            | Self::Channel(team, _)
+            | Self::Person(team, _) => Some(team),
+            Self::Quarantine => None,
+        }
+    }
+}
+
+/// Finds what is covered, and erases it.
+pub struct Eraser<'a> {
+    archive: &'a dyn Archive,
+    files: &'a dyn Files,
+    facts: Vec<ErasureFact>,
+    covered: ErasureFacts,
+    mode: EraserMode,
+    /// The pictures of the people who are erased, by their rows.
+    pictures: BTreeMap<ItemKey, BTreeSet<FileKey>>,
+    rows_read: AtomicU64,
+}
+
+impl<'a> Eraser<'a> {
+    /// Begins to erase what these facts cover, before they are written: what they bind erases a person's row at once, and
+    /// with it where the person's pictures are.
+    ///
+    /// # Errors
+    /// As [`Archive::get`].
+    pub async fn begin(
+        archive: &'a dyn Archive,
+        files: &'a dyn Files,
+        facts: Vec<ErasureFact>,
+        mode: EraserMode,
+    ) -> Result<Self, ArchiveError> {
+        let covered = facts.iter().collect();
+        let mut pictures = BTreeMap::new();
+        for ErasureFact { team, scope, .. } in &facts {
+            if let ErasureScope::User(user) = scope {
+                let key = ItemKey::user(team, user);
+                let of_person = people::pictures(archive, team, user).await?;
+                pictures.insert(key, of_person);
+            }
+        }
+        Ok(Self { archive, files, facts, covered, mode, pictures, rows_read: AtomicU64::new(0) })
+    }
+
+    /// The parts of the work, in the order in which they are to be done.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn parts(&self) -> Result<Vec<ErasurePart>, ArchiveError> {
+        let mut parts = BTreeSet::new();
+        for ErasureFact { team, scope, .. } in &self.facts {
+            match scope {
+                ErasureScope::User(user) => {
+                    let channels = channels_of(self.archive, team).await?;
+                    parts.extend(channels.into_iter().map(|id| ErasurePart::Messages(team.clone(), id)));
+                    parts.insert(ErasurePart::Files(team.clone()));
+                    parts.insert(ErasurePart::Person(team.clone(), user.clone()));
+                }
+                ErasureScope::Channel(channel) => {
+                    parts.insert(ErasurePart::Messages(team.clone(), channel.clone()));
+                    parts.insert(ErasurePart::Files(team.clone()));
+                    parts.insert(ErasurePart::Channel(team.clone(), channel.clone()));
+                }
+                ErasureScope::Message(channel, ts) => {
+                    parts.insert(ErasurePart::Message(team.clone(), channel.clone(), ts.clone()));
+                }
+            }
+        }
+        parts.insert(ErasurePart::Quarantine);
+        Ok(parts.into_iter().collect())
+    }
+
+    /// Does a part.
+    ///
+    /// # Errors
+    /// [`EraserError`]; the part may be done again.
+    pub async fn part(&self, part: &ErasurePart) -> Result<EraserCounts, EraserError> {
+        match part {
+            ErasurePart::Messages(team, channel) => self.messages(team, channel).await,
+            ErasurePart::Message(team, channel, ts) => self.one_message(team, channel, ts).await,
+            ErasurePart::Files(team) => self.files(team).await,
+            ErasurePart::Channel(team, channel) => self.channel(team, channel).await,
+            ErasurePart::Person(team, user) => self.person(team, user).await,
+            ErasurePart::Quarantine => self.quarantine().await,
+        }
+    }
+
+    /// How many rows were read so far, for those who watch.
+    #[must_use]
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
+    }
+
+    /// Counts rows that were read in one query.
+    fn read(&self, counts: &mut EraserCounts, rows: &[Item]) {
+        counts.read(rows);
+        self.rows_read.fetch_add(rows.len() as u64, Ordering::Relaxed);
+    }
+
+    fn acts(&self) -> bool {
+        self.mode != EraserMode::Plan
+    }
+
+    /// Erases a row.
+    async fn erase(&self, key: &ItemKey) -> Result<(), ArchiveError> {
+        if self.acts() {
+            self.archive.erase(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes bytes. Answers how many.
+    async fn delete_bytes(&self, key: &FileKey) -> Result<u64, FilesError> {
+        let bytes = self.files.open(key).await?.map_or(0, |reader| reader.size_bytes());
+        if self.acts() {
+            self.files.delete(key).await?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// What was erased in these workspaces before.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn facts_of(
+    archive: &dyn Archive,
+    teams: impl IntoIterator<Item = &TeamId>,
+) -> Result<Vec<ErasureFact>, ArchiveError> {
+    let mut facts = Vec::new();
+    for team in teams {
+        let rows = query_all(archive, Query::partition(key::erasures(team))).await?;
+        facts.extend(rows.iter().filter_map(ErasureFact::read));
+    }
+    Ok(facts)
+}
+
+/// Every channel that messages may be kept of.
+async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSet<ChannelId>, ArchiveError> {
+    let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
+    let marked = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
+    let mut channels: BTreeSet<ChannelId> = marked.collect();
+    channels.extend(directory::read(archive, team).await?.iter().map(|(channel, _)| channel));
+    Ok(channels)
+}

@@ -1,0 +1,361 @@
+//! What an erasure leaves in an archive that events, downloads and failures have filled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
+use ports::archive::key::is_passing;
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::files::{FileKey, Files};
+use ports::queue::QueueName;
+use ports::queue::{Delivery, Queue, QueueRef};
+use reader::directory;
+use rules::file::image::ImageJob;
+use rules::file::row::{self, HeldBytes, Share};
+use rules::file::{FileObject, FileState, image};
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery;
+use testkit::faults::{CrashPoint, CrashingArchive, FaultyFiles};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::files::MemoryFiles;
+use testkit::memory::queue::MemoryQueue;
+use workers::channel_indexer::ChannelIndexer;
+use workers::eraser::{Eraser, EraserCounts, EraserError, EraserMode};
+use workers::message_writer::MessageWriter;
+use workers::quarantine;
+use workers::runtime::{Outcome, Ports, Worker};
+
+/// In everything that is to go, and in nothing that stays.
+const SECRET: &str = "topsecret";
+const PICTURE: &str = "https://a.slack-edge.com/ana.png";
+const DEFAULT_PICTURE: &str = "https://a.slack-edge.com/default.png";
+
+fn team() -> TeamId {
+    TeamId::parse(TEAM).unwrap()
+}
+
+fn channel(id: &str) -> ChannelId {
+    ChannelId::parse(id).unwrap()
+}
+
+fn ts(second: u32) -> Ts {
+    Ts::parse(&format!("170000{second:04}.000100")).unwrap()
+}
+
+fn person(id: &str) -> ErasureScope {
+    ErasureScope::User(UserId::parse(id).unwrap())
+}
+
+/// What was asked for after everything that is told here.
+fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
+    vec![ErasureFact { team: team(), scope, until: Ts::parse("1750000000.000000").unwrap() }]
+}
+
+struct Fixture {
+    archive: Arc<MemoryArchive>,
+    files: MemoryFiles,
+    ports: Ports,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let archive = Arc::new(MemoryArchive::new());
+        let clock: SharedClock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
+        let ports = Ports { queue, archive: Arc::clone(&archive) as Arc<dyn Archive>, clock };
+        Self { archive, files: MemoryFiles::new(), ports }
+    }
+
+    /// Two people and two channels, with everything that a message may have.
+    async fn filled() -> Self {
+        let fixture = Self::new();
+        let secret =
+            |second, text: &str| event::message(ts(second).as_str(), "U1", &format!("{text} {SECRET}"));
+        let open = |second, text: &str| event::message(ts(second).as_str(), "U2", text);
+        let (before, mine) = (secret(1, "a draft"), secret(2, "with files"));
+        let after = event::edited(&before, ts(50).as_str(), &format!("edited {SECRET}"));
+        fixture
+            .told(&[
+                event::posted("C1", &before),
+                event::changed("C1", &before, &after, ts(50).as_str()),
+                event::posted("C1", &mine),
+                event::posted("C2", &secret(3, "elsewhere")),
+                event::posted("C1", &open(4, "stays")),
+                event::reaction_added("C1", ts(4).as_str(), "U1", "tada", ts(60).as_str()),
+                event::posted("C1", &event::message("1760000000.000100", "U1", "said after it")),
+                fixture.profile("U1", &format!("Ana {SECRET}"), DEFAULT_PICTURE, ts(5)),
+                fixture.profile("U1", &format!("Ann {SECRET}"), PICTURE, ts(6)),
+                fixture.profile("U2", "Bob", DEFAULT_PICTURE, ts(7)),
+            ])
+            .await;
+        fixture.share("F1", SECRET, &[("C1", 2)]).await;
+        fixture.share("F2", SECRET, &[("C1", 2), ("C2", 3)]).await;
+        fixture.share("F3", "shared by two", &[("C1", 2), ("C1", 4)]).await;
+        for (user, url) in [("U1", DEFAULT_PICTURE), ("U1", PICTURE), ("U2", DEFAULT_PICTURE)] {
+            fixture.picture(user, url).await;
+        }
+        for (id, name) in [("C1", "general"), ("C2", &*format!("plans-{SECRET}"))] {
+            let created = json!({ "type": "channel_created", "channel": { "id": id, "name": name },
+                "event_ts": ts(0).as_str() });
+            let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
+            let job = delivery(&event::envelope(TEAM, &format!("Ev{id}"), &created));
+            assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+        }
+        fixture.quarantine(&event::posted("C1", &secret(8, "too odd"))).await;
+        fixture.quarantine(&event::posted("C1", &open(9, "odd too"))).await;
+        fixture
+    }
+
+    async fn told(&self, events: &[Value]) {
+        let writer =
+            MessageWriter::new(Arc::clone(&self.archive) as Arc<dyn Archive>, Arc::clone(&self.ports.queue));
+        for (number, told) in events.iter().enumerate() {
+            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), told));
+            let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
+            assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{told}");
+        }
+    }
+
+    fn profile(&self, user: &str, name: &str, picture: &str, at: Ts) -> Value {
+        let mut told = event::user_change(user, name, at.as_str());
+        told["user"]["profile"]["image_192"] = picture.into();
+        told
+    }
+
+    /// A file as the downloader leaves it behind.
+    async fn share(&self, id: &str, bytes: &str, messages: &[(&str, u32)]) {
+        let file = FileId::parse(id).unwrap();
+        let shares: Vec<Share> = messages
+            .iter()
+            .map(|(channel_id, second)| Share { channel: channel(channel_id), ts: ts(*second) })
+            .collect();
+        let key = FileKey::shared(&team(), &shares[0].channel, &shares[0].ts, &file);
+        self.publish(&key, bytes).await;
+        let object = FileObject::read(&json!({ "id": id, "name": "a.txt", "user": "U1" })).unwrap();
+        let held =
+            HeldBytes { key, source: "slack".into(), size_bytes: bytes.len() as u64, sha256: String::new() };
+        for share in &shares {
+            let state = FileState::Stored(held.key.clone());
+            for update in [
+                row::seen(&team(), &object, Some(share)),
+                row::held(&team(), &file, &held),
+                row::on_message(&team(), share, &file, &state),
+            ] {
+                self.archive.write(&update).await.unwrap();
+            }
+        }
+    }
+
+    async fn picture(&self, user: &str, url: &str) {
+        let key = FileKey::image(&team(), url);
+        self.publish(&key, url).await;
+        let owner = image::Owner::User(UserId::parse(user).unwrap());
+        let job = ImageJob { team: team(), owner, url: url.to_owned() };
+        self.archive.write(&job.held(&key)).await.unwrap();
+    }
+
+    async fn publish(&self, key: &FileKey, bytes: &str) {
+        let mut writer = self.files.create(key).await.unwrap();
+        writer.write(Bytes::from(bytes.to_owned())).await.unwrap();
+        writer.publish().await.unwrap();
+    }
+
+    async fn quarantine(&self, told: &Value) {
+        let job = delivery(&event::envelope(TEAM, "EvOdd", told));
+        quarantine::put(&self.ports, QueueRef::from(QueueName::Events), &job, "too odd").await.unwrap();
+    }
+
+    async fn run(&self, facts: &[ErasureFact], mode: EraserMode) -> EraserCounts {
+        erase(&*self.archive, &self.files, facts, mode).await.unwrap()
+    }
+
+    /// Rows and files, as they are. Jobs in quarantine are numbered anew in each run.
+    fn state(&self) -> BTreeMap<String, String> {
+        let rows = self.archive.items().into_iter().filter(|row| !is_passing(&row.key.item_id));
+        let rows = rows.map(|row| (format!("{:?}", row.key), row.to_json().to_string()));
+        let files = self.files.published().into_iter();
+        rows.chain(files.map(|(key, bytes)| (key.to_string(), format!("{bytes:?}")))).collect()
+    }
+
+    /// Compares what is there with another archive.
+    async fn assert_like(&self, other: &Self, what: &str) {
+        let (ours, theirs) = (self.state(), other.state());
+        let keys = ours.keys().chain(theirs.keys());
+        let different: Vec<_> = keys.filter(|key| ours.get(*key) != theirs.get(*key)).collect();
+        assert!(different.is_empty(), "{what}: {different:?}");
+        let jobs = [self, other].map(|fixture| quarantine::count(&*fixture.archive));
+        let [jobs, expected] = futures_util::future::join_all(jobs).await.try_into().unwrap();
+        assert_eq!(jobs.unwrap(), expected.unwrap(), "{what}");
+    }
+
+    fn file_names(&self) -> Vec<String> {
+        self.files.published().keys().map(|key| key.as_str().rsplit('/').next().unwrap().to_owned()).collect()
+    }
+
+    /// Where the secret still is.
+    fn leaks(&self) -> Vec<String> {
+        let (rows, files) = (self.archive.items(), self.files.published());
+        let rows = rows.iter().filter(|row| row.to_json().to_string().contains(SECRET));
+        let files = files
+            .iter()
+            .filter(|(_, bytes)| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+        rows.map(|row| format!("{:?}", row.key)).chain(files.map(|(key, _)| key.to_string())).collect()
+    }
+
+    fn row(&self, key: &ItemKey) -> Item {
+        self.archive.item(key).unwrap()
+    }
+}
+
+async fn erase(
+    archive: &dyn Archive,
+    files: &dyn Files,
+    facts: &[ErasureFact],
+    mode: EraserMode,
+) -> Result<EraserCounts, EraserError> {
+    let eraser = Eraser::begin(archive, files, facts.to_vec(), mode).await?;
+    if mode != EraserMode::Plan {
+        for fact in facts {
+            archive.write(&fact.update()).await?;
+        }
+    }
+    let mut sum = EraserCounts::default();
+    for part in eraser.parts().await? {
+        sum += eraser.part(&part).await?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
+    let fixture = Fixture::filled().await;
+    let facts = fact(person("U1"));
+    let before = fixture.state();
+    let planned = fixture.run(&facts, EraserMode::Plan).await;
+    assert_eq!(fixture.state(), before, "a plan changes nothing");
+    let EraserCounts { messages, revisions, files, bytes, users, quarantined, .. } = planned;
+    assert_eq!((messages, revisions, files, users, quarantined), (3, 1, 2, 1, 1), "{planned:?}");
+    assert_eq!(bytes, (2 * SECRET.len() + PICTURE.len()) as u64);
+
+    let done = fixture.run(&facts, EraserMode::Act).await;
+    assert_eq!(
+        EraserCounts { rows_read: 0, read_units: 0, ..done },
+        EraserCounts { rows_read: 0, read_units: 0, ..planned }
+    );
+    assert_eq!(
+        fixture.leaks(),
+        [
+            format!("{:?}", ItemKey::new(format!("channel#{TEAM}#C2"), ts(0).as_str())),
+            format!("{:?}", ItemKey::new(format!("channelindex#{TEAM}"), "0"))
+        ],
+        "a channel is called so"
+    );
+    let stays = fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(4)));
+    assert_eq!(stays.text("text"), Some("stays"));
+    assert!(
+        stays.attributes.contains_key("reaction#tada#U1"),
+        "an id in another person's message stays: {stays:?}"
+    );
+    let later = Ts::parse("1760000000.000100").unwrap();
+    assert!(!fixture.row(&ItemKey::message(&team(), &channel("C1"), &later)).is_erased());
+    assert_eq!(
+        fixture.file_names().len(),
+        2,
+        "a file and a picture that others have: {:?}",
+        fixture.file_names()
+    );
+    assert_eq!(fixture.row(&ItemKey::user(&team(), &UserId::parse("U2").unwrap())).text("name"), Some("Bob"));
+    assert_eq!(quarantine::count(&*fixture.archive).await.unwrap(), 1);
+
+    let again = fixture.run(&facts, EraserMode::ActAgain).await;
+    let EraserCounts { messages, revisions, files, bytes, users, quarantined, .. } = again;
+    assert_eq!((messages, revisions, files, bytes, users, quarantined), (0, 0, 0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
+    let fixture = Fixture::filled().await;
+    let facts = fact(ErasureScope::Channel(channel("C2")));
+    let done = fixture.run(&facts, EraserMode::Act).await;
+    assert_eq!((done.messages, done.states, done.files, done.users), (1, 1, 0, 0), "{done:?}");
+    let channels = directory::read(&*fixture.archive, &team()).await.unwrap();
+    assert_eq!(channels.iter().map(|(_, name)| name).collect::<Vec<_>>(), ["general"]);
+    assert!(!fixture.leaks().iter().any(|leak| leak.contains("C2")), "{:?}", fixture.leaks());
+    let done = fixture.run(&fact(ErasureScope::Channel(channel("C1"))), EraserMode::Act).await;
+    assert_eq!((done.messages, done.files), (3, 3), "{done:?}");
+    let later = Ts::parse("1760000000.000100").unwrap();
+    assert!(!fixture.row(&ItemKey::message(&team(), &channel("C1"), &later)).is_erased());
+}
+
+#[tokio::test]
+async fn one_message_goes_with_the_files_that_only_it_shares() {
+    let fixture = Fixture::filled().await;
+    let facts = fact(ErasureScope::Message(channel("C1"), ts(2)));
+    let done = fixture.run(&facts, EraserMode::Act).await;
+    assert_eq!((done.messages, done.revisions, done.files, done.users), (1, 0, 1, 0), "{done:?}");
+    let names = fixture.file_names();
+    assert!(!names.contains(&"F1".to_owned()) && names.contains(&"F2".to_owned()), "{names:?}");
+    // One that has not come yet does not come any more.
+    let unseen = fact(ErasureScope::Message(channel("C1"), ts(99)));
+    assert_eq!(fixture.run(&unseen, EraserMode::Act).await.messages, 0);
+    assert!(fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(99))).is_erased());
+}
+
+#[tokio::test]
+async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it() {
+    for scope in [
+        person("U1"),
+        ErasureScope::Message(channel("C1"), ts(1)),
+        ErasureScope::Message(channel("C1"), ts(2)),
+    ] {
+        let (fixture, other) = (Fixture::filled().await, Fixture::filled().await);
+        let facts = fact(scope);
+        other.run(&facts, EraserMode::Act).await;
+        let eraser =
+            Eraser::begin(&*fixture.archive, &fixture.files, facts.clone(), EraserMode::Act).await.unwrap();
+        for fact in &facts {
+            fixture.archive.write(&fact.update()).await.unwrap();
+        }
+        // A writer that knows of the facts was told of these once more.
+        let covered: ErasureFacts = facts.iter().collect();
+        for row in fixture.archive.items() {
+            if covered.covers_row(&row) && !row.key.item_id.starts_with("revision#") {
+                fixture.archive.erase(&row.key).await.unwrap();
+            }
+        }
+        for part in eraser.parts().await.unwrap() {
+            eraser.part(&part).await.unwrap();
+        }
+        fixture.assert_like(&other, "erased by a writer").await;
+    }
+}
+
+#[tokio::test]
+async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
+    for scope in
+        [person("U1"), ErasureScope::Channel(channel("C1")), ErasureScope::Message(channel("C1"), ts(2))]
+    {
+        let facts = fact(scope);
+        let whole = Fixture::filled().await;
+        whole.run(&facts, EraserMode::Act).await;
+        for step in 0.. {
+            let fixture = Fixture::filled().await;
+            let point = CrashPoint::after(step);
+            let archive =
+                CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+            let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
+            let died = erase(&archive, &files, &facts, EraserMode::Act).await;
+            assert_eq!(died.is_err(), point.has_crashed(), "step {step}: {died:?}");
+            fixture.run(&facts, EraserMode::Act).await;
+            fixture.assert_like(&whole, &format!("step {step}")).await;
+            if died.is_ok() {
+                assert!(step > 10, "{step} steps");
+                break;
+            }
+        }
+    }
+}
