@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::Archive;
-use ports::clock::{ManualClock, TimestampMs};
+use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::job::encode_event;
 use ports::queue::{Delivery, GroupId, MessageId, Receipt};
 use process::config::backend::{Backend, BackendArgs};
@@ -41,6 +41,10 @@ impl Fixture {
 
     pub(crate) fn data(&self) -> BackendArgs {
         BackendArgs::embedded(self.folder.path())
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     pub(crate) fn archive(&self) -> &dyn Archive {

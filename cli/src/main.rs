@@ -8,6 +8,7 @@
 mod cloudformation;
 mod composition;
 mod demo;
+mod failure;
 #[cfg(test)]
 mod fixture;
 mod manifest;
@@ -27,21 +28,21 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config::backend::{Backend, BackendArgs, BackendError};
-use process::config::{self, ConfigError};
+use process::config;
+use process::config::backend::{Backend, BackendArgs};
 use tokio::runtime::{Builder, Runtime};
 
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
 use operate::dashboards::DashboardsArgs;
 use operate::doctor::DoctorArgs;
+use operate::erase::EraseArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::import::ImportArgs;
 use operate::quarantine::QuarantineCommand;
-use operate::reconcile::{EmptyPeriod, ReconcileArgs};
+use operate::reconcile::ReconcileArgs;
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
@@ -173,6 +174,14 @@ enum Command {
     /// Look at jobs that could not be stored; send them again or drop them
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Erase a person, a channel or a message for good
+    #[command(
+        after_help = "Without --yes it says what would go, and changes nothing. It may be interrupted and run again:\n  \
+        annalist erase --user @ana --data /var/lib/annalist\n  \
+        annalist erase --user U0123ABCD --yes --compact --data /var/lib/annalist\n  \
+        annalist erase --message '#general' 1620000000.000200 --yes"
+    )]
+    Erase(EraseArgs),
     /// Write the whole archive into one file, while it is in use
     #[command(
         after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
@@ -223,14 +232,14 @@ fn main() -> ExitCode {
     let arguments = search::marked_negations(arguments);
     let command = match Cli::try_parse_from(std::iter::once(program.clone()).chain(arguments)) {
         Ok(cli) => cli.command,
-        Err(error) => return refused(&error),
+        Err(error) => return failure::refused(&error),
     };
     let mut out = BufWriter::new(io::stdout());
     let result =
         run(command, program, &mut out).and_then(|()| out.flush().context("cannot write the output"));
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
+        Err(error) => failure::failed(&error),
     }
 }
 
@@ -313,6 +322,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
         }),
+        Command::Erase(args) => on_archive(&args.backend, async |backend| {
+            operate::erase::run(backend, &SystemClock, &args, out).await
+        }),
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),
         Command::Provision(args) => {
@@ -348,61 +360,10 @@ fn runtime(builder: &mut Builder) -> io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// What clap says about the arguments: help as it is, a mistake on one line.
-fn refused(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        // Ignore a write error: there is nowhere left to report it.
-        drop(error.print());
-        return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-    }
-    say(&usage_line(&error.render().to_string()));
-    ExitCode::from(USAGE)
-}
-
-/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
-fn usage_line(rendered: &str) -> String {
-    let mut parts: Vec<String> = rendered
-        .trim_start_matches("error: ")
-        .split("\n\n")
-        .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
-        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
-        .collect();
-    if let [_] = parts.as_slice() {
-        parts.push("--help says more".to_owned());
-    }
-    parts.join("; ")
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    // `annalist messages … | head` has seen enough.
-    let nobody_reads = error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
-    });
-    if nobody_reads {
-        return ExitCode::SUCCESS;
-    }
-    say(&format!("{error:#}"));
-    let misconfigured = error.is::<ConfigError>()
-        || error.is::<UsageError>()
-        || error.is::<EmptyPeriod>()
-        || error.downcast_ref().is_some_and(BackendError::is_usage);
-    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
-}
-
-/// One line on standard error.
-fn say(text: &str) {
-    // There is nowhere else to complain.
-    drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::usage_line;
 
     #[test]
     fn the_arguments_are_consistent() {

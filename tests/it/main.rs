@@ -12,6 +12,7 @@ mod demo;
 mod deploy;
 mod docs;
 mod doctor;
+mod erase;
 mod existence_check;
 mod gaps;
 mod import;

@@ -36,8 +36,8 @@ pub(crate) async fn run(
         out,
         "Its private messages are dropped from now on; programs that run know it within a minute. It counts as public again \
          with a public event that is later than this, or once Slack's directory lists it as public.\n\
-         Still stored of it: {messages} messages and {states} rows of its states. No command removes them: SECURITY.md says \
-         which rows they are."
+         Still stored of it: {messages} messages and {states} rows of its states. `annalist erase --channel {channel}` \
+         removes them for good."
     )?)
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod backup;
 pub(crate) mod dashboards;
 mod date;
 pub(crate) mod doctor;
+pub(crate) mod erase;
 pub(crate) mod files;
 pub(crate) mod forget_public;
 mod held;

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
 use crate::operate::backup::{counted, folder};
+use crate::operate::erase::FILE;
 use crate::operate::packing::Packed;
 use crate::plain;
 use crate::read::human_size;
@@ -104,6 +105,13 @@ fn say(
             "Left out of the database, as annalist makes no such things: {count}, such as {first}."
         )?;
     }
+    writeln!(
+        out,
+        "If anything was erased since, it is back: copy {FILE} of the folder that was in use to {}, and run \
+         `annalist erase --replay --yes {}`.",
+        plain::line(&data.display().to_string()),
+        plain::line(&args.backend.as_typed()),
+    )?;
     writeln!(out, "Go on with: annalist up {}", plain::line(&args.backend.as_typed()))?;
     Ok(())
 }

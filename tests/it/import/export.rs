@@ -10,35 +10,35 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 /// The workspace of every export here.
-pub(super) const TEAM: &str = "T0EXPORT";
+pub(crate) const TEAM: &str = "T0EXPORT";
 
 /// What goes into a zip, in order.
 #[derive(Clone, Default)]
-pub(super) struct Export {
+pub(crate) struct Export {
     entries: Vec<(String, Vec<u8>)>,
 }
 
 impl Export {
     /// An export with these people and public channels, by id and name.
-    pub(super) fn of(people: &[&str], channels: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(people: &[&str], channels: &[(&str, &str)]) -> Self {
         let people: Vec<Value> = people.iter().map(|user| person(user)).collect();
         let channels: Vec<Value> = channels.iter().map(|(id, name)| channel(id, name)).collect();
         Self::default().with("users.json", &json!(people)).with("channels.json", &json!(channels))
     }
 
     /// The same with an entry of this JSON.
-    pub(super) fn with(self, name: &str, value: &Value) -> Self {
+    pub(crate) fn with(self, name: &str, value: &Value) -> Self {
         self.with_bytes(name, value.to_string())
     }
 
     /// The same with an entry of these bytes.
-    pub(super) fn with_bytes(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn with_bytes(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.entries.push((name.to_owned(), bytes.into()));
         self
     }
 
     /// Writes the zip.
-    pub(super) fn zip(&self, path: &Path) {
+    pub(crate) fn zip(&self, path: &Path) {
         let mut zip = ZipWriter::new(File::create(path).unwrap());
         for (name, bytes) in &self.entries {
             zip.start_file(name.as_str(), SimpleFileOptions::default()).unwrap();
@@ -49,7 +49,7 @@ impl Export {
 }
 
 /// A person as an export lists them.
-pub(super) fn person(id: &str) -> Value {
+pub(crate) fn person(id: &str) -> Value {
     json!({
         "id": id, "team_id": TEAM, "name": id.to_lowercase(), "deleted": false, "tz": "Europe/Vienna",
         "profile": { "real_name": format!("Person {id}"), "display_name": "", "email": "ada@example.com", "image_72": "https://a.slack-edge.com/x.png?t=xoxe-9" },
@@ -57,7 +57,7 @@ pub(super) fn person(id: &str) -> Value {
 }
 
 /// A channel as an export lists it.
-pub(super) fn channel(id: &str, name: &str) -> Value {
+pub(crate) fn channel(id: &str, name: &str) -> Value {
     json!({
         "id": id, "name": name, "created": 1_500_000_000, "creator": "U1", "is_archived": false, "is_general": false,
         "members": ["U1", "U2"], "topic": { "value": "", "creator": "", "last_set": 0 },
@@ -66,7 +66,7 @@ pub(super) fn channel(id: &str, name: &str) -> Value {
 }
 
 /// A message as an export lists it.
-pub(super) fn said(ts: &str, user: &str, text: &str) -> Value {
+pub(crate) fn said(ts: &str, user: &str, text: &str) -> Value {
     json!({
         "type": "message", "user": user, "text": text, "ts": ts, "team": TEAM, "client_msg_id": format!("m-{ts}"),
         "user_team": TEAM, "source_team": TEAM, "user_profile": { "name": user, "real_name": "volatile" },
@@ -74,7 +74,7 @@ pub(super) fn said(ts: &str, user: &str, text: &str) -> Value {
 }
 
 /// A file in a message, with the token that exports put into its addresses.
-pub(super) fn file(id: &str, size: usize) -> Value {
+pub(crate) fn file(id: &str, size: usize) -> Value {
     let url = format!("https://files.slack.com/files-pri/{TEAM}-{id}/a.txt?t=xoxe-1-secret");
     json!({
         "id": id, "name": "a.txt", "mimetype": "text/plain", "filetype": "text", "mode": "hosted", "size": size,
@@ -83,22 +83,22 @@ pub(super) fn file(id: &str, size: usize) -> Value {
 }
 
 /// A folder for a test, with a zip and a data folder.
-pub(super) struct Place {
+pub(crate) struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
     /// The data folder, which is not made.
-    pub(super) fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// Writes an export as a zip of this name.
-    pub(super) fn zip(&self, name: &str, export: &Export) -> PathBuf {
+    pub(crate) fn zip(&self, name: &str, export: &Export) -> PathBuf {
         let path = self.folder.path().join(name);
         export.zip(&path);
         path

@@ -1,7 +1,7 @@
 //! `annalist import` on the real binary, and imports, live events and other imports in any order.
 
 mod bad_input;
-mod export;
+pub(crate) mod export;
 mod overlapping;
 mod whole;
 
@@ -11,19 +11,19 @@ use serde_json::Value;
 use tests::harness::command::{Outcome, annalist_with};
 
 /// What an import printed with `--json`.
-pub(super) struct Imported {
+pub(crate) struct Imported {
     /// The problems: kind, path, detail.
-    pub(super) problems: Vec<(String, String, String)>,
+    pub(crate) problems: Vec<(String, String, String)>,
     /// The last line.
-    pub(super) sum: Value,
+    pub(crate) sum: Value,
     /// Its exit code.
-    pub(super) code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// What it wrote to standard error.
-    pub(super) stderr: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs `annalist import` with `--json`, further arguments and variables.
-pub(super) async fn import_with(
+pub(crate) async fn import_with(
     zip: &Path,
     data: &Path,
     args: &[&str],
@@ -39,24 +39,24 @@ pub(super) async fn import_with(
 }
 
 /// Runs `annalist import` with `--json`.
-pub(super) async fn import(zip: &Path, data: &Path) -> Imported {
+pub(crate) async fn import(zip: &Path, data: &Path) -> Imported {
     import_with(zip, data, &[], &[]).await
 }
 
 impl Imported {
     /// A number of the sum.
-    pub(super) fn count(&self, name: &str) -> u64 {
+    pub(crate) fn count(&self, name: &str) -> u64 {
         self.sum[name].as_u64().unwrap_or_else(|| panic!("{name} in {}: {}", self.sum, self.stderr))
     }
 
     /// The kinds of the problems, in order.
-    pub(super) fn kinds(&self) -> Vec<&str> {
+    pub(crate) fn kinds(&self) -> Vec<&str> {
         self.problems.iter().map(|(kind, _, _)| kind.as_str()).collect()
     }
 }
 
 /// Every row of a data folder.
-pub(super) fn rows(data: &Path) -> Vec<(String, String, String)> {
+pub(crate) fn rows(data: &Path) -> Vec<(String, String, String)> {
     let database = rusqlite::Connection::open(data.join("annalist.db")).unwrap();
     let mut rows =
         database.prepare("SELECT item_id, timestamp, attributes FROM items ORDER BY 1, 2").unwrap();

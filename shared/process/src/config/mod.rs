@@ -31,6 +31,14 @@ pub fn cache_folder() -> Option<PathBuf> {
     named.or_else(|| Some(std::env::home_dir()?.join(".cache")))
 }
 
+/// Who runs this process, as the system's programs call them: of `sudo`, who typed it.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+pub fn system_user() -> Option<String> {
+    let names = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"].into_iter();
+    names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
+}
+
 /// Where the archive is kept.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DataArgs {

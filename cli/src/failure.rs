@@ -1,0 +1,63 @@
+//! What a person is told if a command fails, and with which exit code it ends.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use process::config::ConfigError;
+use process::config::backend::BackendError;
+
+use crate::operate::reconcile::EmptyPeriod;
+use crate::{USAGE, UsageError, plain};
+
+/// What clap says about the arguments: help as it is, a mistake on one line.
+pub(crate) fn refused(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        // Ignore a write error: there is nowhere left to report it.
+        drop(error.print());
+        return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+    }
+    say(&usage_line(&error.render().to_string()));
+    ExitCode::from(USAGE)
+}
+
+/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
+pub(crate) fn usage_line(rendered: &str) -> String {
+    let mut parts: Vec<String> = rendered
+        .trim_start_matches("error: ")
+        .split("\n\n")
+        .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
+        .collect();
+    if let [_] = parts.as_slice() {
+        parts.push("--help says more".to_owned());
+    }
+    parts.join("; ")
+}
+
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    // `annalist messages … | head` has seen enough.
+    let nobody_reads = error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    });
+    if nobody_reads {
+        return ExitCode::SUCCESS;
+    }
+    say(&format!("{error:#}"));
+    let misconfigured = error.is::<ConfigError>()
+        || error.is::<UsageError>()
+        || error.is::<EmptyPeriod>()
+        || error.downcast_ref().is_some_and(BackendError::is_usage);
+    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// One line on standard error.
+fn say(text: &str) {
+    // There is nowhere else to complain.
+    drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
+}

@@ -1,0 +1,242 @@
+//! `annalist erase`: removes a person, a channel or a message for good.
+//!
+//! * [`request`] is what is meant. [`recorded`] is the list of erasures beside the database, for a backup that knows nothing
+//!   of them. [`report`] is what is said of it.
+
+mod recorded;
+mod report;
+mod request;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgGroup;
+use ports::archive::erasure::{ErasureFact, ErasureFacts};
+use ports::archive::{Archive, ArchiveExt};
+use ports::clock::Clock;
+use process::config::IndexArgs;
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use search::index::SearchIndex;
+use slack::ids::{TeamId, Ts};
+use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, facts_of};
+
+use crate::plain;
+use crate::progress::Progress;
+use crate::read::{ReadError, channel_name, team};
+
+pub(crate) use recorded::FILE;
+use recorded::RecordedErasures;
+use report::EraseReport;
+use request::EraseRequest;
+
+/// Between two reads of the facts by a writer on AWS.
+const ERASURE_REFRESH: Duration = Duration::from_secs(30);
+
+/// `annalist erase`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["user", "channel", "message", "replay"])))]
+pub(crate) struct EraseArgs {
+    /// What this person wrote and shared, and their profiles: by id or name
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// What was written in this channel, and what is known of it: by id or name
+    #[arg(long, value_name = "CHANNEL", value_parser = channel_name)]
+    channel: Option<String>,
+    /// One message, by its channel and timestamp, or by its Slack link alone
+    #[arg(long, num_args = 1..=2, value_names = ["CHANNEL", "TS"])]
+    message: Option<Vec<String>>,
+    /// Everything that was erased before, for an archive that was restored from an older backup; FILE is the list of another
+    /// data folder
+    #[arg(long, num_args = 0..=1, value_name = "FILE")]
+    replay: Option<Option<PathBuf>>,
+    /// Erase it; otherwise it is only counted
+    #[arg(long)]
+    yes: bool,
+    /// Write the database anew, so that nothing of it is left in its file, and delete the search index, which is made again
+    #[arg(long)]
+    compact: bool,
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    index: IndexArgs,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+}
+
+/// Counts what would go, or erases it.
+pub(crate) async fn run(
+    backend: &Backend,
+    clock: &dyn Clock,
+    args: &EraseArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let archive = backend.archive();
+    let recorded = RecordedErasures::of(&args.backend);
+    let until = now(clock)?;
+    let request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
+    let before = facts_of(&*archive, request.teams()).await?;
+    let was_erased = request.facts.iter().any(|fact| before.iter().any(|known| known.scope == fact.scope));
+    let files = backend.files();
+    let eraser_in = async |mode| Eraser::begin(&*archive, &*files, request.facts.clone(), mode).await;
+    // An id says nothing of whether there is such a person.
+    if request.is_only_an_id && !was_erased {
+        let found =
+            work(backend, &eraser_in(EraserMode::Plan).await?, &request.facts, EraserMode::Plan).await?;
+        if found.is_nothing() {
+            return Err(ReadError::UnknownUser(plain::excerpt(&request.called, 80)).into());
+        }
+    }
+    let mode = match (args.yes, args.backend.backend) {
+        (false, _) => EraserMode::Plan,
+        // A folder is exact; on AWS a write may have been under way.
+        (true, BackendKind::Aws) if was_erased => EraserMode::ActAgain,
+        (true, BackendKind::Aws | BackendKind::Embedded) => EraserMode::Act,
+    };
+    let eraser = eraser_in(mode).await?;
+    if args.yes {
+        write_down(&*archive, &request, recorded.as_ref()).await?;
+        wait_for_writers(args.backend.backend).await;
+    }
+    let done = work(backend, &eraser, &request.facts, mode).await?;
+    if args.yes {
+        record(&*archive, &request, &done, &until).await?;
+        if args.compact {
+            compact(backend, args).await?;
+        }
+    }
+    let report = EraseReport { request: &request, args, sum: done.sum(), jobs: done.jobs, until: &until };
+    report.print(out)
+}
+
+/// What was done.
+#[derive(Default)]
+struct Done {
+    by_team: BTreeMap<TeamId, EraserCounts>,
+    of_all: EraserCounts,
+    jobs: u64,
+}
+
+impl Done {
+    fn sum(&self) -> EraserCounts {
+        let mut sum = self.of_all;
+        self.by_team.values().for_each(|counts| sum += *counts);
+        sum
+    }
+
+    fn is_nothing(&self) -> bool {
+        let EraserCounts { messages, files, users, quarantined, .. } = self.sum();
+        messages + files + users + quarantined + self.jobs == 0
+    }
+}
+
+/// The facts come first: no writer brings back what is erased after them.
+async fn write_down(
+    archive: &dyn Archive,
+    request: &EraseRequest,
+    recorded: Option<&RecordedErasures>,
+) -> anyhow::Result<()> {
+    for fact in &request.facts {
+        archive.write(&fact.update()).await?;
+    }
+    if let Some(recorded) = recorded {
+        recorded.add(&request.facts)?;
+    }
+    Ok(())
+}
+
+/// On AWS each writer reads the facts every so often: after twice that time, all of them know.
+async fn wait_for_writers(kind: BackendKind) {
+    if kind == BackendKind::Aws {
+        let wait = 2 * ERASURE_REFRESH;
+        report::say(&format!("waiting {} s until every writer knows of it", wait.as_secs()));
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Looks everywhere, and erases what is covered.
+async fn work(
+    backend: &Backend,
+    eraser: &Eraser<'_>,
+    facts: &[ErasureFact],
+    mode: EraserMode,
+) -> anyhow::Result<Done> {
+    let mut done = Done { jobs: queued_jobs(backend, facts, mode).await?, ..Done::default() };
+    let parts = eraser.parts().await?;
+    let mut progress = Progress::begin();
+    for (number, part) in parts.iter().enumerate() {
+        let doing = || format!("{} rows read", plain::grouped(eraser.rows_read()));
+        let place = (number as u64, parts.len() as u64);
+        let counts = progress.watch(eraser.part(part), place, doing).await?;
+        let sum = match part.team() {
+            Some(team) => done.by_team.entry(team.clone()).or_default(),
+            None => &mut done.of_all,
+        };
+        *sum += counts;
+    }
+    Ok(done)
+}
+
+/// Jobs that wait on the queues of this machine and bring nothing but what is erased. What else waits is refused by the
+/// archive, and overwritten once it is drained; on SQS nothing can be looked for.
+async fn queued_jobs(backend: &Backend, facts: &[ErasureFact], mode: EraserMode) -> anyhow::Result<u64> {
+    let Some(database) = backend.folder() else { return Ok(0) };
+    let covered: ErasureFacts = facts.iter().cloned().collect();
+    let (mut after, mut found) = (0, 0);
+    loop {
+        let jobs = database.queued_jobs(after).await?;
+        let Some(last) = jobs.last() else { return Ok(found) };
+        after = last.seq;
+        let is_covered = |body: &str| cover_of(body, facts, &covered) == JobCover::All;
+        let due: Vec<i64> = jobs.iter().filter(|job| is_covered(&job.body)).map(|job| job.seq).collect();
+        found += match mode {
+            EraserMode::Plan => due.len() as u64,
+            EraserMode::Act | EraserMode::ActAgain if due.is_empty() => 0,
+            EraserMode::Act | EraserMode::ActAgain => database.remove_jobs(due).await?,
+        };
+    }
+}
+
+/// Notes in each workspace what was erased, without any content.
+async fn record(
+    archive: &dyn Archive,
+    request: &EraseRequest,
+    done: &Done,
+    until: &Ts,
+) -> anyhow::Result<()> {
+    let by = process::config::system_user();
+    let mut rest = (done.of_all, done.jobs);
+    for team in request.teams() {
+        let (mut counts, jobs) = std::mem::take(&mut rest);
+        counts += done.by_team.get(team).copied().unwrap_or_default();
+        let scope = request.label.clone();
+        let record =
+            ErasureRecord { team: team.clone(), at: until.clone(), scope, by: by.clone(), counts, jobs };
+        archive.write(&record.update()).await?;
+    }
+    Ok(())
+}
+
+/// Leaves nothing in the database's file, and no index.
+async fn compact(backend: &Backend, args: &EraseArgs) -> anyhow::Result<()> {
+    if let Some(database) = backend.folder() {
+        report::say("writing the database anew; other processes wait meanwhile");
+        database.compact().await?;
+    }
+    Ok(SearchIndex::delete(&crate::search::index_file(&args.index, &args.backend)?)?)
+}
+
+/// This machine's time, as Slack spells times.
+fn now(clock: &dyn Clock) -> anyhow::Result<Ts> {
+    let now_ms = clock.now().0;
+    Ok(Ts::parse(&format!("{}.{:03}000", now_ms / 1000, now_ms % 1000))?)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

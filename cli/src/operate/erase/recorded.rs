@@ -1,0 +1,94 @@
+//! The list of erasures beside the database: `erasures.jsonl` in the data folder. A backup from before an erasure knows nothing
+//! of it, and brings back what was erased; this list says what to erase again. It holds ids and times, no content.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use ports::archive::erasure::ErasureFact;
+use process::config::backend::{BackendArgs, BackendKind};
+use serde::{Deserialize, Serialize};
+use slack::ids::{TeamId, Ts};
+
+use super::request;
+
+/// Its name in the data folder.
+pub(crate) const FILE: &str = "erasures.jsonl";
+
+/// The list of a data folder. On AWS there is no folder: a table that is restored stands beside the one that has the facts.
+pub(super) struct RecordedErasures(PathBuf);
+
+#[derive(Serialize, Deserialize)]
+struct RecordedErasure {
+    team: String,
+    scope: String,
+    until: String,
+}
+
+impl RecordedErasures {
+    /// The list beside this archive, if it has a place for one.
+    pub(super) fn of(backend: &BackendArgs) -> Option<Self> {
+        match backend.backend {
+            BackendKind::Embedded => Some(Self(backend.data.data.join(FILE))),
+            BackendKind::Aws => None,
+        }
+    }
+
+    /// Adds facts that are written to the archive.
+    pub(super) fn add(&self, facts: &[ErasureFact]) -> anyhow::Result<()> {
+        let failed = || format!("cannot write the list of erasures, {}", self.0.display());
+        // Behind a line that was cut.
+        let is_cut = fs::read(&self.0).is_ok_and(|known| known.last().is_some_and(|last| *last != b'\n'));
+        let mut lines = if is_cut { "\n".to_owned() } else { String::new() };
+        for ErasureFact { team, scope, until } in facts {
+            let erasure = RecordedErasure {
+                team: team.to_string(),
+                scope: request::label(scope),
+                until: until.to_string(),
+            };
+            lines += &serde_json::to_string(&erasure)?;
+            lines.push('\n');
+        }
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&self.0).with_context(failed)?;
+        file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
+    }
+
+    /// The facts in the list; none if there is no list.
+    pub(super) fn read(&self) -> anyhow::Result<Vec<ErasureFact>> {
+        match fs::read_to_string(&self.0) {
+            Ok(text) => parse(&text, &self.0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.0.display())),
+        }
+    }
+}
+
+/// The facts in the list of another data folder.
+pub(super) fn read(file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse(&text, file)
+}
+
+fn parse(text: &str, file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
+    let mut facts = Vec::new();
+    // The last line may be cut: its erasure was stopped, and its fact is in the archive.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for (number, line) in whole.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+        match fact(line) {
+            Some(fact) => facts.push(fact),
+            None => bail!("{}, line {}: this is no erasure", file.display(), number + 1),
+        }
+    }
+    Ok(facts)
+}
+
+fn fact(line: &str) -> Option<ErasureFact> {
+    let RecordedErasure { team, scope, until } = serde_json::from_str(line).ok()?;
+    let scope = request::scope(&scope)?;
+    Some(ErasureFact { team: TeamId::parse(&team).ok()?, scope, until: Ts::parse(&until).ok()? })
+}

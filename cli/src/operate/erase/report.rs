@@ -1,0 +1,152 @@
+//! What is said of an erasure.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ports::queue::topology::RETENTION;
+use process::config::backend::BackendKind;
+use rules::message::rfc3339;
+use serde_json::json;
+use slack::ids::Ts;
+use workers::eraser::EraserCounts;
+
+use super::EraseArgs;
+use super::request::EraseRequest;
+use crate::plain;
+use crate::read::human_size;
+
+/// How far back a table on AWS can be restored.
+const POINT_IN_TIME_RECOVERY: Duration = Duration::from_secs(35 * 24 * 3600);
+
+/// Dollars of a read unit and of a write unit, on demand in us-east-1.
+/// <https://aws.amazon.com/dynamodb/pricing/on-demand/>
+const READ_UNIT: f64 = 0.125e-6;
+const WRITE_UNIT: f64 = 0.625e-6;
+
+/// What was erased, or would be.
+pub(super) struct EraseReport<'a> {
+    pub(super) request: &'a EraseRequest,
+    pub(super) args: &'a EraseArgs,
+    pub(super) sum: EraserCounts,
+    pub(super) jobs: u64,
+    pub(super) until: &'a Ts,
+}
+
+impl EraseReport<'_> {
+    pub(super) fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let Self { request, args, sum, jobs, until } = self;
+        if args.json {
+            let line = json!({
+                "scope": request.label,
+                "dry_run": !args.yes,
+                "messages": sum.messages,
+                "revisions": sum.revisions,
+                "files": sum.files,
+                "bytes": sum.bytes,
+                "users": sum.users,
+                // Figures keep no names, and no reports are stored yet.
+                "reports": 0,
+                "quarantined": sum.quarantined,
+                "jobs": jobs,
+                "until": until.as_str(),
+            });
+            return Ok(plain::json_line(out, &line)?);
+        }
+        if args.yes {
+            return Ok(writeln!(out, "Erased for good: {}. {}", self.counted(), self.stays())?);
+        }
+        writeln!(out, "{}, before {}: {}.", self.subject(), rfc3339(until), self.counted())?;
+        writeln!(out, "{}", self.cost())?;
+        writeln!(out, "{}", self.stays())?;
+        Ok(writeln!(out, "Nothing was changed: --yes erases it for good.")?)
+    }
+
+    fn subject(&self) -> String {
+        let places: Vec<String> = self
+            .request
+            .facts
+            .iter()
+            .take(3)
+            .map(|fact| format!("{} in {}", super::request::label(&fact.scope), fact.team))
+            .collect();
+        let more = self.request.facts.len().saturating_sub(places.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if places.is_empty() { "Nothing was erased before".to_owned() } else { places.join(", ") + &more }
+    }
+
+    fn counted(&self) -> String {
+        let EraserCounts { messages, revisions, files, bytes, users, states, quarantined, .. } = self.sum;
+        let some = [
+            (revisions, "earlier version", "earlier versions"),
+            (files, "file", "files"),
+            (users, "person", "people"),
+            (states, "state of a channel", "states of channels"),
+            (quarantined, "job in quarantine", "jobs in quarantine"),
+            (self.jobs, "job on a queue", "jobs on queues"),
+        ];
+        let number = |number: u64, one: &str, many: &str| {
+            format!("{} {}", plain::grouped(number), if number == 1 { one } else { many })
+        };
+        let mut counted = vec![number(messages, "message", "messages")];
+        counted.extend(
+            some.into_iter()
+                .filter(|(count, ..)| *count > 0)
+                .map(|(count, one, many)| number(count, one, many)),
+        );
+        if bytes > 0 {
+            counted.push(format!("{} of files and pictures", human_size(bytes)));
+        }
+        counted.join(", ")
+    }
+
+    fn cost(&self) -> String {
+        let EraserCounts { rows_read, read_units, write_units, .. } = self.sum;
+        let rows = plain::grouped(rows_read);
+        if self.args.backend.backend == BackendKind::Embedded {
+            return format!("{rows} rows were read to find it, and will be again.");
+        }
+        format!(
+            "{rows} rows were read to find it, which cost about ${:.4}; to erase it costs about ${:.4}.",
+            dollars(read_units, READ_UNIT),
+            dollars(read_units, READ_UNIT) + dollars(write_units, WRITE_UNIT),
+        )
+    }
+
+    /// What no command removes, and until when it is there.
+    fn stays(&self) -> String {
+        let others = "in backups, in what others quoted of it, and as ids in mentions and reactions";
+        if self.args.backend.backend == BackendKind::Aws {
+            let (restorable, queued) = (self.after(POINT_IN_TIME_RECOVERY), self.after(RETENTION));
+            return format!(
+                "It stays in point-in-time recovery until {restorable}, on queues until they are drained, at the latest on \
+                 {queued}, where workers refuse it; {others}; and in search indexes on other machines until they follow."
+            );
+        }
+        if self.args.compact {
+            return format!("It stays {others}.");
+        }
+        format!(
+            "It stays {others}; and until the same command with --compact, parts of it may be readable in free pages of the \
+             database and in the search index."
+        )
+    }
+
+    /// The day this long after the erasure.
+    fn after(&self, time: Duration) -> String {
+        let at =
+            Timestamp::from_microsecond(self.until.micros()).ok().and_then(|at| at.checked_add(time).ok());
+        at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits behind the point are shown")]
+fn dollars(units: u64, price: f64) -> f64 {
+    units as f64 * price
+}
+
+/// A line on standard error.
+pub(super) fn say(text: &str) {
+    // There is nowhere else to say it.
+    drop(writeln!(io::stderr(), "annalist: {text}"));
+}

@@ -1,0 +1,127 @@
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::Fixture;
+
+#[derive(Parser)]
+struct Erase {
+    #[command(flatten)]
+    args: EraseArgs,
+}
+
+fn parsed(arguments: &[&str]) -> Result<EraseArgs, clap::Error> {
+    Erase::try_parse_from([&["erase"], arguments].concat()).map(|parsed| parsed.args)
+}
+
+/// What it says of an archive, or why it does not.
+async fn erased(fixture: &Fixture, arguments: &[&str]) -> anyhow::Result<String> {
+    let args = EraseArgs { backend: fixture.data(), ..parsed(arguments).unwrap() };
+    let mut out = Vec::new();
+    run(&fixture.backend, fixture.clock(), &args, &mut out).await?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+async fn as_json(fixture: &Fixture, arguments: &[&str]) -> Value {
+    let line = erased(fixture, &[arguments, &["--json"]].concat()).await.unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    serde_json::from_str(&line).unwrap()
+}
+
+async fn refused(fixture: &Fixture, arguments: &[&str]) -> String {
+    erased(fixture, arguments).await.unwrap_err().to_string()
+}
+
+#[test]
+fn one_scope_is_named_and_a_message_by_two_words_or_a_link() {
+    assert!(parsed(&["--user", "U1", "--yes", "--compact"]).is_ok());
+    assert_eq!(parsed(&["--message", "#a", "1.000000", "--yes"]).unwrap().message.unwrap().len(), 2);
+    assert_eq!(parsed(&["--channel", "https://a.slack.com/archives/C1"]).unwrap().channel.unwrap(), "C1");
+    assert_eq!(parsed(&["--replay"]).unwrap().replay, Some(None));
+    assert_eq!(parsed(&["--replay", "a/b"]).unwrap().replay, Some(Some("a/b".into())));
+    for wrong in [&[][..], &["--yes"], &["--user", "U1", "--channel", "C1"], &["--message", "a", "b", "c"]] {
+        assert!(parsed(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_go_and_changes_nothing() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    fixture.edit("T1", "C1", "1700000000.000100", "1700000009.000000", "still mine").await;
+    fixture.person("T1", "U1", "ana").await;
+    let said = erased(&fixture, &["--user", "@ana"]).await.unwrap();
+    for expected in [
+        "user#U1 in T1, before 2026-",
+        "1 message, 1 earlier version, 1 person",
+        "Nothing was changed: --yes",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let line = as_json(&fixture, &["--user", "@ana"]).await;
+    let expected = json!({ "scope": "user#U1", "dry_run": true, "messages": 1, "revisions": 1, "files": 0, "bytes": 0,
+        "users": 1, "reports": 0, "quarantined": 0, "jobs": 0, "until": "1795178096.000000" });
+    assert_eq!(line, expected);
+    let team = TeamId::parse("T1").unwrap();
+    assert!(facts_of(fixture.archive(), [&team]).await.unwrap().is_empty());
+    assert!(!fixture.data().data.data.join(FILE).exists());
+}
+
+#[tokio::test]
+async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    let said = erased(&fixture, &["--message", "C1", "p1700000000000100", "--yes"]).await.unwrap();
+    assert!(
+        said.starts_with("Erased for good: 1 message. It stays in backups") && said.lines().count() == 1,
+        "{said}"
+    );
+    let list = std::fs::read_to_string(fixture.data().data.data.join(FILE)).unwrap();
+    let line = json!({ "team": "T1", "scope": "message#C1#1700000000.000100", "until": "1795178096.000000" });
+    assert_eq!(serde_json::from_str::<Value>(&list).unwrap(), line);
+    let again = as_json(&fixture, &["--message", "C1", "1700000000.000100", "--yes"]).await;
+    assert_eq!((&again["messages"], &again["dry_run"]), (&json!(0), &json!(false)));
+    let replayed = as_json(&fixture, &["--replay", "--yes"]).await;
+    assert_eq!((&replayed["scope"], &replayed["messages"]), (&json!("replay"), &json!(0)));
+    let link = "https://example.slack.com/archives/C1/p1700000000000100";
+    assert_eq!(as_json(&fixture, &["--message", link]).await["scope"], "message#C1#1700000000.000100");
+}
+
+#[tokio::test]
+async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    fixture.channel("T1", "C1", "1.000000", "general").await;
+    fixture.person("T1", "U2", "barbara").await;
+    fixture.person("T1", "U3", "barbara").await;
+    for (arguments, expected) in [
+        (["--user", "barbra"], "did you mean barbara?"),
+        (["--user", "@barbara"], "several people are called @barbara, U2, U3: name one by their id"),
+        (["--user", "U9"], "no person is called U9"),
+        (["--channel", "generel"], "did you mean #general?"),
+        (["--message", "C1"], "--message takes a channel and a timestamp"),
+        (["--replay", "/nowhere/erasures.jsonl"], "cannot read /nowhere/erasures.jsonl"),
+    ] {
+        let said = refused(&fixture, &arguments).await;
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    let said = refused(&fixture, &["--message", "C1", "1700000000.000200"]).await;
+    assert!(said.contains("no message 1700000000.000200"), "{said}");
+    // Messages of a person of whom there is no profile.
+    assert_eq!(as_json(&fixture, &["--user", "U1"]).await["messages"], 1);
+    let other = refused(&fixture, &["--user", "U1", "--team", "T9"]).await;
+    assert!(other.contains("no workspace T9"), "{other}");
+}
+
+#[tokio::test]
+async fn a_list_that_is_cut_or_changed_is_not_half_read() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    let list = fixture.data().data.data.join("other.jsonl");
+    let name = list.to_str().unwrap();
+    let line = r#"{"team":"T1","scope":"user#U1","until":"1795178096.000000"}"#;
+    std::fs::write(&list, format!("{line}\n\n{{\"team\":\"T1")).unwrap();
+    assert_eq!(as_json(&fixture, &["--replay", name]).await["messages"], 1);
+    std::fs::write(&list, format!("{line}\nnonsense\n")).unwrap();
+    assert!(refused(&fixture, &["--replay", name]).await.ends_with("line 2: this is no erasure"));
+}
