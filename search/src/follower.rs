@@ -60,7 +60,7 @@ pub async fn step(
     let from = index.cursor().await?;
     match changes.since(from.as_ref(), BATCH).await? {
         ChangeBatch::Rebuild => {
-            index.clear().await?;
+            index.clear(from).await?;
             Ok(FollowStep::Advanced(0))
         }
         ChangeBatch::Items { items, next } => {

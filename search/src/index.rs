@@ -132,18 +132,23 @@ impl SearchIndex {
         .await
     }
 
-    /// Drops everything, to begin again.
+    /// Drops everything, to begin again. Answers `false`, and drops nothing, if another process has begun again or come further
+    /// since `from`.
     ///
     /// # Errors
     /// [`IndexError`]
-    pub async fn clear(&self) -> Result<(), IndexError> {
-        self.run(|connection| {
+    pub async fn clear(&self, from: Option<ChangeCursor>) -> Result<bool, IndexError> {
+        self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            if cursor(&transaction)? != from {
+                return Ok(false);
+            }
             transaction.execute_batch(
                 "INSERT INTO words (words) VALUES ('delete-all');
                  DELETE FROM messages; DELETE FROM places; UPDATE state SET cursor = NULL;",
             )?;
-            transaction.commit()
+            transaction.commit()?;
+            Ok(true)
         })
         .await
     }

@@ -36,9 +36,8 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
     let (archive, changes) = (backend.archive(), backend.changes());
     let file = super::index_file(&args.index, &args.backend)?;
     let index = SearchIndex::open(&file).await?;
-    if args.rebuild {
-        index.clear().await?;
-    }
+    // Another process may follow too: what it has taken in meanwhile goes as well.
+    while args.rebuild && !index.clear(index.cursor().await?).await? {}
     let is_new = index.cursor().await?.is_none();
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
     let mut shutdown = process::shutdown::on_signal()?;

@@ -41,6 +41,20 @@ async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
 }
 
 #[tokio::test]
+async fn what_another_process_has_taken_in_since_is_not_dropped() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    let index = fixture.caught_up().await;
+    let before = index.cursor().await.unwrap();
+    fixture.store("C1", &[message("1700000001.000000", "there")]).await;
+    fixture.caught_up().await;
+    assert!(!index.clear(before).await.unwrap());
+    assert_eq!(index.count().await.unwrap(), 2);
+    assert!(index.clear(index.cursor().await.unwrap()).await.unwrap());
+    assert_eq!((index.count().await.unwrap(), index.cursor().await.unwrap()), (0, None));
+}
+
+#[tokio::test]
 async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
     let fixture = Fixture::open().await;
     fixture.store("C1", &[message(TS, "a secret"), message("1700000001.000000", "a secret too")]).await;
