@@ -76,23 +76,29 @@ impl<'a> DisplayNames<'a> {
             }
             self.channels = Some(channels);
         }
-        for id in people {
-            if self.known.len() < MAX_KNOWN && !self.known.contains_key(id) {
-                let name = self.look_up(id).await?;
-                self.known.insert(id.to_owned(), name);
+        let mut unknown: Vec<&str> = people.filter(|id| !self.known.contains_key(*id)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.truncate(MAX_KNOWN - self.known.len());
+        let users: Vec<UserId> = unknown.iter().filter_map(|id| UserId::parse(id).ok()).collect();
+        let keys: Vec<ItemKey> =
+            users.iter().flat_map(|user| self.teams.iter().map(|team| ItemKey::user(team, user))).collect();
+        let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        let mut names: HashMap<&str, &str> = HashMap::new();
+        // The first workspace that knows a person comes first.
+        for (key, row) in keys.iter().zip(&rows) {
+            let attributes = ["display_name", "real_name", "name"];
+            let name = row.as_ref().and_then(|row| attributes.into_iter().find_map(|name| row.text(name)));
+            if let Some(name) = name {
+                names.entry(&key.timestamp).or_insert(name);
             }
         }
+        for id in unknown {
+            let nameless = if id == SLACKBOT { "Slackbot" } else { id };
+            let name = plain::line(names.get(id).copied().unwrap_or(nameless));
+            self.known.insert(id.to_owned(), name);
+        }
         Ok(())
-    }
-
-    async fn look_up(&self, id: &str) -> Result<String, ArchiveError> {
-        let Ok(user) = UserId::parse(id) else { return Ok(plain::line(id)) };
-        let keys: Vec<ItemKey> = self.teams.iter().map(|team| ItemKey::user(team, &user)).collect();
-        let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        let name = rows.iter().flatten().find_map(|row| {
-            ["display_name", "real_name", "name"].into_iter().find_map(|attribute| row.text(attribute))
-        });
-        Ok(plain::line(name.unwrap_or(if id == SLACKBOT { "Slackbot" } else { id })))
     }
 
     /// What this person is called: their id where nothing else is known.

@@ -22,8 +22,10 @@ use slack::ids::{TeamId, Ts};
 use crate::expression::IndexQuery;
 use crate::index::{IndexError, IndexHit, SearchIndex};
 
-/// Messages that are read from the archive at once.
+/// Messages that are read from the archive at once, at the most and at the least: most of what the index finds fits, so no more
+/// are read than are wanted.
 const PAGE: usize = 64;
+const SMALLEST_PAGE: usize = 16;
 
 /// Messages that are read before a search ends without enough hits. Only queries that the index cannot narrow down come to
 /// it, such as one that only says what is not wanted.
@@ -108,17 +110,18 @@ pub async fn search(
     let mut shown = Shown::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
-        for page in index.best(&asked, MAX_READ).await?.chunks(PAGE) {
-            if shown.hits.len() >= limit {
-                break;
-            }
+        let best = index.best(&asked, MAX_READ).await?;
+        let mut rest = &best[..];
+        while shown.hits.len() < limit && !rest.is_empty() {
+            let (page, others) = rest.split_at(page_size(limit - shown.hits.len()).min(rest.len()));
             shown.add(page, limit).await?;
+            rest = others;
         }
         return Ok(shown.answer(false));
     }
     let mut before = None;
     while shown.hits.len() < limit && read < MAX_READ {
-        let page = index.newest(&asked, before, PAGE).await?;
+        let page = index.newest(&asked, before, page_size(limit - shown.hits.len())).await?;
         let Some(last) = page.last() else { return Ok(shown.answer(false)) };
         before = Some(last.id);
         read += page.len();
@@ -126,6 +129,10 @@ pub async fn search(
     }
     let is_cut = shown.hits.len() < limit;
     Ok(shown.answer(is_cut))
+}
+
+fn page_size(wanted: usize) -> usize {
+    wanted.clamp(SMALLEST_PAGE, PAGE)
 }
 
 /// The hits so far, and what was looked up for them.
