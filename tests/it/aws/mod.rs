@@ -18,4 +18,5 @@ mod localstack;
 mod permissions;
 mod provision;
 mod queue;
+mod search;
 mod setup;
