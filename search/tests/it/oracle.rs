@@ -11,8 +11,8 @@ const WORDS: [&str; 12] =
 /// 2026-10-25 00:00 UTC.
 const FIRST_DAY: i64 = 1_792_886_400;
 const DAYS: i64 = 40;
-const MESSAGES: usize = 800;
-const QUERIES: usize = 400;
+/// How many seconds lie between two messages, at the least.
+const STEP: usize = 30;
 
 /// A message as the filter knows it.
 struct Known {
@@ -70,12 +70,15 @@ impl Known {
             raw["reactions"] = json!([{ "name": "tada", "users": ["U1"], "count": 1 }]);
         }
         if self.is_reply {
-            let root =
-                roots.iter().rev().find(|root| root.has_replies && root.channel == self.channel).unwrap();
-            raw["thread_ts"] = root.ts.clone().into();
+            raw["thread_ts"] = roots[root_of(self, roots)].ts.clone().into();
         }
         raw
     }
+}
+
+/// The message before a reply that it replies to.
+fn root_of(reply: &Known, before: &[Known]) -> usize {
+    before.iter().rposition(|root| root.has_replies && root.channel == reply.channel).unwrap()
 }
 
 /// A condition that the test makes and reads itself.
@@ -176,12 +179,12 @@ impl Asked {
     }
 }
 
-fn messages(random: &mut fastrand::Rng) -> Vec<Known> {
-    let mut seconds: Vec<i64> = (0..DAYS * 86_400).step_by(60).collect();
+fn messages(random: &mut fastrand::Rng, count: usize) -> Vec<Known> {
+    let mut seconds: Vec<i64> = (0..DAYS * 86_400).step_by(STEP).collect();
     random.shuffle(&mut seconds);
-    seconds.truncate(MESSAGES);
+    seconds.truncate(count);
     seconds.sort_unstable();
-    let mut known: Vec<Known> = Vec::with_capacity(MESSAGES);
+    let mut known: Vec<Known> = Vec::with_capacity(count);
     for second in seconds {
         let mut chance = |one_in: u32| random.u32(..one_in) == 0;
         let channel_has_root =
@@ -221,17 +224,30 @@ fn messages(random: &mut fastrand::Rng) -> Vec<Known> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
+    compare(800, 400, usize::MAX).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: cargo test --release -p search --test it -- --ignored oracle"]
+async fn random_queries_find_the_same_among_a_hundred_thousand_messages() {
+    compare(100_000, 1_000, 1_000).await;
+}
+
+/// Compares as many queries over as many messages, each up to a number of hits.
+async fn compare(messages: usize, queries: usize, limit: usize) {
     let mut random = fastrand::Rng::with_seed(7);
     let fixture = Fixture::open().await;
     fixture.channels(&CHANNELS).await;
     for (id, name) in PEOPLE {
         fixture.person(id, name).await;
     }
-    let known = messages(&mut random);
+    let known = self::messages(&mut random, messages);
     for (number, (channel, _)) in CHANNELS.iter().enumerate() {
         let of_channel = || known.iter().enumerate().filter(|(_, message)| message.channel == number);
         let raws: Vec<Value> = of_channel().map(|(at, message)| message.raw(&known[..at])).collect();
-        fixture.store(channel, &raws).await;
+        for raws in raws.chunks(1_000) {
+            fixture.store(channel, raws).await;
+        }
         // A deletion is known by its tombstone; a message keeps what it said.
         let tombstones: Vec<Value> = of_channel()
             .filter(|(_, message)| message.is_deleted)
@@ -241,27 +257,14 @@ async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
     }
     let index = fixture.caught_up().await;
     // A root has replies only if one of them is there.
-    let has_reply = |root: &Known| {
-        known.iter().any(|reply| {
-            reply.is_reply && !reply.is_deleted && reply.channel == root.channel && {
-                let at = known.iter().position(|other| other.ts == reply.ts).unwrap();
-                let of = known[..at]
-                    .iter()
-                    .rev()
-                    .find(|other| other.has_replies && other.channel == reply.channel);
-                of.is_some_and(|of| of.ts == root.ts)
-            }
-        })
-    };
-    let roots: Vec<bool> = known.iter().map(|root| root.has_replies && has_reply(root)).collect();
-    let in_thread: Vec<bool> = known.iter().map(|message| message.is_reply).collect();
-    let known: Vec<Known> = known
-        .into_iter()
-        .enumerate()
-        .map(|(at, message)| Known { has_replies: roots[at], is_reply: in_thread[at], ..message })
-        .collect();
+    let mut roots = vec![false; known.len()];
+    for (at, reply) in known.iter().enumerate().filter(|(_, reply)| reply.is_reply && !reply.is_deleted) {
+        roots[root_of(reply, &known[..at])] = true;
+    }
+    let known: Vec<Known> =
+        known.into_iter().zip(roots).map(|(message, has_replies)| Known { has_replies, ..message }).collect();
     let (mut hits, mut non_empty) = (0, 0);
-    for _ in 0..QUERIES {
+    for _ in 0..queries {
         let terms: Vec<(bool, Asked)> =
             (0..random.usize(1..5)).map(|_| (random.u8(..5) == 0, Asked::random(&mut random))).collect();
         let typed: Vec<String> = terms
@@ -278,7 +281,9 @@ async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
             .map(|message| message.ts.as_str())
             .collect();
         expected.reverse();
+        expected.truncate(limit);
         let mut request = request(&typed);
+        request.limit = limit;
         request.with_deleted = with_deleted;
         let answer = fixture.answer(&index, request).await;
         let found: Vec<&str> = answer.hits.iter().map(|hit| hit.ts.as_str()).collect();
@@ -286,5 +291,5 @@ async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
         hits += found.len();
         non_empty += usize::from(!found.is_empty());
     }
-    assert!(non_empty > QUERIES / 4 && hits > QUERIES, "{non_empty} queries of {QUERIES} found something");
+    assert!(non_empty > queries / 4 && hits > queries, "{non_empty} queries of {queries} found something");
 }

@@ -8,14 +8,22 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use futures_util::future::join_all;
-use ports::archive::{ArchiveExt, Attributes, ItemKey, Query, Update, key, query_all};
-use ports::changes::{ChangeBatch, ChangeCursor, Changes};
+use jiff::tz::TimeZone;
+use ports::archive::{ArchiveExt, ItemKey, Query, Update, key, query_all};
 use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
+use reader::search::query::SearchQuery;
+use rules::history;
+use search::follower;
+use search::hits::{self, SearchRequest};
+use search::index::SearchIndex;
+use serde_json::json;
+use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId};
 use testkit::conformance::Pace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
 use testkit::faults::{CrashPoint, CrashingArchive};
 use tests::harness::stack::Stack;
+use workers::store::store_history;
 
 const WRITERS: u64 = 3;
 const CHANNELS: [&str; 2] = ["C1", "C2"];
@@ -47,32 +55,22 @@ async fn the_changes_of_dynamodb_conform() {
     .await;
 }
 
-/// Reads what a pass names into a copy; where the next pass begins.
-async fn pass(
-    aws: &Aws,
-    changes: &dyn Changes,
-    copy: &mut BTreeSet<(String, String)>,
-    mut cursor: Option<ChangeCursor>,
-) -> Option<ChangeCursor> {
-    loop {
-        match changes.since(cursor.as_ref(), 3).await.unwrap() {
-            ChangeBatch::Spans { spans, next } => {
-                cursor = Some(next);
-                if spans.is_empty() {
-                    return cursor;
-                }
-                for span in spans {
-                    let rows = query_all(&*aws.archive(), span.query()).await.unwrap();
-                    copy.extend(rows.into_iter().map(|row| (row.key.item_id, row.key.timestamp)));
-                }
-            }
-            other @ (ChangeBatch::Items { .. } | ChangeBatch::Rebuild) => panic!("{other:?}"),
-        }
-    }
+/// What an index finds, which is read from the archive before it is an answer.
+async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(String, String)> {
+    let request = SearchRequest {
+        query: SearchQuery::parse("written").unwrap(),
+        teams: vec![team.clone()],
+        zone: TimeZone::UTC,
+        limit: usize::MAX,
+        is_ranked: false,
+        with_deleted: false,
+    };
+    let answer = hits::search(&*aws.archive(), index, request).await.unwrap();
+    answer.hits.into_iter().map(|hit| (hit.place.messages(), hit.ts.to_string())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_finds_what_writers_wrote_that_died() {
+async fn an_index_finds_what_writers_wrote_that_died() {
     let (aws, clock) = (provisioned().await, clock());
     let changes = aws.changes(Arc::clone(&clock) as SharedClock);
     let team = TeamId::parse("T1").unwrap();
@@ -83,8 +81,10 @@ async fn a_follower_finds_what_writers_wrote_that_died() {
         archive.write(&Update::mark(ItemKey::public_mark(&team, channel))).await.unwrap();
     }
 
-    let mut copy = BTreeSet::new();
-    let mut cursor = pass(&aws, &*changes, &mut copy, None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let index = SearchIndex::open(&folder.path().join("index.db")).await.unwrap();
+    let follow = async || follower::catch_up(&index, &*changes, &*archive, |_| true).await.unwrap();
+    assert!(follow().await);
     let (mut processes, mut hours) = (0, BTreeSet::new());
     for round in 0..6 {
         hours.insert(ports::changes::hour_of(clock.now()));
@@ -102,11 +102,12 @@ async fn a_follower_finds_what_writers_wrote_that_died() {
                     let archive = CrashingArchive::new(archive, point);
                     while left > 0 {
                         let seconds = 1_700_000_000 + (left % 3) * 86_400 + round * 1000 + left;
-                        let set: Attributes = [("text".to_owned(), "text".into())].into_iter().collect();
+                        let ts = format!("{seconds}.00000{writer}");
+                        let raw = json!({ "type": "message", "ts": ts, "user": "U1", "text": "was written" });
                         let channel = &channels[usize::from(left % 2 == 0)];
-                        let message =
-                            ItemKey::new(key::messages(&team, channel), format!("{seconds}.00000{writer}"));
-                        if archive.write(&Update { set, ..Update::new(message) }).await.is_err() {
+                        let raw = to_raw_value(&raw).unwrap();
+                        let message = history::read(&team, channel, &raw).unwrap();
+                        if store_history(&archive, &[message]).await.iter().any(Result::is_err) {
                             break;
                         }
                         left -= 1;
@@ -116,11 +117,11 @@ async fn a_follower_finds_what_writers_wrote_that_died() {
             }
         });
         processes += join_all(writers).await.into_iter().sum::<usize>();
-        cursor = pass(&aws, &*changes, &mut copy, cursor).await;
+        assert!(follow().await);
         clock.advance(Duration::from_secs(25 * 60));
     }
     clock.advance(Duration::from_secs(2 * 3600));
-    pass(&aws, &*changes, &mut copy, cursor).await;
+    assert!(follow().await);
 
     let mut held = BTreeSet::new();
     for channel in &channels {
@@ -128,7 +129,8 @@ async fn a_follower_finds_what_writers_wrote_that_died() {
         held.extend(rows.into_iter().map(|row| (row.key.item_id, row.key.timestamp)));
     }
     assert_eq!(held.len(), 6 * 3 * 28);
-    assert_eq!(copy, held);
+    assert_eq!(found(&aws, &index, &team).await, held);
+    assert_eq!(index.count().await.unwrap(), 6 * 3 * 28);
     let marks = query_all(&*archive, Query::partition(key::change_marks(&team))).await.unwrap().len();
     let most = processes * hours.len() * channels.len() * 3;
     assert!((1..=most).contains(&marks), "{marks} marks instead of at most {most}");
