@@ -104,7 +104,7 @@ pub async fn search(
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
-    let known = KnownNames::read(archive, &teams).await?;
+    let known = KnownNames::read(archive, &teams, &query).await?;
     let query = resolve::resolve(archive, &teams, &known, query, &zone, with_deleted).await?;
     let asked = IndexQuery::of(&query);
     let mut shown = Shown::new(archive, teams, query);

@@ -2,7 +2,6 @@
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, Query, key};
-use rules::project;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
@@ -13,10 +12,12 @@ use crate::find::{self, Closest};
 use crate::joined::ChannelPlace;
 use crate::plain;
 use crate::range::{TimeRange, ts_of};
-use crate::rows::Rows;
 
 /// People and channels whose names have one word. Beyond it, mentions of them are not looked for.
 const MAX_MENTIONS: usize = 500;
+
+/// People whose names are read at once.
+const PEOPLE_AT_ONCE: usize = 256;
 
 /// A query of which everything is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,21 +104,33 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    /// Reads those of these workspaces.
+    /// Reads those of these workspaces, if the query asks for a text or for a person.
     ///
     /// # Errors
     /// As [`Archive::query`].
-    pub async fn read(archive: &dyn Archive, teams: &[TeamId]) -> Result<Self, ArchiveError> {
+    pub async fn read(
+        archive: &dyn Archive,
+        teams: &[TeamId],
+        query: &SearchQuery,
+    ) -> Result<Self, ArchiveError> {
         let mut known = Self::default();
+        if !query.terms.iter().any(|term| matches!(term.condition, Condition::Text(_) | Condition::From(_))) {
+            return Ok(known);
+        }
         for team in teams {
-            let mut rows =
-                Rows::all(archive, Query::partition(key::users(team)), |item| Some(project::directory(item)));
-            while let Some(page) = rows.next().await? {
-                known.people.extend(page.iter().filter_map(|user| {
+            // Without the projection that readers see, which takes longer than reading the rows.
+            let mut people = Query { limit: PEOPLE_AT_ONCE, ..Query::partition(key::users(team)) };
+            loop {
+                let page = archive.query(&people).await?;
+                known.people.extend(page.items.iter().filter_map(|user| {
                     let names = ["display_name", "real_name", "name"];
-                    let names = names.iter().filter_map(|name| user[name].as_str().map(str::to_owned));
-                    Some((UserId::parse(user["user_id"].as_str()?).ok()?, names.collect()))
+                    let names = names.iter().filter_map(|name| user.text(name).map(str::to_owned));
+                    Some((UserId::parse(user.text("user_id")?).ok()?, names.collect()))
                 }));
+                match page.next {
+                    Some(next) => people.after = Some(next),
+                    None => break,
+                }
             }
             let channels = directory::read(archive, team).await?;
             known.channels.extend(channels.iter().map(|(channel, name)| (channel, name.to_owned())));
@@ -272,8 +285,8 @@ mod tests {
             archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
         }
         let teams = [team];
-        let known = KnownNames::read(&archive, &teams).await.unwrap();
         let query = SearchQuery::parse(text).unwrap();
+        let known = KnownNames::read(&archive, &teams, &query).await.unwrap();
         resolve(&archive, &teams, &known, query, &TimeZone::UTC, false).await
     }
 
