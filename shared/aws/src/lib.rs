@@ -28,6 +28,7 @@ use aws_smithy_http_client::tls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_template::names::Names;
 
+pub use archive::ERASURE_REFRESH;
 pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
 pub use queue::handed::{HandedError, deliveries};
 
@@ -89,11 +90,12 @@ impl Aws {
         Arc::new(archive::DynamoArchive::new(self))
     }
 
-    /// The same archive for those that write to it: what they write is marked, with the time of this clock, for
-    /// [`Aws::changes`].
+    /// The same archive for those that write to it: nothing that is erased is written, as of [`ERASURE_REFRESH`] ago, and what
+    /// they write is marked, with the time of this clock, for [`Aws::changes`].
     #[must_use]
-    pub fn marking_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
-        Arc::new(changes::MarkingArchive::new(self.archive(), clock))
+    pub fn writing_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
+        let bound = archive::BoundArchive::new(archive::DynamoArchive::new(self), Arc::clone(&clock));
+        Arc::new(changes::MarkingArchive::new(Arc::new(bound), clock))
     }
 
     /// The changes port on DynamoDB.

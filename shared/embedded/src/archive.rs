@@ -7,8 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use serde_json::Value;
 
 use super::changes;
+use super::erasures::Erasures;
 use super::reader::Readers;
 use super::writer::{Transaction, WriteError, Writer};
+use ports::archive::erasure::author;
 use ports::archive::item::ERASED;
 use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
@@ -19,11 +21,21 @@ use ports::archive::{
 pub(super) struct EmbeddedArchive {
     writer: Arc<Writer>,
     readers: Arc<Readers>,
+    erasures: Arc<Erasures>,
+}
+
+/// An update that most likely meets no item, as it is inserted.
+struct FreshItem {
+    /// Its place among the updates.
+    place: usize,
+    key: ItemKey,
+    author: Option<String>,
+    rendered: Rendered,
 }
 
 impl EmbeddedArchive {
     pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
-        Self { writer, readers }
+        Self { writer, readers, erasures: Arc::default() }
     }
 }
 
@@ -42,22 +54,16 @@ impl Archive for EmbeddedArchive {
                 rendered.as_ref().map_or(Ok(()), |rendered| check_size(&update.key, rendered.json.len()));
             outcomes.push(size.err().map(Err));
             if let (Some(rendered), None) = (rendered, &outcomes[place]) {
-                fresh.push((place, update.key.clone(), rendered));
+                let author = author(update).map(str::to_owned);
+                fresh.push(FreshItem { place, key: update.key.clone(), author, rendered });
             }
         }
         if !fresh.is_empty() {
-            let work = move |transaction: &Transaction<'_>| {
-                let mut statement = transaction.connection.prepare_cached(INSERT)?;
-                let inserts = fresh
-                    .iter()
-                    .map(|(place, key, fresh)| Ok((*place, insert_with(&mut statement, key, fresh)?)));
-                inserts.collect::<rusqlite::Result<Vec<_>>>()
-            };
+            let erasures = Arc::clone(&self.erasures);
+            let work = move |transaction: &Transaction<'_>| insert_all(transaction, &erasures, &fresh);
             match self.writer.run(work).await {
                 Ok(inserted) => {
-                    for (place, _) in inserted.into_iter().filter(|(_, inserted)| *inserted) {
-                        outcomes[place] = Some(Ok(WriteOutcome::Applied));
-                    }
+                    inserted.into_iter().for_each(|(place, outcome)| outcomes[place] = Some(Ok(outcome)));
                 }
                 Err(error) => return vec![Err(unavailable(error)); updates.len()],
             }
@@ -69,8 +75,10 @@ impl Archive for EmbeddedArchive {
             .map(|(place, update)| (place, (*update).clone()))
             .collect();
         if !met.is_empty() {
+            let erasures = Arc::clone(&self.erasures);
             let work = move |transaction: &Transaction<'_>| {
-                let merges = met.iter().map(|(place, update)| Ok((*place, merge(transaction, update)?)));
+                let merge = |update| merge(transaction, &erasures, update);
+                let merges = met.iter().map(|(place, update)| Ok((*place, merge(update)?)));
                 merges.collect::<rusqlite::Result<Vec<_>>>()
             };
             match self.writer.run(work).await {
@@ -110,10 +118,11 @@ impl Archive for EmbeddedArchive {
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        let expected = expected.clone();
+        let (expected, erasures) = (expected.clone(), Arc::clone(&self.erasures));
         let work =
             move |transaction: &Transaction<'_>| match read_item(transaction.connection, &expected.key)? {
                 Some((rowid, stored)) if stored == expected => {
+                    erasures.wrote(&expected.key);
                     transaction.connection.execute("DELETE FROM items WHERE rowid = ?1", [rowid])?;
                     Ok(true)
                 }
@@ -123,8 +132,11 @@ impl Archive for EmbeddedArchive {
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        let key = key.clone();
-        let work = move |transaction: &Transaction<'_>| erase(transaction, &key);
+        let (key, erasures) = (key.clone(), Arc::clone(&self.erasures));
+        let work = move |transaction: &Transaction<'_>| {
+            erasures.wrote(&key);
+            erase(transaction, &key)
+        };
         self.writer.run(work).await.map_err(unavailable)
     }
 
@@ -170,6 +182,25 @@ impl Rendered {
     }
 }
 
+/// Adds the items whose keys are new, unless a fact covers them. Returns what became of these; the others are there already.
+fn insert_all(
+    transaction: &Transaction<'_>,
+    erasures: &Erasures,
+    fresh: &[FreshItem],
+) -> rusqlite::Result<Vec<(usize, WriteOutcome)>> {
+    let mut statement = transaction.connection.prepare_cached(INSERT)?;
+    let mut outcomes = Vec::with_capacity(fresh.len());
+    for FreshItem { place, key, author, rendered } in fresh {
+        if erasures.of(transaction)?.covers_content(key, author.as_deref()) {
+            outcomes.push((*place, refuse_erased(transaction, key)?));
+        } else if insert_with(&mut statement, key, rendered)? {
+            erasures.wrote(key);
+            outcomes.push((*place, WriteOutcome::Applied));
+        }
+    }
+    Ok(outcomes)
+}
+
 /// Adds an item if its key is new. Returns whether it did.
 fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached(INSERT)?;
@@ -186,9 +217,13 @@ fn insert_with(statement: &mut Statement<'_>, key: &ItemKey, fresh: &Rendered) -
 /// Reads an item, applies the update, and writes it back, all within one transaction.
 fn merge(
     transaction: &Transaction<'_>,
+    erasures: &Erasures,
     update: &Update,
 ) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
     let connection = transaction.connection;
+    if erasures.of(transaction)?.covers(update) {
+        return refuse_erased(transaction, &update.key).map(Ok);
+    }
     let stored = read_item(connection, &update.key)?;
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
         let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
@@ -198,6 +233,7 @@ fn merge(
     if let Err(error) = check_size(&update.key, rendered.json.len()) {
         return Ok(Err(error));
     }
+    erasures.wrote(&update.key);
     let changed = match stored {
         Some((rowid, _)) => rewrite(transaction, &update.key, rowid, &rendered)?,
         // The item was deleted after the insert had met it.
@@ -211,9 +247,19 @@ fn merge(
     }
 }
 
+/// Refuses an update that a fact covers. An item that is missing is erased.
+fn refuse_erased(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<WriteOutcome> {
+    insert(transaction.connection, key, &rendered_erased())?;
+    Ok(WriteOutcome::Rejected(Item::erased(key.clone())))
+}
+
+fn rendered_erased() -> Rendered {
+    Rendered::new([(ERASED, &Value::Bool(true))].into_iter())
+}
+
 /// Leaves nothing of an item but that it is erased. Returns whether it was not erased before.
 fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool> {
-    let erased = Rendered::new([(ERASED, &Value::Bool(true))].into_iter());
+    let erased = rendered_erased();
     match read_item(transaction.connection, key)? {
         Some((_, item)) if item.is_erased() && item.attributes.len() == 1 => Ok(false),
         Some((rowid, item)) => match rewrite(transaction, key, rowid, &erased)? {

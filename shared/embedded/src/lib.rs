@@ -13,6 +13,7 @@ mod claims;
 mod compact;
 pub mod condition;
 mod connection;
+mod erasures;
 mod existence;
 mod files;
 mod process_lock;

@@ -10,13 +10,17 @@ mod model;
 
 use std::time::Duration;
 
+use aws::ERASURE_REFRESH;
 use testkit::conformance::archive::{ArchiveTraits, suite};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 /// What DynamoDB promises.
-const DYNAMODB: ArchiveTraits =
-    ArchiveTraits { parent_lag: Duration::from_secs(5), orders_equal_timestamps_of_a_parent: false };
+const DYNAMODB: ArchiveTraits = ArchiveTraits {
+    parent_lag: Duration::from_secs(5),
+    orders_equal_timestamps_of_a_parent: false,
+    erasure_lag: ERASURE_REFRESH,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dynamodb_archive_conforms() {

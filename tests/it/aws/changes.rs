@@ -46,7 +46,7 @@ async fn the_changes_of_dynamodb_conform() {
     suite(ChangesTraits { by_row: false, histories: (2, 60), pace }, || async {
         let (aws, clock) = (provisioned().await, clock());
         ChangesFixture {
-            archive: aws.marking_archive(Arc::clone(&clock) as SharedClock),
+            archive: aws.writing_archive(Arc::clone(&clock) as SharedClock),
             changes: aws.changes(Arc::clone(&clock) as SharedClock),
             clock,
             keep: Box::new(()),
@@ -98,7 +98,7 @@ async fn an_index_finds_what_writers_wrote_that_died() {
                 while left > 0 {
                     lives += 1;
                     let point = CrashPoint::after(random.u64(5..40));
-                    let archive = aws.marking_archive(Arc::clone(&clock) as SharedClock);
+                    let archive = aws.writing_archive(Arc::clone(&clock) as SharedClock);
                     let archive = CrashingArchive::new(archive, point);
                     while left > 0 {
                         let seconds = 1_700_000_000 + (left % 3) * 86_400 + round * 1000 + left;

@@ -1,9 +1,14 @@
 //! An archive that says what a write would do, and does nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ArchiveError, Attributes, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::{
+    Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome,
+    erasure,
+};
+use slack::ids::TeamId;
 
 /// Reads from another archive, or from one without any rows, and answers writes as if they had been done. It remembers none
 /// of them.
@@ -12,6 +17,17 @@ pub struct PreviewArchive {
 }
 
 impl PreviewArchive {
+    /// What is erased in the workspaces that these updates are of, one after the other.
+    async fn erasures(&self, updates: &[&Update]) -> Result<Vec<ErasureFacts>, ArchiveError> {
+        let teams: BTreeSet<TeamId> =
+            updates.iter().filter_map(|update| erasure::team(&update.key)).collect();
+        let mut facts = Vec::with_capacity(teams.len());
+        for team in &teams {
+            facts.push(ErasureFacts::stored(self, team).await?);
+        }
+        Ok(facts)
+    }
+
     /// A preview of writes to this archive; `None` if it does not exist yet.
     #[must_use]
     pub fn of(inner: Option<Arc<dyn Archive>>) -> Self {
@@ -23,11 +39,14 @@ impl PreviewArchive {
 impl Archive for PreviewArchive {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
         let keys: Vec<&ItemKey> = updates.iter().map(|update| &update.key).collect();
-        let stored = match self.get_all(&keys).await {
-            Ok(stored) => stored,
-            Err(error) => return vec![Err(error); updates.len()],
+        let (stored, erasures) = match (self.get_all(&keys).await, self.erasures(updates).await) {
+            (Ok(stored), Ok(erasures)) => (stored, erasures),
+            (Err(error), _) | (_, Err(error)) => return vec![Err(error); updates.len()],
         };
         let outcome = |(update, stored): (&&Update, Option<Item>)| {
+            if erasures.iter().any(|facts| facts.covers(update)) {
+                return Ok(WriteOutcome::Rejected(Item::erased(update.key.clone())));
+            }
             let applied = update.apply(stored.as_ref().map(|stored| &stored.attributes));
             let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
             Ok(match applied {

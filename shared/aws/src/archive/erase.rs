@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 
 use super::DynamoArchive;
-use super::name::{STAMP, to_stored};
+use super::name::{PARTITION, STAMP, to_stored};
 use super::stored::{StoredRow, primary_key, stamp_of};
 use ports::archive::item::ERASED;
 use ports::archive::{ArchiveError, ItemKey};
@@ -17,10 +17,22 @@ impl DynamoArchive {
         Ok(is_new)
     }
 
+    /// Erases an item that is missing; one that is there stays as it is.
+    pub(super) async fn erase_missing(&self, key: &ItemKey) -> Result<(), ArchiveError> {
+        let put = self.table.client.put_item().table_name(&self.table.name);
+        let put = put
+            .set_item(Some(erased_row(key, &self.stamps.next())))
+            .condition_expression("attribute_not_exists(#0)")
+            .expression_attribute_names("#0", PARTITION);
+        let Err(error) = put.send().await else { return Ok(()) };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(()),
+            Some(_) | None => Err(self.table.unavailable(&error)),
+        }
+    }
+
     async fn put_erased(&self, key: &ItemKey, stamp: &str) -> Result<bool, ArchiveError> {
-        let mut row = primary_key(key);
-        row.insert(to_stored(ERASED).into_owned(), AttributeValue::Bool(true));
-        row.insert(STAMP.to_owned(), AttributeValue::N(stamp.to_owned()));
+        let row = erased_row(key, stamp);
         let attributes = row.len();
         let put = || self.table.client.put_item().table_name(&self.table.name).set_item(Some(row.clone()));
         let first = put()
@@ -42,4 +54,12 @@ impl DynamoArchive {
         }
         Ok(false)
     }
+}
+
+/// All that the table has of an erased item.
+fn erased_row(key: &ItemKey, stamp: &str) -> StoredRow {
+    let mut row = primary_key(key);
+    row.insert(to_stored(ERASED).into_owned(), AttributeValue::Bool(true));
+    row.insert(STAMP.to_owned(), AttributeValue::N(stamp.to_owned()));
+    row
 }

@@ -7,11 +7,12 @@
 //! * [`stamp`]: what tells one write from every other. [`stored`]: a row with its stamp and references.
 //! * [`bulk`]: what is too large for a row is in the bucket. [`replacement`]: how it gets there. [`size`]: what is too
 //!   large.
-//! * [`read`], [`write`]: the requests, to [`table`].
+//! * [`read`], [`write`]: the requests, to [`table`]. [`bound`]: what is erased is not written.
 //!
 //! What the table cannot have and the port would allow: keys that are empty or longer than DynamoDB's 2048 and 1024
 //! bytes, and a `parent` that is no text of 1 to 2048 bytes. Nothing in Annalist writes such.
 
+mod bound;
 mod bulk;
 mod delete;
 mod erase;
@@ -33,6 +34,8 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 
 use crate::Aws;
+pub(super) use bound::BoundArchive;
+pub use bound::ERASURE_REFRESH;
 use bulk::Bulk;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use stamp::Stamps;

@@ -63,7 +63,11 @@ async fn the_embedded_archive_conforms() {
     archive::suite(ArchiveTraits::LOCAL, || {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
-        ArchiveFixture { archive: database.archive(), keep: Box::new(folder) }
+        ArchiveFixture {
+            archive: database.archive(),
+            clock: ManualClock::starting_at(START),
+            keep: Box::new(folder),
+        }
     })
     .await;
 }
@@ -75,7 +79,7 @@ async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
         let [first, second] =
             [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
         let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
-        ArchiveFixture { archive, keep: Box::new(folder) }
+        ArchiveFixture { archive, clock: ManualClock::starting_at(START), keep: Box::new(folder) }
     })
     .await;
 }

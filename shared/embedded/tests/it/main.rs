@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
 
 mod conformance;
+mod erased_rows;
 mod queue_model;

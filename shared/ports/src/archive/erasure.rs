@@ -140,7 +140,7 @@ impl ErasureFacts {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no facts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.teams.is_empty()
@@ -184,6 +184,14 @@ impl TeamFacts {
             || self.messages.get(channel).is_some_and(|erased| erased.contains(ts))
             || is_before(ts, author.and_then(|author| self.users.get(author)))
     }
+}
+
+/// The workspace whose facts may cover this row; `None` for rows that no fact covers.
+#[must_use]
+pub fn team(key: &ItemKey) -> Option<TeamId> {
+    let mut ids = key.item_id.split('#');
+    let covered = matches!(ids.next()?, "message" | "revision" | "channel" | "user" | "userhistory");
+    TeamId::parse(ids.next().filter(|_| covered)?).ok()
 }
 
 /// The attribute of a message and of a revision that says whose content it has.

@@ -20,6 +20,12 @@ pub struct Item {
 pub const ERASED: &str = "erased";
 
 impl Item {
+    /// An item of which nothing is left but that it was erased.
+    #[must_use]
+    pub fn erased(key: ItemKey) -> Self {
+        Self { key, attributes: [(ERASED.to_owned(), true.into())].into_iter().collect() }
+    }
+
     /// A text attribute.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {

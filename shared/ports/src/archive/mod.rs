@@ -105,6 +105,10 @@ pub trait Archive: Send + Sync + 'static {
     /// Applies updates, each atomically and durably on its own: see [`Update::apply`] for the rule every backend follows.
     /// One result per update, in their order; updates of one item apply in their order. A rejected update leaves its
     /// set-if-absent attributes out, so only backends are called like this: everyone else writes by [`ArchiveExt`].
+    ///
+    /// Nothing of an update is written that an [`ErasureFact`] of this archive covers, whatever its guard says: it is rejected
+    /// with an erased item, which is stored if there was no item. One that is there stays as it is, for those who wrote the fact
+    /// and then erase all that it covers: it says what else is to be erased. A backend says how late it may learn of a fact.
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>>;
 
     /// The item as of every write that was answered before this call.

@@ -196,7 +196,7 @@ impl Backend {
             Chosen::Embedded(database) => database.archive(),
             #[cfg(feature = "aws")]
             Chosen::Aws(on) => {
-                Arc::clone(on.archive.get_or_init(|| on.aws.marking_archive(Arc::clone(&on.clock))))
+                Arc::clone(on.archive.get_or_init(|| on.aws.writing_archive(Arc::clone(&on.clock))))
             }
             #[cfg(not(any(feature = "embedded", feature = "aws")))]
             _ => unreachable!("no backend is built in, so none was opened"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use ports::archive::{Archive, Attributes, ItemKey, Update};
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::Value;
 use testkit::conformance::archive::ArchiveFixture;
 use tests::harness::stack::Stack;
@@ -23,7 +24,9 @@ pub(super) async fn archive() -> Arc<dyn Archive> {
 }
 
 pub(super) async fn for_the_suite() -> ArchiveFixture {
-    ArchiveFixture { archive: archive().await, keep: Box::new(()) }
+    let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+    let archive = provisioned().await.writing_archive(Arc::clone(&clock) as SharedClock);
+    ArchiveFixture { archive, clock, keep: Box::new(()) }
 }
 
 /// A client that does as it likes.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::archive::item::ERASED;
+use ports::archive::key::ERASURES;
 use ports::archive::{
-    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
-    WriteOutcome,
+    Archive, ArchiveError, Attributes, ErasureFact, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page,
+    Partition, Query, Update, WriteOutcome,
 };
 use ports::changes::{ChangeBatch, ChangeCursor, Changes, is_followed};
 use serde_json::Value;
@@ -38,6 +38,23 @@ impl Contents {
         let Some(cursor) = cursor else { return Some(0) };
         let place = cursor.as_str().strip_prefix("memory/")?.parse().ok()?;
         (place <= self.changed.len()).then_some(place)
+    }
+
+    /// What is erased, and stays so.
+    fn erasures(&self) -> ErasureFacts {
+        let rows = self.items.range(ItemKey::new(ERASURES, "")..);
+        let rows = rows.take_while(|(key, _)| key.item_id.starts_with(ERASURES));
+        let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
+            key: key.clone(),
+            attributes: attributes.clone(),
+        };
+        rows.filter_map(|row| ErasureFact::read(&item(row))).collect()
+    }
+
+    fn erase(&mut self, key: &ItemKey) -> bool {
+        let was_erased = self.item(key).is_some_and(|item| item.is_erased());
+        self.put(key, Item::erased(key.clone()).attributes);
+        !was_erased
     }
 
     fn item(&self, key: &ItemKey) -> Option<Item> {
@@ -98,6 +115,12 @@ impl MemoryArchive {
 impl MemoryArchive {
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut contents = self.lock();
+        if contents.erasures().covers(update) {
+            if !contents.items.contains_key(&update.key) {
+                contents.erase(&update.key);
+            }
+            return Ok(WriteOutcome::Rejected(Item::erased(update.key.clone())));
+        }
         let stored = contents.items.get(&update.key);
         let Some(attributes) = update.apply(stored) else {
             let attributes = stored.cloned().unwrap_or_default();
@@ -154,10 +177,7 @@ impl Archive for MemoryArchive {
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        let mut contents = self.lock();
-        let was_erased = contents.item(key).is_some_and(|item| item.is_erased());
-        contents.put(key, [(ERASED.to_owned(), true.into())].into_iter().collect());
-        Ok(!was_erased)
+        Ok(self.lock().erase(key))
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {

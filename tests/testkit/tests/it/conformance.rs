@@ -53,7 +53,11 @@ async fn a_queue_that_never_crashes_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_archive_conforms() {
-    let fixture = || ArchiveFixture { archive: Arc::new(MemoryArchive::new()), keep: Box::new(()) };
+    let fixture = || ArchiveFixture {
+        archive: Arc::new(MemoryArchive::new()),
+        clock: ManualClock::starting_at(TimestampMs(0)),
+        keep: Box::new(()),
+    };
     archive::suite(ArchiveTraits::LOCAL, fixture).await;
 }
 
@@ -61,6 +65,7 @@ async fn the_memory_archive_conforms() {
 async fn an_archive_without_faults_conforms() {
     let fixture = || ArchiveFixture {
         archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), Plan::none())),
+        clock: ManualClock::starting_at(TimestampMs(0)),
         keep: Box::new(()),
     };
     archive::suite(ArchiveTraits::LOCAL, fixture).await;
@@ -70,6 +75,7 @@ async fn an_archive_without_faults_conforms() {
 async fn an_archive_that_never_crashes_conforms() {
     let fixture = || ArchiveFixture {
         archive: Arc::new(CrashingArchive::new(Arc::new(MemoryArchive::new()), CrashPoint::never())),
+        clock: ManualClock::starting_at(TimestampMs(0)),
         keep: Box::new(()),
     };
     archive::suite(ArchiveTraits::LOCAL, fixture).await;

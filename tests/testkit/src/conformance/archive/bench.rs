@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ports::archive::{
-    Archive, ArchiveError, Attributes, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome,
+    Archive, ArchiveError, Attributes, ErasureFact, Guard, Item, ItemKey, Page, Query, Update, WriteOutcome,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -87,6 +87,14 @@ impl Bench {
             WriteOutcome::Rejected(stored) => stored,
             WriteOutcome::Applied => panic!("the update was applied"),
         }
+    }
+
+    /// Writes facts, and lets the archive learn of them.
+    pub(super) async fn erases(&self, facts: &[ErasureFact]) {
+        for fact in facts {
+            self.apply(fact.update()).await;
+        }
+        self.fixture.clock.advance(self.traits.erasure_lag);
     }
 
     /// Sets attributes of an item, whatever it holds.

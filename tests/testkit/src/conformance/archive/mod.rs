@@ -5,6 +5,7 @@ mod bench;
 mod concurrency;
 mod deletion;
 mod erasure;
+mod erasure_facts;
 mod guards;
 mod hostile;
 mod parent_index;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::Archive;
+use ports::clock::ManualClock;
 
 use super::Keep;
 use super::run::{cases, run_all};
@@ -24,6 +26,8 @@ use bench::Bench;
 pub struct ArchiveFixture {
     /// The archive.
     pub archive: Arc<dyn Archive>,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
     /// What must live as long.
     pub keep: Keep,
 }
@@ -36,11 +40,17 @@ pub struct ArchiveTraits {
     /// Whether such a query has items of one timestamp in the order of their `itemId`. DynamoDB does not say in which
     /// order its indexes have them; each is found once all the same.
     pub orders_equal_timestamps_of_a_parent: bool,
+    /// How late the archive may learn that something is erased.
+    pub erasure_lag: Duration,
 }
 
 impl ArchiveTraits {
     /// An archive on this machine: nothing lags.
-    pub const LOCAL: Self = Self { parent_lag: Duration::ZERO, orders_equal_timestamps_of_a_parent: true };
+    pub const LOCAL: Self = Self {
+        parent_lag: Duration::ZERO,
+        orders_equal_timestamps_of_a_parent: true,
+        erasure_lag: Duration::ZERO,
+    };
 }
 
 /// Runs every case on a fixture of its own.
@@ -113,6 +123,14 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             erasing_again_changes_nothing,
             an_item_that_says_more_than_erased_is_erased,
             one_of_many_erasures_is_the_first,
+        },
+        erasure_facts::{
+            nothing_that_a_fact_covers_is_written,
+            what_a_fact_does_not_cover_is_written,
+            a_fact_that_grows_covers_more,
+            a_covered_update_writes_nothing_to_what_is_there,
+            what_comes_with_a_covered_update_is_written,
+            a_fact_is_known_after_many_writes,
         },
         hostile::{
             any_text_may_be_a_name_or_a_value,

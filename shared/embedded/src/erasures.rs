@@ -1,0 +1,50 @@
+//! What is erased, as the writer thread knows it: read once, and again when it may have changed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ports::archive::key::ERASURES;
+use ports::archive::{ErasureFact, ErasureFacts, ItemKey};
+
+use super::archive::item;
+use super::writer::Transaction;
+
+/// The facts of the archive as of the transaction that asks.
+#[derive(Default)]
+pub(super) struct Erasures {
+    known: Mutex<Option<KnownErasures>>,
+}
+
+/// The facts, and what would have grown if they had been written by another process or taken back.
+struct KnownErasures {
+    rollbacks: u64,
+    foreign_commits: u64,
+    facts: Arc<ErasureFacts>,
+}
+
+impl Erasures {
+    /// The facts that bind the writes of this transaction.
+    pub(super) fn of(&self, transaction: &Transaction<'_>) -> rusqlite::Result<Arc<ErasureFacts>> {
+        let Transaction { rollbacks, foreign_commits, connection, .. } = *transaction;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known
+            && (known.rollbacks, known.foreign_commits) == (rollbacks, foreign_commits)
+        {
+            return Ok(Arc::clone(&known.facts));
+        }
+        let mut statement = connection.prepare_cached(
+            "SELECT item_id, timestamp, attributes FROM items WHERE item_id >= 'erased#' AND item_id < 'erased$'",
+        )?;
+        let rows = statement.query_map([], item)?;
+        let facts = rows.filter_map(|row| row.map(|row| ErasureFact::read(&row)).transpose());
+        let facts = Arc::new(facts.collect::<rusqlite::Result<ErasureFacts>>()?);
+        *known = Some(KnownErasures { rollbacks, foreign_commits, facts: Arc::clone(&facts) });
+        Ok(facts)
+    }
+
+    /// A row was written: if it was a fact, they are read again.
+    pub(super) fn wrote(&self, key: &ItemKey) {
+        if key.item_id.starts_with(ERASURES) {
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}

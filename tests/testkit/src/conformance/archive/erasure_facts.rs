@@ -1,0 +1,153 @@
+//! What a fact says is erased is not written again.
+
+use ports::archive::{ErasureFact, ErasureScope, Guard, Item, ItemKey, Query, Update, WriteOutcome};
+use serde_json::json;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+use super::bench::{Bench, attributes, greater, timestamps, update};
+
+fn fact(scope: ErasureScope, until: &str) -> ErasureFact {
+    ErasureFact { team: TeamId::parse("T1").unwrap(), scope, until: Ts::parse(until).unwrap() }
+}
+
+fn person(until: &str) -> ErasureFact {
+    fact(ErasureScope::User(UserId::parse("U1").unwrap()), until)
+}
+
+fn channel(until: &str) -> ErasureFact {
+    fact(ErasureScope::Channel(ChannelId::parse("C1").unwrap()), until)
+}
+
+fn one_message(ts: &str) -> ErasureFact {
+    fact(ErasureScope::Message(ChannelId::parse("C1").unwrap(), Ts::parse(ts).unwrap()), "1.000000")
+}
+
+/// A message of a channel, by a person.
+fn said(channel: &str, ts: &str, user: &str) -> Update {
+    let key = ItemKey::new(format!("message#T1#{channel}"), ts);
+    let set_if_absent = attributes(json!({ "thread_ts": ts, "about_file#F1#1": { "name": "secret.txt" } }));
+    Update { set_if_absent, ..update(key, greater("1"), json!({ "user": user, "text": "secret" })) }
+}
+
+fn revision(channel: &str, ts: &str, user: &str) -> Update {
+    let key = ItemKey::new(format!("revision#T1#{channel}#{ts}"), "000000000500.000000#abc");
+    update(key, greater("1"), json!({ "user": user, "text": "secret" }))
+}
+
+/// The same person and channel of another workspace.
+fn said_elsewhere() -> Update {
+    Update { key: ItemKey::new("message#T2#C1", "1.000000"), ..said("C1", "1.000000", "U1") }
+}
+
+fn named(item_id: &str, timestamp: &str) -> Update {
+    update(ItemKey::new(item_id, timestamp), Guard::Always, json!({ "name": "secret" }))
+}
+
+async fn refuse_all(bench: &Bench, covered: impl IntoIterator<Item = Update>) {
+    for update in covered {
+        let key = update.key.clone();
+        assert_eq!(bench.refuse(update).await, Item::erased(key.clone()));
+        bench.expect(&key, json!({ "erased": true })).await;
+    }
+}
+
+async fn apply_all(bench: &Bench, others: impl IntoIterator<Item = Update>) {
+    for update in others {
+        let key = update.key.clone();
+        bench.apply(update).await;
+        assert!(!bench.get(&key).await.unwrap().is_erased(), "{key:?}");
+    }
+}
+
+pub(super) async fn nothing_that_a_fact_covers_is_written(bench: Bench) {
+    bench.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
+    let covered = [
+        said("C2", "299.999999", "U1"),
+        revision("C2", "299.999999", "U1"),
+        named("user#T1", "U1"),
+        named("userhistory#T1#U1", "abc"),
+        said("C1", "199.999999", "U2"),
+        revision("C1", "199.999999", "U2"),
+        named("channel#T1#C1", "199.999999"),
+        said("C1", "250.000000", "U2"),
+        revision("C1", "250.000000", "U2"),
+    ];
+    refuse_all(&bench, covered.clone()).await;
+    refuse_all(&bench, covered).await;
+}
+
+pub(super) async fn what_a_fact_does_not_cover_is_written(bench: Bench) {
+    bench.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
+    let reaction = named("message#T1#C2", "100.000000");
+    apply_all(
+        &bench,
+        [
+            said("C2", "300.000000", "U1"),
+            said("C2", "299.999999", "U2"),
+            said("C1", "200.000000", "U2"),
+            revision("C1", "200.000000", "U2"),
+            reaction,
+            named("user#T1", "U2"),
+            named("channel#T1#C1", "200.000000"),
+            named("file#T1", "F1"),
+            named("channelindex#T1", "0"),
+            said_elsewhere(),
+        ],
+    )
+    .await;
+}
+
+pub(super) async fn a_fact_that_grows_covers_more(bench: Bench) {
+    bench.erases(&[person("100.000000")]).await;
+    apply_all(&bench, [said("C1", "150.000000", "U1")]).await;
+    bench.erases(&[person("200.000000")]).await;
+    refuse_all(&bench, [said("C1", "199.000000", "U1")]).await;
+    assert!(matches!(bench.write(person("100.000000").update()).await, WriteOutcome::Rejected(_)));
+    refuse_all(&bench, [said("C1", "198.000000", "U1")]).await;
+}
+
+pub(super) async fn a_covered_update_writes_nothing_to_what_is_there(bench: Bench) {
+    let before = said("C1", "150.000000", "U1");
+    bench.apply(before.clone()).await;
+    bench.erases(&[person("200.000000")]).await;
+    let later = Update {
+        guard: greater("2"),
+        set: attributes(json!({ "user": "U1", "text": "edited" })),
+        ..before.clone()
+    };
+    assert_eq!(bench.refuse(later).await, Item::erased(before.key.clone()));
+    let stored = bench.get(&before.key).await.unwrap();
+    assert_eq!(stored.text("text"), Some("secret"));
+    assert!(bench.fixture.archive.erase(&before.key).await.unwrap());
+    refuse_all(&bench, [before]).await;
+}
+
+pub(super) async fn what_comes_with_a_covered_update_is_written(bench: Bench) {
+    bench.erases(&[channel("200.000000")]).await;
+    let updates = [
+        said("C2", "1.000000", "U1"),
+        said("C1", "1.000000", "U1"),
+        said("C2", "2.000000", "U1"),
+        said("C1", "1.000000", "U1"),
+        said("C1", "200.000000", "U1"),
+    ];
+    let outcomes = bench.fixture.archive.apply_once(&updates.each_ref()).await;
+    let applied = outcomes.into_iter().map(|outcome| outcome.unwrap() == WriteOutcome::Applied);
+    assert_eq!(applied.collect::<Vec<_>>(), [true, false, true, false, true]);
+    let of = |channel: &str| Query::partition(format!("message#T1#{channel}"));
+    assert_eq!(timestamps(&bench.query(of("C2")).await), ["1.000000", "2.000000"]);
+    assert_eq!(timestamps(&bench.query(of("C1")).await), ["1.000000", "200.000000"]);
+}
+
+pub(super) async fn a_fact_is_known_after_many_writes(bench: Bench) {
+    for second in 1..=20 {
+        apply_all(&bench, [said("C1", &format!("{second}.000000"), "U1")]).await;
+    }
+    bench.erases(&[person("200.000000")]).await;
+    for second in 21..=40 {
+        refuse_all(&bench, [said("C1", &format!("{second}.000000"), "U1")]).await;
+    }
+    // A fact of its own, from another writer's point of view.
+    bench.erases(&[channel("300.000000")]).await;
+    refuse_all(&bench, [said("C1", "250.000000", "U2")]).await;
+}
