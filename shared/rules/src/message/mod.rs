@@ -10,15 +10,18 @@ mod content;
 pub(super) mod files;
 pub(super) mod revision;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::version::{self, ContentVersion};
 use super::{Change, Event, Malformed, reaction};
 use ports::archive::key::thread_parent;
 use ports::archive::{Attributes, ItemKey, Update};
-use slack::envelope;
+use slack::envelope::{self, Unreadable};
 use slack::event::MessageObject;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
@@ -51,7 +54,7 @@ pub struct ToldMessage<'a> {
     pub object: MessageObject<'a>,
     /// Who has reacted to it: the name of the reaction, and the person.
     pub reactions: Vec<(String, UserId)>,
-    raw: &'a RawValue,
+    raw: Cow<'a, RawValue>,
     clock: Ts,
     change: bool,
 }
@@ -102,17 +105,26 @@ impl<'a> ToldMessages<'a> {
         let reactions = object.reactions.map(reaction::listed).unwrap_or_default();
         // A reply that was sent to the channel too brings the whole message that it replies to.
         let root = object.root;
-        self.messages.push(ToldMessage { object, reactions, raw, clock, change });
+        let kept = if root.is_some() { without_root(raw)? } else { Cow::Borrowed(raw) };
+        self.messages.push(ToldMessage { object, reactions, raw: kept, clock, change });
         if let Some(raw) = root {
             let object: MessageObject<'a> = envelope::read(raw)?;
             if object.ts.is_some() && (object.text.is_some() || object.is_tombstone()) {
                 let reactions = object.reactions.map(reaction::listed).unwrap_or_default();
-                let clock = version::zero();
+                let (raw, clock) = (Cow::Borrowed(raw), version::zero());
                 self.messages.push(ToldMessage { object, reactions, raw, clock, change: false });
             }
         }
         Ok(())
     }
+}
+
+/// A message object without the message that it replies to, which has a row of its own: what another person wrote is kept
+/// once, so that it can be erased.
+fn without_root(raw: &RawValue) -> Result<Cow<'_, RawValue>, Malformed> {
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = envelope::read(raw)?;
+    fields.remove("root");
+    Ok(Cow::Owned(to_raw_value(&fields).map_err(|_| Unreadable)?))
 }
 
 /// What a message object of history changes, and when it was last edited: content of clock 0, or a deletion if it is a
@@ -128,6 +140,7 @@ pub(super) fn listed(
     object.thread_ts = thread_ts.map(|thread_ts| thread_ts.as_str().into());
     let edited_ts = object.edited_ts()?;
     let reactions = reactions.to_vec();
+    let raw = Cow::Borrowed(raw);
     let message = ToldMessage { object, reactions, raw, clock: version::zero(), change: false };
     Ok((MessagePlace { team, channel }.written(&message)?, edited_ts))
 }
