@@ -146,7 +146,7 @@ pub enum Part {
     Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
-    /// A person who erases, beside what [`Part::Annalist`] may do. Nothing that runs has this.
+    /// A person who erases rows, beside what [`Part::Annalist`] may do. Nothing that runs has this.
     Eraser,
     /// The command, to make what the others need.
     Provision,
@@ -231,10 +231,7 @@ impl Part {
                 grants
             }
             Self::Eraser => {
-                vec![Grant::of(
-                    ERASE,
-                    [Target::Bucket, Target::Objects(BULK_KEYS), Target::Objects(FILE_KEYS)],
-                )]
+                vec![Grant::of(ERASE, [Target::Bucket, Target::Objects(BULK_KEYS)])]
             }
             Self::Provision => vec![Grant::of(PROVISION, [Target::Everything])],
         }
@@ -257,12 +254,16 @@ fn rows(passing: bool) -> Vec<Grant> {
 }
 
 fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
-    uses.iter().map(|what| match what {
-        Uses::Existence => Grant::of(EXISTENCE, [Target::ExistenceTable]),
-        Uses::Claims => Grant::of(CLAIMS, [Target::Claims]),
-        Uses::Files => Grant::of(FILES, [Target::Objects(FILE_KEYS)]),
-        Uses::Threads => Grant::of(INDEX, [Target::Index]),
-        Uses::SlackApi => Grant::of(SECRET, [Target::BotToken]),
+    uses.iter().flat_map(|what| match what {
+        Uses::Existence => vec![Grant::of(EXISTENCE, [Target::ExistenceTable])],
+        Uses::Claims => vec![Grant::of(CLAIMS, [Target::Claims])],
+        // A file that is fetched while its message is erased goes again.
+        Uses::Files => vec![
+            Grant::of(FILES, [Target::Objects(FILE_KEYS)]),
+            Grant::of(ERASE, [Target::Bucket, Target::Objects(FILE_KEYS)]),
+        ],
+        Uses::Threads => vec![Grant::of(INDEX, [Target::Index])],
+        Uses::SlackApi => vec![Grant::of(SECRET, [Target::BotToken])],
     })
 }
 

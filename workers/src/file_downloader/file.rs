@@ -11,6 +11,7 @@ use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileJob, FileObject, FileState};
 
 use super::claim::Turn;
+use super::erased::{ForgetError, forget_file};
 use super::fetch::{Fetched, Trouble};
 use super::permits::Permit;
 use super::{FileDownloader, Stop};
@@ -49,7 +50,7 @@ impl FileDownloader {
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<(), Stop> {
-        let Some(known) = self.known(job).await? else { return Ok(()) };
+        let Some(known) = self.known(job).await? else { return Ok(self.forget(job).await?) };
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
         }
@@ -75,7 +76,7 @@ impl FileDownloader {
                 kept.map(drop)
             }
             Turn::Held(known) => self.already_held(job, known, receives).await,
-            Turn::Erased => Ok(()),
+            Turn::Erased => Ok(self.forget(job).await?),
             Turn::Later(retry) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
                 // While it waits, people see that there is a file.
@@ -90,7 +91,7 @@ impl FileDownloader {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
-        // Erased stays erased, its bytes as well.
+        // What is erased stays so, its bytes as well.
         if rows.iter().flatten().any(Item::is_erased) {
             return Ok(None);
         }
@@ -164,7 +165,7 @@ impl FileDownloader {
     /// state is this message's alone, whatever the row says.
     ///
     /// In this order: a message that said more than the row would go on saying it after another job, which goes by the
-    /// row, had fetched the file to another place.
+    /// row, had fetched the file to another place. If one of them is erased, so is what was stored for the job.
     async fn tell(
         &self,
         job: &FileJob,
@@ -172,8 +173,9 @@ impl FileDownloader {
         others: Option<Vec<Share>>,
         row: Vec<Update>,
     ) -> Result<(), Failure> {
-        let mut state = state;
+        let (mut state, mut is_erased) = (state, false);
         for stored in self.write(&row.iter().collect::<Vec<_>>()).await? {
+            is_erased |= stored.is_erased();
             // Another writer knew something more final.
             if others.is_some() {
                 state = state.max(row::state(&stored, &job.object.id));
@@ -183,8 +185,16 @@ impl FileDownloader {
         let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, &state);
         let messages: Vec<Update> =
             std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
-        self.write(&messages.iter().collect::<Vec<_>>()).await?;
-        Ok(())
+        for stored in self.write(&messages.iter().collect::<Vec<_>>()).await? {
+            is_erased |= stored.is_erased();
+        }
+        if is_erased { Ok(self.forget(job).await?) } else { Ok(()) }
+    }
+
+    /// The message of a job is erased, or its file.
+    async fn forget(&self, job: &FileJob) -> Result<(), ForgetError> {
+        let FileJob { team, share, object, .. } = job;
+        forget_file(&*self.archive, &*self.files, team, share, object).await
     }
 }
 

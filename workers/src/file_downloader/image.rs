@@ -5,11 +5,13 @@
 //! hundredth of a file's time at most, and two that fetch it at once leave one.
 
 use metrics::counter;
+use ports::archive::Item;
 use ports::files::{FileKey, FilesError};
 use ports::metrics::{FILE_BYTES, IMAGES};
 use rules::file::image::ImageJob;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
 
+use super::erased::forget_picture;
 use super::{FileDownloader, Stop};
 use crate::failure::Failure;
 use crate::runtime::Retry;
@@ -42,13 +44,19 @@ impl FileDownloader {
     /// Fetches a picture unless it is held, and tells the row it belongs to.
     pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), Stop> {
         let key = FileKey::image(&job.team, &job.url);
+        let (archive, files) = (&*self.archive, &*self.files);
+        if archive.get(&job.key()).await?.is_some_and(|row| row.is_erased()) {
+            return Ok(forget_picture(archive, files, job, &key).await?);
+        }
         // Many people share one default picture.
         let known = self.files.open(&key).await.map_err(Failure::from)?.is_some();
         let picture =
             if known { Picture::Held } else { self.fetch_image(job, &key).await.map_err(Failure::from)? };
         let outcome = match picture {
             Picture::Held => {
-                self.write(&[&job.held(&key)]).await?;
+                if self.write(&[&job.held(&key)]).await?.iter().any(Item::is_erased) {
+                    return Ok(forget_picture(archive, files, job, &key).await?);
+                }
                 if known { "already_held" } else { "stored" }
             }
             Picture::Later(retry) if receives < self.settings.image_tries => return Err(Stop::After(retry)),

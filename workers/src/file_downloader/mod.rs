@@ -4,10 +4,12 @@
 //! * [`file`] does the job of a shared file: what is known already, what has to be asked, what is written.
 //! * [`claim`] makes sure that no other process asks for the same file at the same time.
 //! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
+//! * [`erased`] takes back what was stored for what was erased meanwhile.
 //! * [`image`] does the job of an avatar or an emoji.
 
 pub(crate) mod bytes;
 mod claim;
+pub(crate) mod erased;
 mod fetch;
 mod file;
 mod image;

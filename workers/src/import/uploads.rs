@@ -18,9 +18,19 @@ use super::problem::{Problem, ProblemKind};
 use super::source::{ExportSource, TooLarge};
 use super::{FileTarget, Import, ImportError, on_thread, write_news};
 use crate::file_downloader::bytes::{HEAD_BYTES, Tally, begins_a_page};
+use crate::file_downloader::erased::{ForgetError, forget_file};
 
 /// What is read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
+
+impl From<ForgetError> for ImportError {
+    fn from(error: ForgetError) -> Self {
+        match error {
+            ForgetError::Archive(error) => error.into(),
+            ForgetError::Files(error) => error.into(),
+        }
+    }
+}
 
 impl Import<'_> {
     /// Keeps the files that messages share.
@@ -80,7 +90,13 @@ impl Import<'_> {
             }
         };
         self.write_held(team, &object, shares, key, held).await?;
-        self.sum.files += 1;
+        let archive = &*self.target.archive;
+        // Its message may have been erased while it was read.
+        if archive.get_all(&[&keys[0], &keys[1]]).await?.iter().flatten().any(Item::is_erased) {
+            forget_file(archive, &*target.files, team, share, &object).await?;
+        } else {
+            self.sum.files += 1;
+        }
         Ok(source)
     }
 

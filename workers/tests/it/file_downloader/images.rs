@@ -1,6 +1,7 @@
 //! Avatars and emoji.
 
 use ports::archive::{Archive, ArchiveExt, ItemKey};
+use ports::files::{FileKey, Files};
 use ports::queue::Delivery;
 use rules::file::image;
 use rules::{Change, Event, project};
@@ -138,4 +139,27 @@ async fn trouble_is_tried_again_a_few_times() {
     let job = person(&fixture, "U02", &format!("{}/busy.png", slack.uri())).await;
     let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("not tried again") };
     assert_eq!(retry.after, Some(std::time::Duration::from_secs(77)));
+}
+
+#[tokio::test]
+async fn a_picture_of_an_erased_person_goes_unless_it_is_another_persons_too() {
+    let (slack, fixture) = with_token().await;
+    for (number, shared) in [(1, false), (2, true)] {
+        let path = format!("/{number}.png");
+        answer(&slack, &path, picture()).await;
+        let url = format!("{}{path}", slack.uri());
+        let job = person(&fixture, "U01", &url).await;
+        if shared {
+            person(&fixture, "U02", &url).await;
+        }
+        // It was stored and its row had not said so when the person was erased.
+        let key = FileKey::image(&team(), &url);
+        let mut writer = fixture.files.create(&key).await.unwrap();
+        writer.write(b"a picture".as_slice().into()).await.unwrap();
+        writer.publish().await.unwrap();
+        fixture.archive.erase(&ItemKey::user(&team(), &UserId::parse("U01").unwrap())).await.unwrap();
+        assert_eq!(fixture.handle(&job).await, Outcome::Done);
+        assert_eq!(fixture.held().len(), usize::from(shared));
+    }
+    assert!(downloads(&slack).await.is_empty(), "nothing is asked for");
 }

@@ -3,6 +3,7 @@
 mod bodies;
 mod claims;
 mod crash;
+mod erased;
 mod fixture;
 mod images;
 mod places;

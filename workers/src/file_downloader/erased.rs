@@ -1,0 +1,104 @@
+//! What was stored for a message or a person that was erased meanwhile: it goes again.
+//!
+//! Bytes are stored before any row says so, and those who erase delete what the rows say. So a worker that stored bytes and then
+//! finds the row erased deletes them. Each step may be repeated: the job of an erased message does nothing else.
+
+use std::collections::BTreeSet;
+
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
+use ports::files::{FileKey, Files, FilesError};
+use rules::file::FileObject;
+use rules::file::image::{self, ImageJob, Owner};
+use rules::file::row::{self, MAX_SHARES, Share};
+use slack::ids::TeamId;
+
+use crate::failure::Failure;
+
+/// Why something that was stored too late is still there.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ForgetError {
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The store of files failed.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+impl From<ForgetError> for Failure {
+    fn from(error: ForgetError) -> Self {
+        match error {
+            ForgetError::Archive(error) => error.into(),
+            ForgetError::Files(error) => error.into(),
+        }
+    }
+}
+
+/// Deletes what was stored of a file for a message that is erased, and the file itself if no other message shares it.
+pub(crate) async fn forget_file(
+    archive: &dyn Archive,
+    files: &dyn Files,
+    team: &TeamId,
+    share: &Share,
+    object: &FileObject,
+) -> Result<(), ForgetError> {
+    let own = FileKey::shared(team, &share.channel, &share.ts, &object.id);
+    let mut stored: BTreeSet<FileKey> = own.version(&object.fingerprint()[..8]).into_iter().collect();
+    stored.insert(own);
+    let key = ItemKey::file(team, &object.id);
+    let Some(file) = archive.get(&key).await?.filter(|file| !file.is_erased()) else {
+        return Ok(delete(files, &stored).await?);
+    };
+    let named = row::keys(&file, &object.id);
+    if is_shared(archive, team, &file).await? {
+        stored.retain(|key| !named.contains(key));
+        return Ok(delete(files, &stored).await?);
+    }
+    stored.extend(named);
+    delete(files, &stored).await?;
+    archive.erase(&key).await?;
+    // What was stored until then; what comes later finds the file erased.
+    Ok(delete(files, &stored).await?)
+}
+
+/// Whether a message shares a file that is not erased. One that is missing may come yet, and a row that is full may not name
+/// them all.
+async fn is_shared(archive: &dyn Archive, team: &TeamId, file: &Item) -> Result<bool, ForgetError> {
+    let messages: Vec<ItemKey> =
+        row::shares(file).map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect();
+    if messages.len() >= MAX_SHARES {
+        return Ok(true);
+    }
+    let messages = archive.get_all(&messages.iter().collect::<Vec<_>>()).await?;
+    Ok(messages.iter().any(|message| message.as_ref().is_none_or(|message| !message.is_erased())))
+}
+
+/// Deletes the picture of a person who is erased, unless it is another person's too.
+pub(super) async fn forget_picture(
+    archive: &dyn Archive,
+    files: &dyn Files,
+    job: &ImageJob,
+    picture: &FileKey,
+) -> Result<(), ForgetError> {
+    let Owner::User(_) = job.owner else { return Ok(()) };
+    let mut people = Query::partition(key::users(&job.team));
+    loop {
+        let page = archive.query(&people).await?;
+        let is_theirs = |person: &Item| !person.is_erased() && image::keys(person).contains(picture);
+        if page.items.iter().any(|person| person.key != job.key() && is_theirs(person)) {
+            return Ok(());
+        }
+        match page.next {
+            Some(next) => people.after = Some(next),
+            None => break,
+        }
+    }
+    Ok(files.delete(picture).await.map(drop)?)
+}
+
+async fn delete(files: &dyn Files, keys: &BTreeSet<FileKey>) -> Result<(), FilesError> {
+    for key in keys {
+        files.delete(key).await?;
+    }
+    Ok(())
+}
