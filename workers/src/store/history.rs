@@ -14,7 +14,7 @@ use super::versions;
 /// What became of a message of history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoredAs {
-    /// It was in the archive already, or something newer.
+    /// It was in the archive already, or something newer, or it is erased.
     Unchanged,
     /// The archive had it, and learned something of it: a version, a reaction, its thread.
     Updated,
@@ -105,6 +105,7 @@ async fn settle(
     match (outcome, &step.message.change) {
         (WriteOutcome::Applied, _) if step.is_new => Ok(StoredAs::New),
         (WriteOutcome::Applied, _) => Ok(StoredAs::Updated),
+        (WriteOutcome::Rejected(now), _) if now.is_erased() => Ok(StoredAs::Unchanged),
         // Another process wrote in between.
         (WriteOutcome::Rejected(now), Change::Content(content)) => {
             let has_content = stored_version(&now).is_some();

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
+use ports::archive::{
+    Archive, ArchiveExt, ErasureFact, ErasureScope, Item, ItemKey, Query, Update, key, query_all,
+};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::job::encode_event_of_run;
 use ports::queue::route::refused;
@@ -333,4 +335,30 @@ async fn only_new_public_channels_are_joined() {
         .await;
     assert_eq!(asked.try_recv().unwrap(), (team(), id("C2")));
     assert!(asked.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_erased_channel_comes_back_with_what_happens_to_it_later_and_not_before() {
+    let fixture = Fixture::new();
+    let scope = ErasureScope::Channel(id("C01"));
+    let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000100.000000").unwrap() };
+    fixture.archive.write(&fact.update()).await.unwrap();
+    let early = [
+        named("channel_created", "C01", "MARKER", "1700000001.000000"),
+        named("channel_rename", "C01", "MARKER-2", "1700000099.999999"),
+        named("channel_created", "C02", "other", "1700000002.000000"),
+    ];
+    let holds =
+        |text: &str| fixture.archive.items().iter().any(|item| item.to_json().to_string().contains(text));
+    for _ in 0..2 {
+        fixture.store(&early).await;
+        assert!(!holds("MARKER") && holds("other"));
+    }
+    assert_eq!(fixture.now("C01").await, None);
+    fixture.store(&[named("channel_rename", "C01", "again", "1700000100.000000")]).await;
+    fixture.store(&early).await;
+    let now = fixture.now("C01").await.unwrap();
+    assert_eq!((&now["name"], &now["names_history"]), (&json!("again"), &json!(["again"])));
+    assert_eq!(directory::read(&*fixture.archive, &team()).await.unwrap().name(&id("C01")), Some("again"));
+    assert!(!holds("MARKER"));
 }

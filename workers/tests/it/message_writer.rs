@@ -18,6 +18,7 @@ use workers::runtime::{Outcome, Worker};
 
 use testkit::deliveries::delivery;
 
+mod erased;
 mod versions;
 
 struct Fixture {

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ArchiveExt, Attributes, ItemKey, Query, Update, key, query_all};
+use ports::archive::{
+    Archive, ArchiveExt, Attributes, ErasureFact, ErasureScope, ItemKey, Query, Update, key, query_all,
+};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use rules::history::{self, HistoryMessage};
 use rules::{message, project};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
 use testkit::faults::{CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, Method};
@@ -19,7 +21,7 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
-use workers::store::{StoredAs, store_history};
+use workers::store::{PreviewArchive, StoredAs, store_history};
 
 const TS: &str = "1700000000.000100";
 
@@ -200,4 +202,40 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
         store_history(&*fixture.memory, &page).await;
         assert_eq!(fixture.memory.items(), whole.memory.items(), "after {steps} steps");
     }
+}
+
+#[tokio::test]
+async fn what_is_erased_is_not_brought_back_and_its_files_are_not_asked_for() {
+    let fixture = Fixture::new();
+    let scope = ErasureScope::User(UserId::parse("U01").unwrap());
+    let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };
+    fixture.memory.write(&fact.update()).await.unwrap();
+    let erased = event::file_share(TS, "U01", "MARKER", &["F01"]);
+    let page = [erased.clone(), event::message("1700000001.000000", "U02", "hi")];
+    assert_eq!(fixture.store(&page).await.0, [StoredAs::Unchanged, StoredAs::New]);
+    assert_eq!(fixture.store(&page).await, (vec![StoredAs::Unchanged, StoredAs::Unchanged], 0));
+    let key = ItemKey::message(&team(), &channel(), &Ts::parse(TS).unwrap());
+    let row = fixture.memory.item(&key).unwrap();
+    assert!(row.is_erased() && !row.to_json().to_string().contains("MARKER"));
+    let message = listed(&erased);
+    assert_eq!(
+        (message.files_to_fetch(None).sends.len(), message.files_to_fetch(Some(&row)).sends.len()),
+        (1, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_preview_knows_what_is_erased() {
+    let memory = Arc::new(MemoryArchive::new());
+    let scope = ErasureScope::Channel(channel());
+    let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000050.000000").unwrap() };
+    memory.write(&fact.update()).await.unwrap();
+    let before = memory.items();
+    let preview = PreviewArchive::of(Some(Arc::clone(&memory) as Arc<dyn Archive>));
+    let page = [event::message(TS, "U01", "MARKER"), event::message("1700000050.000000", "U01", "hi")];
+    let page: Vec<HistoryMessage> = page.iter().map(listed).collect();
+    let stored: Vec<StoredAs> =
+        store_history(&preview, &page).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(stored, [StoredAs::Unchanged, StoredAs::New]);
+    assert_eq!(memory.items(), before);
 }

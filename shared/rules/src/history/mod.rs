@@ -78,9 +78,12 @@ impl HistoryMessage {
         self.content().map(file::jobs).unwrap_or_default()
     }
 
-    /// The jobs of those of its files of which its row does not say what became of them.
+    /// The jobs of those of its files of which its row does not say what became of them; an erased message asks for no file.
     #[must_use]
     pub fn files_to_fetch(&self, row: Option<&Item>) -> file::Jobs {
+        if row.is_some_and(Item::is_erased) {
+            return file::Jobs::default();
+        }
         let is_settled = |id: &FileId| row.is_some_and(|row| file::row::state(row, id).is_some());
         self.content().map(|content| file::job::jobs_unless(content, is_settled)).unwrap_or_default()
     }

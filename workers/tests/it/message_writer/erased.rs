@@ -1,0 +1,80 @@
+//! Events about what is erased.
+
+use ports::archive::{ArchiveExt, ErasureFact, ErasureScope};
+use serde_json::json;
+use slack::ids::{ChannelId, Ts, UserId};
+use testkit::corpus::event;
+
+use super::{Fixture, TS, team};
+
+const UNTIL: &str = "1700000100.000000";
+
+async fn erase(fixture: &Fixture, scope: ErasureScope) {
+    let fact = ErasureFact { team: team(), scope, until: Ts::parse(UNTIL).unwrap() };
+    fixture.archive.write(&fact.update()).await.unwrap();
+}
+
+/// Whether any row holds this text.
+fn holds(fixture: &Fixture, text: &str) -> bool {
+    fixture.archive.items().iter().any(|item| item.to_json().to_string().contains(text))
+}
+
+#[tokio::test]
+async fn what_an_erased_person_wrote_does_not_come_back_in_any_way() {
+    let fixture = Fixture::new();
+    erase(&fixture, ErasureScope::User(UserId::parse("U01").unwrap())).await;
+    let first = event::file_share(TS, "U01", "MARKER one", &["F01"]);
+    let second = event::edited(&first, "1700000010.000000", "MARKER two");
+    let broadcast = event::subtyped(
+        event::reply("1700000009.000000", TS, "U02", "to everyone"),
+        "thread_broadcast",
+        json!({ "root": first }),
+    );
+    let events = [
+        event::changed("C01", &first, &second, "1700000010.000100"),
+        event::posted("C01", &first),
+        event::replied("C01", &first, "1700000009.000000", "1700000009.000000"),
+        event::posted("C01", &broadcast),
+        event::reaction_added("C01", TS, "U02", "eyes", "1700000020.000000"),
+        event::deleted("C01", &second, "1700000030.000000"),
+        event::user_change("U01", "MARKER", "1700000200.000000"),
+    ];
+    for _ in 0..2 {
+        fixture.store(&events).await;
+        assert!(!holds(&fixture, "MARKER"));
+    }
+    assert_eq!(fixture.message("C01", TS).await, None);
+    let reply = fixture.message("C01", "1700000009.000000").await.unwrap();
+    assert_eq!(reply["text"], "to everyone");
+    fixture.store(&[event::posted("C01", &event::message(UNTIL, "U01", "I am back"))]).await;
+    assert_eq!(fixture.message("C01", UNTIL).await.unwrap()["text"], "I am back");
+}
+
+#[tokio::test]
+async fn what_was_said_in_an_erased_channel_stays_away_and_what_is_said_later_is_kept() {
+    let fixture = Fixture::new();
+    erase(&fixture, ErasureScope::Channel(ChannelId::parse("C01").unwrap())).await;
+    let first = event::message(TS, "U01", "MARKER");
+    let second = event::edited(&first, "1700000200.000000", "MARKER again");
+    let events = [
+        event::posted("C01", &first),
+        event::changed("C01", &first, &second, "1700000200.000100"),
+        event::posted("C01", &event::message("1700000100.000001", "U01", "later")),
+        event::posted("C02", &event::message(TS, "U01", "elsewhere")),
+    ];
+    fixture.store(&events).await;
+    assert!(!holds(&fixture, "MARKER") && holds(&fixture, "later") && holds(&fixture, "elsewhere"));
+}
+
+#[tokio::test]
+async fn a_reply_to_the_channel_keeps_nothing_of_what_its_root_says() {
+    let fixture = Fixture::new();
+    let root = event::reply(TS, TS, "U01", "the root");
+    let reply = event::reply("1700000009.000000", TS, "U02", "to everyone");
+    let broadcast = event::subtyped(reply, "thread_broadcast", json!({ "root": root, "later": "field" }));
+    fixture.store(&[event::posted("C01", &broadcast)]).await;
+    let reply = fixture.message("C01", "1700000009.000000").await.unwrap();
+    let raw = reply["raw_event"].as_str().unwrap();
+    assert!(!raw.contains("the root") && raw.contains(r#""later":"field""#), "{raw}");
+    assert_eq!(fixture.message("C01", TS).await.unwrap()["text"], "the root");
+}
