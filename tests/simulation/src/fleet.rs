@@ -1,10 +1,10 @@
 //! One process of the fleet: what `annalist up` composes, on the simulation's ports.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use ingest::Ingest;
-use ports::archive::Archive;
+use ports::archive::{Archive, ErasureFact};
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
@@ -47,6 +47,8 @@ pub(super) struct Surroundings {
     pub(super) claims: Arc<MemoryClaims>,
     pub(super) truth: Arc<SlackTruth>,
     pub(super) mutants: Mutants,
+    /// What is erased.
+    pub(super) erasures: Mutex<Vec<ErasureFact>>,
     /// Whether the processes fill gaps from history while events come. If not, the archive is exactly what the events make of
     /// it, and the gaps are filled afterwards.
     pub(super) fills_at_once: bool,
@@ -64,7 +66,7 @@ pub(super) struct Running {
 pub(super) struct ProcessDependencies {
     pub(super) ports: Ports,
     pub(super) web: Arc<WebApi>,
-    files: Arc<dyn Files>,
+    pub(super) files: Arc<dyn Files>,
     claims: Arc<dyn Claims>,
 }
 
@@ -93,7 +95,9 @@ impl Surroundings {
                 clock,
             },
             web: Arc::new(WebApi::carried_by(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
-            files: Arc::new(FaultyFiles::on(Arc::new(self.files.clone()), Arc::new(steps()))),
+            files: self
+                .mutants
+                .files(Arc::new(FaultyFiles::on(Arc::new(self.files.clone()), Arc::new(steps())))),
             claims: Arc::new(FaultyClaims::on(
                 Arc::clone(&self.claims) as Arc<dyn Claims>,
                 Arc::new(steps()),

@@ -127,7 +127,9 @@ impl Filling {
             let row = all.archive.item(&ItemKey::new(format!("message#{TEAM}#{channel}"), ts.as_str()));
             let is_reply = message["thread_ts"].as_str().is_some_and(|root| root != ts);
             let is_there = row.is_some_and(|row| {
-                says(&row, message) || (is_reply && (row.text("text").is_some() || row.is("deleted")))
+                row.is_erased()
+                    || says(&row, message)
+                    || (is_reply && (row.text("text").is_some() || row.is("deleted")))
             });
             if !is_there {
                 let what = format!("{ts} in {channel} is in a filled gap and not what Slack shows");

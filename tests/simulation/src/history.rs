@@ -124,7 +124,7 @@ async fn filled(all: &Surroundings, shown: &BTreeMap<Place, Value>) {
     }
     for ((channel, ts), message) in shown {
         let row = all.archive.item(&ItemKey::new(format!("message#{TEAM}#{channel}"), ts.as_str()));
-        if !row.is_some_and(|row| says(&row, message)) {
+        if !row.is_some_and(|row| row.is_erased() || says(&row, message)) {
             let what = format!("{ts} in {channel} is not what Slack shows after its history was read");
             all.world.broke(Invariant::Lost, what);
         }

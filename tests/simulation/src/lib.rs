@@ -15,12 +15,14 @@
 //!   events.
 //! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events come, in the others after the
 //!   verdict. What it may have brought beyond the accepted events is in [`unaccepted`].
+//! * [`erasing`] is a person who wants something forgotten, at any time: in the end nothing of it is there.
 //! * [`history`] reads what Slack shows in the end, and fills the archive from it; [`reconciling`] then finds no difference.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
 mod api;
 mod checked_archive;
 mod checked_worker;
+mod erasing;
 mod faults;
 mod fleet;
 mod gap_filling;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ports::files::{FileKey, Files, FilesError, Reader, Writer};
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
@@ -33,11 +34,15 @@ pub enum Mutation {
     Backwards,
     /// Any sender with the signing secret is believed.
     BelieveAll,
+    /// What is erased is not written down: nothing keeps it from coming back.
+    EraseWithoutFact,
+    /// Bytes that come too late are left where they are.
+    KeepBytes,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -46,6 +51,8 @@ impl Mutation {
         Self::ForgetFollowUps,
         Self::Backwards,
         Self::BelieveAll,
+        Self::EraseWithoutFact,
+        Self::KeepBytes,
     ];
 }
 
@@ -73,7 +80,13 @@ impl Mutants {
                 | Mutation::ForgetFollowUps
                 | Mutation::Backwards),
             ) => Arc::new(MutatedQueue { inner, mutation }),
-            Some(Mutation::MarkBeforeDo | Mutation::BelieveAll) | None => inner,
+            Some(
+                Mutation::MarkBeforeDo
+                | Mutation::BelieveAll
+                | Mutation::EraseWithoutFact
+                | Mutation::KeepBytes,
+            )
+            | None => inner,
         }
     }
 
@@ -93,10 +106,44 @@ impl Mutants {
                 | Mutation::AnswerBeforeDurable
                 | Mutation::ForgetFollowUps
                 | Mutation::Backwards
-                | Mutation::BelieveAll,
+                | Mutation::BelieveAll
+                | Mutation::EraseWithoutFact
+                | Mutation::KeepBytes,
             )
             | None => inner,
         }
+    }
+
+    /// Whether those who erase write down what they erased.
+    pub(super) fn binds_writers(&self) -> bool {
+        self.mutation != Some(Mutation::EraseWithoutFact)
+    }
+
+    /// The store of files as a fleet with the bug uses it.
+    pub(super) fn files(&self, inner: Arc<dyn Files>) -> Arc<dyn Files> {
+        if self.mutation == Some(Mutation::KeepBytes) { Arc::new(KeepingFiles(inner)) } else { inner }
+    }
+}
+
+/// Deletes nothing.
+struct KeepingFiles(Arc<dyn Files>);
+
+#[async_trait]
+impl Files for KeepingFiles {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+        self.0.create(key).await
+    }
+
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+        self.0.open(key).await
+    }
+
+    async fn delete(&self, _: &FileKey) -> Result<bool, FilesError> {
+        Ok(true)
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
+        self.0.ready().await
     }
 }
 

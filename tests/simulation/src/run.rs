@@ -1,7 +1,7 @@
 //! One seed from its beginning to its end.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ports::archive::ItemKey;
@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{faults, gap_filling, history, operator, reconciling, supervisor, verdict, workload};
+use super::{erasing, faults, gap_filling, history, operator, reconciling, supervisor, verdict, workload};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -83,6 +83,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
         truth: Arc::new(SlackTruth::new()),
         mutants: Mutants::with(mutation),
+        erasures: Mutex::default(),
         fills_at_once: world.percent(60),
     });
     let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
@@ -97,6 +98,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     let channels = workload::channels(world);
     let planned = workload::plan(world, channels);
     let sender = Sender::new(world, &ledger, &doors, &all.truth);
+    let erasing = tokio::spawn(erasing::happen(Arc::clone(&all), channels));
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
@@ -114,6 +116,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         },
     );
     ended(world, injecting.await.is_ok());
+    ended(world, erasing.await.is_ok());
     operator::set_right(&all).await;
     if all.fills_at_once {
         gap_filling::wait(&all).await;
@@ -129,6 +132,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     }
     history::judge(&all, channels).await;
     reconciling::compare(&all, channels).await;
+    erasing::judge(&all);
 }
 
 fn ended(world: &World, well: bool) {

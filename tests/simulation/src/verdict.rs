@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveExt, Attributes, Item, ItemKey, Update};
+use ports::archive::{
+    Archive, ArchiveExt, Attributes, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey, Update, key,
+};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
 use ports::queue::job::Job;
@@ -25,7 +27,7 @@ use super::model::{self, Expected, Place};
 use super::operator::is_hostile;
 use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
-use super::world::{Invariant, Kind};
+use super::world::{Invariant, Kind, lock};
 use testkit::corpus::TEAM;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -44,6 +46,7 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
     as_folded(all, &events, &indexed, channels, &unaccepted).await;
     files_settled(all, &messages);
     directory_synced(all).await;
+    super::erasing::judge(all);
 }
 
 /// The request that a job carries.
@@ -96,7 +99,8 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, unaccep
             all.world.broke(Invariant::Lost, format!("{ts} in {channel} is not in the archive"));
             continue;
         };
-        if unaccepted.concerns(channel, ts) {
+        // Whether it should be, the model of the rows says.
+        if unaccepted.concerns(channel, ts) || row.is_erased() {
             continue;
         }
         if row.text("text") != expected.text() {
@@ -159,7 +163,13 @@ async fn as_folded(
     }
     let expected = comparable(&archive, channels);
     let found = comparable(&all.archive, channels);
+    let erasures = lock(&all.erasures).clone();
+    let covered: ErasureFacts = erasures.iter().collect();
     for (key, attributes) in &expected {
+        let row = Item { key: key.clone(), attributes: attributes.clone() };
+        if covered.covers_row(&row) || is_of_erased_channel(&erasures, key) {
+            continue;
+        }
         match found.get(key) {
             None => all.world.broke(Invariant::Lost, format!("{key:?} is not in the archive")),
             Some(other) if other != attributes && !unaccepted.explains(key, attributes, other) => {
@@ -169,7 +179,10 @@ async fn as_folded(
             Some(_) => {}
         }
     }
-    for key in found.keys().filter(|key| !expected.contains_key(*key)) {
+    let is_erased = |attributes: &Attributes| attributes.get("erased") == Some(&Value::Bool(true));
+    for (key, _) in
+        found.iter().filter(|(key, attributes)| !expected.contains_key(*key) && !is_erased(attributes))
+    {
         // Time that passed may have left gaps of its own.
         if !key.item_id.starts_with("gap#") && !unaccepted.brings(key) {
             all.world.broke(Invariant::Doubled, format!("{key:?} is in the archive and in no event"));
@@ -179,11 +192,20 @@ async fn as_folded(
     let names = (directory::read(&*archive, &team).await, directory::read(&*all.archive, &team).await);
     let (Ok(expected), Ok(found)) = names else { return };
     for id in (0..channels).filter_map(|n| ChannelId::parse(&testkit::corpus::channel_id(n)).ok()) {
-        if expected.name(&id) != found.name(&id) {
+        let is_erased = is_of_erased_channel(&erasures, &ItemKey::new(key::channels(&team, &id), ""));
+        if expected.name(&id) != found.name(&id) && !is_erased {
             let what = format!("{id} is {:?} instead of {:?}", found.name(&id), expected.name(&id));
             all.world.broke(Invariant::Archive, what);
         }
     }
+}
+
+/// Whether a row is a state of a channel that was erased: what came later was folded with what came before, or not.
+fn is_of_erased_channel(erasures: &[ErasureFact], key: &ItemKey) -> bool {
+    erasures.iter().any(|fact| match &fact.scope {
+        ErasureScope::Channel(channel) => key.item_id == key::channels(&fact.team, channel),
+        ErasureScope::User(_) | ErasureScope::Message(..) => false,
+    })
 }
 
 fn is_public_mark(key: &ItemKey) -> bool {
@@ -245,6 +267,12 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
             else {
                 continue;
             };
+            let is_erased = |key: &ItemKey| all.archive.item(key).is_some_and(|row| row.is_erased());
+            let message = ItemKey::message(&team, &channel, &ts);
+            // Once it was erased with another message, it stays so.
+            if is_erased(&message) || is_erased(&ItemKey::file(&team, &file)) {
+                continue;
+            }
             let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));
             let (of_file, of_message) =
                 (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));

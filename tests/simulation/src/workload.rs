@@ -10,7 +10,7 @@ use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 
 /// The first event's clock.
 /// No event is from the future: all of them together last less than this time before the beginning.
-const START_MICROS: i64 = 1_700_000_000_000_000 - 200_000_000;
+pub(super) const START_MICROS: i64 = 1_700_000_000_000_000 - 200_000_000;
 
 /// The length of every file: [`event::file`] says so.
 const FILE_BYTES: usize = 12;

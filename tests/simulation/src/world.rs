@@ -56,11 +56,13 @@ pub enum Kind {
     Panicked,
     /// A message became a dead letter.
     DeadLetters,
+    /// A person wants something to be forgotten.
+    Erased,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::FailedCall,
         Self::LostAnswer,
         Self::FailedEntry,
@@ -80,6 +82,7 @@ impl Kind {
         Self::TokenRevoked,
         Self::Panicked,
         Self::DeadLetters,
+        Self::Erased,
     ];
 
     /// For people.
@@ -105,6 +108,7 @@ impl Kind {
             Self::TokenRevoked => "token refused",
             Self::Panicked => "handler panicked",
             Self::DeadLetters => "dead letter",
+            Self::Erased => "something erased",
         }
     }
 }
@@ -126,6 +130,8 @@ pub enum Invariant {
     Bounded,
     /// Only what Slack signed, and only what is public, is kept.
     Genuine,
+    /// What is erased does not come back.
+    Erased,
 }
 
 impl fmt::Display for Invariant {
@@ -138,6 +144,7 @@ impl fmt::Display for Invariant {
             Self::Secret => "secrets stay inside",
             Self::Bounded => "everything is bounded",
             Self::Genuine => "only genuine public events are kept",
+            Self::Erased => "what is erased stays so",
         })
     }
 }
