@@ -74,6 +74,12 @@ impl Eraser<'_> {
         counts.files += 1;
         counts.erased(file);
         self.erase(&file.key).await?;
+        // What was stored meanwhile; who stores it from now on finds the row erased, and deletes it.
+        if self.acts() {
+            for key in &keys {
+                self.files.delete(key).await?;
+            }
+        }
         Ok(counts)
     }
 }
