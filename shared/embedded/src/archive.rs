@@ -192,7 +192,7 @@ fn insert_all(
     let mut outcomes = Vec::with_capacity(fresh.len());
     for FreshItem { place, key, author, rendered } in fresh {
         if erasures.of(transaction)?.covers_content(key, author.as_deref()) {
-            outcomes.push((*place, refuse_erased(transaction, key)?));
+            outcomes.push((*place, refuse_erased(transaction, erasures, key)?));
         } else if insert_with(&mut statement, key, rendered)? {
             erasures.wrote(key);
             outcomes.push((*place, WriteOutcome::Applied));
@@ -222,7 +222,7 @@ fn merge(
 ) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
     let connection = transaction.connection;
     if erasures.of(transaction)?.covers(update) {
-        return refuse_erased(transaction, &update.key).map(Ok);
+        return refuse_erased(transaction, erasures, &update.key).map(Ok);
     }
     let stored = read_item(connection, &update.key)?;
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
@@ -247,19 +247,22 @@ fn merge(
     }
 }
 
-/// Refuses an update that a fact covers. An item that is missing is erased.
-fn refuse_erased(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<WriteOutcome> {
-    insert(transaction.connection, key, &rendered_erased())?;
+/// Refuses an update that a fact covers. The item is erased, unless the fact covers it too.
+fn refuse_erased(
+    transaction: &Transaction<'_>,
+    erasures: &Erasures,
+    key: &ItemKey,
+) -> rusqlite::Result<WriteOutcome> {
+    let facts = erasures.of(transaction)?;
+    if !read_item(transaction.connection, key)?.is_some_and(|(_, item)| facts.covers_row(&item)) {
+        erase(transaction, key)?;
+    }
     Ok(WriteOutcome::Rejected(Item::erased(key.clone())))
-}
-
-fn rendered_erased() -> Rendered {
-    Rendered::new([(ERASED, &Value::Bool(true))].into_iter())
 }
 
 /// Leaves nothing of an item but that it is erased. Returns whether it was not erased before.
 fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool> {
-    let erased = rendered_erased();
+    let erased = Rendered::new([(ERASED, &Value::Bool(true))].into_iter());
     match read_item(transaction.connection, key)? {
         Some((_, item)) if item.is_erased() && item.attributes.len() == 1 => Ok(false),
         Some((rowid, item)) => match rewrite(transaction, key, rowid, &erased)? {

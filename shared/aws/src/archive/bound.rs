@@ -38,8 +38,8 @@ impl BoundArchive {
         Self { inner, clock, known: tokio::sync::Mutex::default() }
     }
 
-    /// Which of these updates are covered by what is known now.
-    async fn covered(&self, updates: &[&Update]) -> Result<Vec<bool>, ArchiveError> {
+    /// The facts that cover each of these updates, as far as they are known now.
+    async fn covered(&self, updates: &[&Update]) -> Result<Vec<Option<Arc<ErasureFacts>>>, ArchiveError> {
         let of_update = updates.iter().map(|update| erasure::team(&update.key));
         let teams: Vec<Option<TeamId>> = of_update.collect();
         let mut facts: HashMap<&TeamId, Arc<ErasureFacts>> = HashMap::new();
@@ -47,7 +47,8 @@ impl BoundArchive {
             facts.insert(team, self.facts(team).await?);
         }
         let facts = |team: &Option<TeamId>| team.as_ref().and_then(|team| facts.get(team));
-        let covers = |(update, team): (&&Update, _)| facts(team).is_some_and(|facts| facts.covers(update));
+        let covers =
+            |(update, team): (&&Update, _)| facts(team).filter(|facts| facts.covers(update)).cloned();
         Ok(updates.iter().zip(&teams).map(covers).collect())
     }
 
@@ -66,23 +67,24 @@ impl BoundArchive {
     }
 
     /// Writes what is not covered, each in its order.
-    async fn apply_others(&self, updates: &[&Update], covered: &[bool]) -> Vec<Written> {
+    async fn apply_others(&self, updates: &[&Update], covered: &[Option<Arc<ErasureFacts>>]) -> Vec<Written> {
         let others: Vec<&Update> = updates
             .iter()
             .zip(covered)
-            .filter(|(_, covered)| !**covered)
+            .filter(|(_, covered)| covered.is_none())
             .map(|(update, _)| *update)
             .collect();
         let mut written = self.inner.apply_once(&others).await.into_iter();
         let mut outcomes = Vec::with_capacity(updates.len());
         for (update, covered) in updates.iter().zip(covered) {
-            outcomes.push(if *covered {
-                let forgotten = self.inner.erase_missing(&update.key).await;
-                forgotten.map(|()| WriteOutcome::Rejected(Item::erased(update.key.clone())))
-            } else {
-                written
+            outcomes.push(match covered {
+                Some(facts) => {
+                    let erased = self.inner.erase_uncovered(&update.key, facts).await;
+                    erased.map(|()| WriteOutcome::Rejected(Item::erased(update.key.clone())))
+                }
+                None => written
                     .next()
-                    .unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into())))
+                    .unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into()))),
             });
         }
         outcomes
@@ -110,7 +112,7 @@ impl Archive for BoundArchive {
         };
         let late = updates.iter().zip(covered.iter().zip(late));
         for ((update, _), outcome) in
-            late.zip(&mut outcomes).filter(|((_, (before, now)), _)| !**before && *now)
+            late.zip(&mut outcomes).filter(|((_, (before, now)), _)| before.is_none() && now.is_some())
         {
             let erased = self.inner.erase(&update.key).await;
             *outcome = erased.map(|_| WriteOutcome::Rejected(Item::erased(update.key.clone())));

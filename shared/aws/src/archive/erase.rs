@@ -4,10 +4,10 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 
 use super::DynamoArchive;
-use super::name::{PARTITION, STAMP, to_stored};
+use super::name::{STAMP, to_stored};
 use super::stored::{StoredRow, primary_key, stamp_of};
 use ports::archive::item::ERASED;
-use ports::archive::{ArchiveError, ItemKey};
+use ports::archive::{Archive, ArchiveError, ErasureFacts, ItemKey};
 
 impl DynamoArchive {
     pub(super) async fn erase_item(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
@@ -17,22 +17,23 @@ impl DynamoArchive {
         Ok(is_new)
     }
 
-    /// Erases an item that is missing; one that is there stays as it is.
-    pub(super) async fn erase_missing(&self, key: &ItemKey) -> Result<(), ArchiveError> {
-        let put = self.table.client.put_item().table_name(&self.table.name);
-        let put = put
-            .set_item(Some(erased_row(key, &self.stamps.next())))
-            .condition_expression("attribute_not_exists(#0)")
-            .expression_attribute_names("#0", PARTITION);
-        let Err(error) = put.send().await else { return Ok(()) };
-        match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(()),
-            Some(_) | None => Err(self.table.unavailable(&error)),
+    /// Erases an item unless these facts cover it. It has no content then, so that the bucket has nothing of it, and a part that
+    /// runs may do this.
+    pub(super) async fn erase_uncovered(
+        &self,
+        key: &ItemKey,
+        facts: &ErasureFacts,
+    ) -> Result<(), ArchiveError> {
+        match self.get(key).await? {
+            Some(item) if item.is_erased() || facts.covers_row(&item) => Ok(()),
+            Some(_) | None => self.put_erased(key, &self.stamps.next()).await.map(drop),
         }
     }
 
     async fn put_erased(&self, key: &ItemKey, stamp: &str) -> Result<bool, ArchiveError> {
-        let row = erased_row(key, stamp);
+        let mut row = primary_key(key);
+        row.insert(to_stored(ERASED).into_owned(), AttributeValue::Bool(true));
+        row.insert(STAMP.to_owned(), AttributeValue::N(stamp.to_owned()));
         let attributes = row.len();
         let put = || self.table.client.put_item().table_name(&self.table.name).set_item(Some(row.clone()));
         let first = put()
@@ -54,12 +55,4 @@ impl DynamoArchive {
         }
         Ok(false)
     }
-}
-
-/// All that the table has of an erased item.
-fn erased_row(key: &ItemKey, stamp: &str) -> StoredRow {
-    let mut row = primary_key(key);
-    row.insert(to_stored(ERASED).into_owned(), AttributeValue::Bool(true));
-    row.insert(STAMP.to_owned(), AttributeValue::N(stamp.to_owned()));
-    row
 }

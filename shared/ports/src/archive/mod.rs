@@ -107,8 +107,9 @@ pub trait Archive: Send + Sync + 'static {
     /// set-if-absent attributes out, so only backends are called like this: everyone else writes by [`ArchiveExt`].
     ///
     /// Nothing of an update is written that an [`ErasureFact`] of this archive covers, whatever its guard says: it is rejected
-    /// with an erased item, which is stored if there was no item. One that is there stays as it is, for those who wrote the fact
-    /// and then erase all that it covers: it says what else is to be erased. A backend says how late it may learn of a fact.
+    /// with an erased item, and so is the item from then on. Only one that the fact covers as it is stored stays, for those who
+    /// wrote the fact and then erase all that it covers: it says what else is to be erased. A backend says how late it may learn
+    /// of a fact.
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>>;
 
     /// The item as of every write that was answered before this call.

@@ -116,7 +116,7 @@ impl MemoryArchive {
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut contents = self.lock();
         if contents.erasures().covers(update) {
-            if !contents.items.contains_key(&update.key) {
+            if !contents.item(&update.key).is_some_and(|item| contents.erasures().covers_row(&item)) {
                 contents.erase(&update.key);
             }
             return Ok(WriteOutcome::Rejected(Item::erased(update.key.clone())));

@@ -122,6 +122,13 @@ pub(super) async fn a_covered_update_writes_nothing_to_what_is_there(bench: Benc
     refuse_all(&bench, [before]).await;
 }
 
+pub(super) async fn what_had_no_content_is_erased_by_a_covered_update(bench: Bench) {
+    let update = said("C1", "150.000000", "U1");
+    bench.put(update.key.clone(), json!({ "reaction#eyes#U2": "1/added" })).await;
+    bench.erases(&[person("200.000000")]).await;
+    refuse_all(&bench, [update.clone(), update]).await;
+}
+
 pub(super) async fn what_comes_with_a_covered_update_is_written(bench: Bench) {
     bench.erases(&[channel("200.000000")]).await;
     let updates = [

@@ -129,6 +129,7 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             what_a_fact_does_not_cover_is_written,
             a_fact_that_grows_covers_more,
             a_covered_update_writes_nothing_to_what_is_there,
+            what_had_no_content_is_erased_by_a_covered_update,
             what_comes_with_a_covered_update_is_written,
             a_fact_is_known_after_many_writes,
         },
