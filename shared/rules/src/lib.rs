@@ -4,6 +4,7 @@ pub mod audience;
 pub mod channel;
 mod clocks;
 pub mod directory;
+pub mod figures;
 pub mod file;
 pub mod filled;
 pub mod gap;

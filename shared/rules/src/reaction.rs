@@ -71,6 +71,11 @@ pub(super) fn added(attributes: &Attributes) -> impl Iterator<Item = &str> {
     added.map(|(name, _)| name.as_str())
 }
 
+/// The reactions that a message has now: the name of each and the person.
+pub(super) fn pairs(attributes: &Attributes) -> impl Iterator<Item = (&str, &str)> {
+    added(attributes).filter_map(|register| register.strip_prefix(PREFIX)?.rsplit_once('#'))
+}
+
 /// What a reaction to a message changes.
 pub(super) fn changes(event: &Event<'_>, change: ReactionChange) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "reaction", field };
@@ -110,10 +115,8 @@ pub(super) fn is_register(name: &str) -> bool {
 /// The reactions among a message's attributes as Slack lists them: `[{"name", "users", "count"}]`, sorted.
 pub(super) fn project(attributes: &Attributes) -> Option<Value> {
     let mut users_by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for register in added(attributes) {
-        if let Some((name, user)) = register.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('#')) {
-            users_by_name.entry(name).or_default().push(user);
-        }
+    for (name, user) in pairs(attributes) {
+        users_by_name.entry(name).or_default().push(user);
     }
     if users_by_name.is_empty() {
         return None;

@@ -1,0 +1,15 @@
+//! Figures: what is counted of messages and people. A figure is a function of rows, never a counter that grows.
+//!
+//! * [`message`]: what one message says of itself: words, mentions, reactions, its place in a thread.
+//! * [`person`]: which kind of author counts where.
+//! * [`day`]: a channel's day, in quarters of an hour, so that each author's own clock can be read from it later.
+//! * [`partners`]: who answers, mentions and reacts to one person, and the other way round.
+
+pub mod day;
+pub mod message;
+pub mod partners;
+pub mod person;
+
+#[cfg(test)]
+#[path = "day_tests.rs"]
+mod tests;

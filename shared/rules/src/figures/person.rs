@@ -1,0 +1,171 @@
+//! Which kind of author someone is: people, guests and people of other workspaces post; apps are counted apart.
+
+use serde_json::Value;
+
+use ports::archive::Item;
+use slack::envelope;
+
+/// Slack itself, in every workspace.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// A kind of author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuthorKind {
+    /// A person of the workspace.
+    Member,
+    /// A guest of the workspace, in one channel or in several.
+    Guest,
+    /// A person of another workspace, in a channel that both share, or one of whom nothing is known.
+    Stranger,
+    /// A person whose account was deactivated. What they wrote counts.
+    Deleted,
+    /// An app, or Slack itself.
+    Bot,
+}
+
+impl AuthorKind {
+    /// As scripts read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Guest => "guest",
+            Self::Stranger => "stranger",
+            Self::Deleted => "deleted",
+            Self::Bot => "bot",
+        }
+    }
+
+    /// Whether the account is of this workspace, whatever became of it. Guests are.
+    #[must_use]
+    pub fn is_of_workspace(self) -> bool {
+        match self {
+            Self::Member | Self::Guest | Self::Deleted | Self::Bot => true,
+            Self::Stranger => false,
+        }
+    }
+
+    /// Whether they could post today: people of this workspace, guests included.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        match self {
+            Self::Member | Self::Guest => true,
+            Self::Stranger | Self::Deleted | Self::Bot => false,
+        }
+    }
+}
+
+/// What figures need of a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// What kind of author they are.
+    pub kind: AuthorKind,
+    /// What they are called; `None` if nothing says it.
+    pub name: Option<String>,
+    /// Their time zone, such as `Europe/Berlin`.
+    pub tz: Option<String>,
+    /// What their clock is ahead of UTC, in minutes.
+    pub offset_minutes: Option<i64>,
+}
+
+impl Person {
+    /// Reads a row of the directory of a workspace; `None` if the person was erased.
+    #[must_use]
+    pub fn read(row: &Item, team: &str) -> Option<Self> {
+        if row.is_erased() {
+            return None;
+        }
+        let object = row.text("raw_event").and_then(|raw| envelope::value(raw).ok()).unwrap_or(Value::Null);
+        let says = |name: &str| object[name] == Value::Bool(true);
+        let elsewhere = || object["team_id"].as_str().is_some_and(|of| of != team && of.starts_with('T'));
+        let kind = if row.is("is_bot") || says("is_bot") || row.key.timestamp == SLACKBOT {
+            AuthorKind::Bot
+        } else if says("is_stranger") || elsewhere() {
+            AuthorKind::Stranger
+        } else if row.is("deleted") {
+            AuthorKind::Deleted
+        } else if says("is_restricted") || says("is_ultra_restricted") {
+            AuthorKind::Guest
+        } else {
+            AuthorKind::Member
+        };
+        let named = ["display_name", "real_name", "name"].into_iter().find_map(|name| row.text(name));
+        let seconds = row.attributes.get("tz_offset").and_then(Value::as_i64);
+        Some(Self {
+            kind,
+            name: named.map(str::to_owned),
+            tz: row.text("tz").map(str::to_owned),
+            offset_minutes: seconds.filter(|seconds| seconds.abs() <= 86_400).map(|seconds| seconds / 60),
+        })
+    }
+
+    /// Whether a message is an app's; `author` is what is known of the one it names.
+    #[must_use]
+    pub fn is_bot(id: Option<&str>, author: Option<&Self>, is_by_app: bool) -> bool {
+        match (id, author) {
+            (None, _) | (Some(SLACKBOT), _) => true,
+            // A person may post through an app.
+            (Some(_), Some(person)) => person.kind == AuthorKind::Bot,
+            (Some(_), None) => is_by_app,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ports::archive::ItemKey;
+
+    fn person(object: Value) -> Option<Person> {
+        let mut attributes = ports::archive::Attributes::new();
+        for name in ["is_bot", "deleted", "erased"] {
+            attributes.extend(object.get(name).map(|value| (name.to_owned(), value.clone())));
+        }
+        for name in ["name", "real_name", "tz", "tz_offset"] {
+            attributes.extend(object.get(name).map(|value| (name.to_owned(), value.clone())));
+        }
+        attributes.insert("raw_event".into(), object.to_string().into());
+        Person::read(&Item { key: ItemKey::new("user#T1", "U1"), attributes }, "T1")
+    }
+
+    #[test]
+    fn the_kinds_of_authors() {
+        for (object, kind) in [
+            (json!({}), AuthorKind::Member),
+            (json!({ "team_id": "T1" }), AuthorKind::Member),
+            (json!({ "team_id": "E1" }), AuthorKind::Member),
+            (json!({ "team_id": "T2" }), AuthorKind::Stranger),
+            (json!({ "is_stranger": true }), AuthorKind::Stranger),
+            (json!({ "is_restricted": true }), AuthorKind::Guest),
+            (json!({ "is_ultra_restricted": true, "is_restricted": true }), AuthorKind::Guest),
+            (json!({ "is_ultra_restricted": true, "deleted": true }), AuthorKind::Deleted),
+            (json!({ "is_bot": true, "deleted": true }), AuthorKind::Bot),
+            (json!({ "is_restricted": "true" }), AuthorKind::Member),
+        ] {
+            assert_eq!(person(object.clone()).unwrap().kind, kind, "{object}");
+        }
+        assert_eq!(person(json!({ "erased": true })), None);
+    }
+
+    #[test]
+    fn a_clock_is_no_more_than_a_day_ahead_or_behind() {
+        let offset = |seconds: Value| person(json!({ "tz_offset": seconds })).unwrap().offset_minutes;
+        assert_eq!(offset(json!(20_700)), Some(345));
+        assert_eq!(offset(json!(-14_400)), Some(-240));
+        for odd in [json!(1e300), json!(i64::MAX), json!("3600"), json!(100_000)] {
+            assert_eq!(offset(odd.clone()), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_app_may_post_in_a_persons_name() {
+        let (member, app) = (person(json!({})).unwrap(), person(json!({ "is_bot": true })).unwrap());
+        assert!(!Person::is_bot(Some("U1"), Some(&member), true));
+        assert!(Person::is_bot(Some("U1"), Some(&app), false));
+        assert!(Person::is_bot(Some("U1"), None, true));
+        assert!(!Person::is_bot(Some("U1"), None, false));
+        assert!(Person::is_bot(None, None, false) && Person::is_bot(Some(SLACKBOT), None, false));
+    }
+}
