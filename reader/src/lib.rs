@@ -7,11 +7,13 @@
 //! * [`directory`]: which channel has which name, and where a workspace is; [`channels`]: all of them.
 //! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
 //! * [`search`]: what is looked for, and whether a message is it.
+//! * [`figures`]: what is counted of a period.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod channels;
 pub mod coverage;
 pub mod directory;
+pub mod figures;
 pub mod find;
 pub mod gaps;
 pub mod history;

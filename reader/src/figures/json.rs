@@ -1,0 +1,93 @@
+//! A report as scripts read it.
+
+use serde_json::{Map, Value, json};
+
+use rules::figures::partners::{CountByPerson, Exchange};
+
+use super::report::{Figure, FigureName, Number, Report, TopMessage};
+
+/// The report as one object.
+#[must_use]
+pub fn of(report: &Report) -> Value {
+    let [from, to] = report.period.bounds();
+    let [previous_from, previous_to] = report.period.previous().bounds();
+    let figures = FigureName::ALL.map(|name| (name.as_str().to_owned(), figure(&report.figure(name))));
+    let mut object = json!({
+        "report_id": report.id(),
+        "team_id": report.team,
+        "scope": report.scope.id(),
+        "name": report.scope_name,
+        "from": from,
+        "to": to,
+        "previous": { "from": previous_from, "to": previous_to },
+        "cached": false,
+        "basis": report.basis,
+        "is_over": report.is_over,
+        "incomplete_days": report.incomplete_days,
+        "figures": figures.into_iter().collect::<Map<_, _>>(),
+        "channels": report.channels.iter().map(|row| json!({
+            "rank": row.rank, "channel_id": row.channel, "name": row.name, "messages": row.messages,
+            "previous_messages": row.previous, "words": row.words, "posters": row.posters, "share": row.share,
+            "cumulative_share": row.cumulative_share,
+        })).collect::<Vec<_>>(),
+        "users": report.users.iter().map(|row| json!({
+            "rank": row.rank, "user_id": row.user, "name": row.name, "kind": row.kind, "messages": row.messages,
+            "previous_messages": row.previous, "words": row.words, "replies": row.replies,
+            "reactions_received": row.reactions_received, "reactions_given": row.reactions_given,
+            "mentions_received": row.mentions_received, "replies_received": row.replies_received,
+            "share": row.share, "cumulative_share": row.cumulative_share,
+        })).collect::<Vec<_>>(),
+        "hours": report.by_hour(),
+        "weekdays": report.by_weekday(),
+        "weekday_hours": report.hours,
+        "timezones": report.timezones.iter().map(|row| json!({
+            "tz": row.zone, "people": row.people, "messages": row.messages, "words": row.words,
+        })).collect::<Vec<_>>(),
+        "emoji": report.emoji.iter().map(|(name, count)| json!({ "name": name, "count": count })).collect::<Vec<_>>(),
+        "most_reacted": report.most_reacted.iter().map(|message| top(message, "reactions")).collect::<Vec<_>>(),
+        "most_replied": report.most_replied.iter().map(|message| top(message, "replies")).collect::<Vec<_>>(),
+    });
+    if let Some(partners) = &report.partners {
+        object["partners"] = json!({
+            "mentions": exchange(report, &partners.mentions),
+            "reactions": exchange(report, &partners.reactions),
+            "replies": exchange(report, &partners.replies),
+        });
+    }
+    object
+}
+
+fn number(number: Option<Number>) -> Value {
+    match number {
+        None => Value::Null,
+        Some(Number::Count(count)) => count.into(),
+        // Counts that fell have whole deltas.
+        Some(Number::Real(real)) if real.fract() == 0.0 && real.abs() < 1e15 => (real as i64).into(),
+        Some(Number::Real(real)) => real.into(),
+    }
+}
+
+fn figure(figure: &Figure) -> Value {
+    json!({
+        "value": number(figure.value),
+        "previous": number(figure.previous),
+        "delta": number(figure.delta()),
+        "percent": number(figure.percent().map(Number::Real)),
+    })
+}
+
+fn top(message: &TopMessage, counted: &str) -> Value {
+    json!({
+        "channel_id": message.channel, "channel": message.channel_name, "ts": message.ts, "user_id": message.user,
+        "user": message.user_name, counted: message.count, "permalink": message.permalink,
+    })
+}
+
+fn exchange(report: &Report, exchange: &Exchange) -> Value {
+    let most = |counts: &CountByPerson| {
+        let each = Report::most_frequent(counts).into_iter();
+        each.map(|(id, count)| json!({ "user_id": id, "name": report.names.get(id), "count": count }))
+            .collect::<Vec<_>>()
+    };
+    json!({ "given": most(&exchange.given), "received": most(&exchange.received) })
+}

@@ -1,0 +1,409 @@
+//! Making a report: channels are counted one after the other, in this period and in the one before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveError, Item};
+use rules::figures::day::{PersonDay, TOP};
+use rules::figures::message::CountedMessage;
+use rules::figures::person::AuthorKind;
+use rules::interval::{Cover, Interval};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+use super::basis::Basis;
+use super::counting::{AboutPerson, CountedChannel, Counter, People};
+use super::period::Period;
+use super::report::{ChannelRow, Figure, FigureName, Number, PersonRow, Report, Scope, TopMessage, ZoneRow};
+use super::summary::{Summary, accounts};
+use super::{firsts, message};
+use crate::coverage::TeamCoverage;
+use crate::directory::{self, Channels, Workspace};
+use crate::joined::{ChannelPlace, JoinedChannel};
+use crate::{find, history, permalink};
+
+/// Messages whose replies are counted to find those with the most: a query each.
+const MAX_ROOTS: usize = 500;
+
+/// What a report is asked for.
+pub enum Asked<'a> {
+    /// A workspace.
+    Team,
+    /// A channel, in all its places.
+    Channel(JoinedChannel<'a>),
+    /// A person.
+    User(UserId),
+}
+
+/// Makes a report; `now` says whether its period is over.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn make(
+    archive: &dyn Archive,
+    team: &TeamId,
+    asked: Asked<'_>,
+    period: Period,
+    now: Timestamp,
+) -> Result<Report, ArchiveError> {
+    let people = People::read(archive, team).await?;
+    let names = directory::read(archive, team).await?;
+    let workspace = directory::workspace(archive, team).await?;
+    let (scope, channels) = match asked {
+        Asked::Team => (Scope::Team, channels_of(archive, team, &names).await?),
+        Asked::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
+        Asked::User(user) => (Scope::User(user), channels_of(archive, team, &names).await?),
+    };
+    let person = match &scope {
+        Scope::User(user) => Some(user),
+        Scope::Team | Scope::Channel(_) => None,
+    };
+    let (counted, about) = count_all(&channels, &people, person, &period).await?;
+    let (counted_before, about_before) = count_all(&channels, &people, person, &period.previous()).await?;
+    let (mut now_there, mut before) = (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
+    for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
+        summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
+        if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
+            complete(of_person, about);
+        }
+    }
+    let old = old_posters(&channels, &people, [&now_there, &before], &period).await?;
+    let tables = Tables { people: &people, names: &names, workspace: &workspace };
+    let most_reacted = tables.most_reacted(&channels, &now_there).await?;
+    let most_replied = tables.most_replied(&channels, &counted).await?;
+    let mut basis = Basis::new(&scope, &period);
+    basis.counted(&counted);
+    basis.counted(&counted_before);
+    basis.people(&people);
+    basis.replied(&most_replied);
+    let total = match person {
+        Some(_) => about.messages.values().sum(),
+        None => now_there.total.messages,
+    };
+    let scope_name = match &scope {
+        Scope::Team => None,
+        Scope::Channel(channel) => names.name(channel).map(str::to_owned),
+        Scope::User(user) => tables.person_name(user.as_str()),
+    };
+    let micros = now.as_microsecond();
+    let mut report = Report {
+        team: team.clone(),
+        team_name: workspace.name.clone(),
+        scope_name,
+        period,
+        basis: String::new(),
+        figures: figures([&now_there, &before], &people, old.as_ref()),
+        channels: tables.channels(&now_there, &before),
+        users: tables.users(&now_there, &before, total, &about),
+        hours: now_there.hours,
+        timezones: zones(&now_there),
+        emoji: emoji(&now_there),
+        most_reacted,
+        most_replied,
+        partners: person.is_some().then_some(about.partners),
+        names: BTreeMap::new(),
+        incomplete_days: incomplete_days(archive, team, &channels, &period, micros).await?,
+        is_over: period.to() <= micros,
+        scope,
+    };
+    basis.shown(&report);
+    report.basis = basis.finish();
+    report.names = tables.names_in(&report);
+    Ok(report)
+}
+
+/// The channels of a workspace, each once.
+async fn channels_of<'a>(
+    archive: &'a dyn Archive,
+    team: &TeamId,
+    names: &Channels,
+) -> Result<Vec<JoinedChannel<'a>>, ArchiveError> {
+    let named = names.iter().map(|(channel, _)| channel);
+    let ids: BTreeSet<ChannelId> = history::marked(archive, team).await?.into_iter().chain(named).collect();
+    let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
+    let mut seen: BTreeSet<ChannelId> = BTreeSet::new();
+    for channel in ids {
+        if seen.contains(&channel) {
+            continue;
+        }
+        let place = ChannelPlace { team: team.clone(), channel };
+        let joined = find::joined(archive, &place, std::slice::from_ref(team)).await?;
+        seen.extend(joined.places().iter().map(|place| place.channel.clone()));
+        channels.push(joined);
+    }
+    Ok(channels)
+}
+
+async fn count_all(
+    channels: &[JoinedChannel<'_>],
+    people: &People,
+    person: Option<&UserId>,
+    period: &Period,
+) -> Result<(Vec<CountedChannel>, AboutPerson), ArchiveError> {
+    let mut counter = Counter::new(people, person);
+    let mut counted = Vec::with_capacity(channels.len());
+    for channel in channels {
+        counted.push(counter.count(channel, period).await?);
+    }
+    Ok((counted, counter.about))
+}
+
+/// A person's own messages do not say what others did to them.
+fn complete(person: &mut PersonDay, about: &AboutPerson) {
+    let sum = |counts: &BTreeMap<String, u64>| counts.values().sum();
+    person.mentions_received = sum(&about.partners.mentions.received);
+    person.replies_received = sum(&about.partners.replies.received);
+    person.reactions_given = sum(&about.partners.reactions.given);
+}
+
+/// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.
+async fn old_posters(
+    channels: &[JoinedChannel<'_>],
+    people: &People,
+    summaries: [&Summary; 2],
+    period: &Period,
+) -> Result<Option<BTreeSet<String>>, ArchiveError> {
+    let posters = summaries.iter().flat_map(|summary| summary.posters()).map(|(id, _)| id);
+    firsts::wrote_before(channels, people, period.previous().from(), posters.collect()).await
+}
+
+fn figures(
+    summaries: [&Summary; 2],
+    people: &People,
+    old: Option<&BTreeSet<String>>,
+) -> BTreeMap<FigureName, Figure> {
+    let [summary, before] = summaries;
+    let both = |count: &dyn Fn(&Summary) -> Option<Number>| Figure {
+        value: count(summary),
+        previous: count(before),
+    };
+    let count = |count: fn(&Summary) -> u64| both(&|summary| Some(Number::Count(count(summary))));
+    let real = |real: &dyn Fn(&Summary) -> Option<f64>| both(&|summary| real(summary).map(Number::Real));
+    let now = |count| Figure { value: Some(Number::Count(count)), previous: None };
+    let wrote_then = |id: &str| before.people.get(id).is_some_and(|person| person.first.is_some());
+    let new = |summary: &Summary, is_old: &dyn Fn(&str) -> bool| {
+        Some(Number::Count(summary.posters().into_iter().filter(|(id, _)| !is_old(id)).count() as u64))
+    };
+    let first_time = Figure {
+        value: old.and_then(|old| new(summary, &|id| wrote_then(id) || old.contains(id))),
+        previous: old.and_then(|old| new(before, &|id| old.contains(id))),
+    };
+    let (all, active) = accounts(people);
+    BTreeMap::from([
+        (FigureName::AllUsers, now(all)),
+        (FigureName::ActiveUsers, now(active)),
+        (FigureName::Posters, count(|summary| summary.posters().len() as u64)),
+        (FigureName::Messages, count(|summary| summary.total.messages)),
+        (FigureName::Words, count(|summary| summary.total.words)),
+        (FigureName::MedianMessages, real(&|summary| summary.median(|person| person.messages))),
+        (FigureName::MedianWords, real(&|summary| summary.median(|person| person.words))),
+        (FigureName::TopTenShare, real(&Summary::top_ten_share)),
+        (FigureName::HalfOfWords, count(Summary::half_of_words)),
+        (FigureName::FirstTimePosters, first_time),
+        (FigureName::ChannelsUsed, count(|summary| summary.channels_used().len() as u64)),
+        (FigureName::Reactions, count(|summary| summary.total.reactions_received)),
+        (FigureName::Replies, count(|summary| summary.total.replies)),
+        (FigureName::Threads, count(|summary| summary.threads)),
+        (FigureName::BotMessages, count(|summary| summary.bot_messages)),
+    ])
+}
+
+fn zones(summary: &Summary) -> Vec<ZoneRow> {
+    let zones = summary.zones.iter().map(|(zone, total)| ZoneRow {
+        zone: zone.clone(),
+        people: total.people,
+        messages: total.messages,
+        words: total.words,
+    });
+    let mut zones: Vec<ZoneRow> = zones.collect();
+    zones.sort_by(|one, other| other.messages.cmp(&one.messages).then_with(|| one.zone.cmp(&other.zone)));
+    zones
+}
+
+fn emoji(summary: &Summary) -> Vec<(String, u64)> {
+    let mut emoji: Vec<(String, u64)> =
+        summary.emoji.iter().map(|(name, count)| (name.clone(), *count)).collect();
+    emoji.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    emoji
+}
+
+/// The days, in UTC, of which something may be missing in a channel that anything is held of; what is still to come does not.
+async fn incomplete_days(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channels: &[JoinedChannel<'_>],
+    period: &Period,
+    now: i64,
+) -> Result<Vec<String>, ArchiveError> {
+    let coverage = TeamCoverage::read(archive, team).await?;
+    let mut days = BTreeSet::new();
+    for channel in channels {
+        let of_main = coverage.of(&channel.main().channel).await?;
+        let mut elsewhere = Vec::new();
+        for place in channel.places().iter().skip(1).filter(|place| place.team == *team) {
+            let held = coverage.of(&place.channel).await?.held;
+            elsewhere
+                .extend(held.iter().map(|span| Interval { from: span.from.micros(), to: span.to.micros() }));
+        }
+        if of_main.held.is_empty() && elsewhere.is_empty() {
+            continue;
+        }
+        let elsewhere = Cover::of(elsewhere);
+        for hole in of_main.holes {
+            let from = hole.from.micros();
+            // A gap of one event has no length.
+            let to = hole.to.map_or(now, |to| to.micros().max(from + 1)).min(now);
+            for rest in elsewhere.rest(Interval { from, to }) {
+                days.extend(period.days_touched(rest.from, rest.to));
+            }
+        }
+    }
+    Ok(days.into_iter().collect())
+}
+
+/// What tables are made with.
+struct Tables<'a> {
+    people: &'a People,
+    names: &'a Channels,
+    workspace: &'a Workspace,
+}
+
+impl Tables<'_> {
+    fn person_name(&self, id: &str) -> Option<String> {
+        self.people.get(id)?.name.clone()
+    }
+
+    fn channel_name(&self, channel: &ChannelId) -> Option<String> {
+        self.names.name(channel).map(str::to_owned)
+    }
+
+    fn channels(&self, summary: &Summary, before: &Summary) -> Vec<ChannelRow> {
+        let mut above = 0;
+        let whole = summary.total.messages;
+        let messages_before =
+            |channel| before.channels.get(channel).map_or(0, |whole| whole.total().messages);
+        let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of, total))| {
+            above += total.messages;
+            ChannelRow {
+                rank: place + 1,
+                channel: channel.clone(),
+                name: self.channel_name(channel),
+                messages: total.messages,
+                previous: messages_before(channel),
+                words: total.words,
+                posters: of.people.values().filter(|person| person.messages > 0).count() as u64,
+                share: share(total.messages, whole),
+                cumulative_share: share(above, whole),
+            }
+        });
+        rows.collect()
+    }
+
+    /// The posters; of one person's report only that one, at their place among everyone.
+    fn users(&self, summary: &Summary, before: &Summary, whole: u64, about: &AboutPerson) -> Vec<PersonRow> {
+        let mut above = 0;
+        let rows = summary.posters().into_iter().enumerate().map(|(place, (id, person))| {
+            let ahead = about.messages.iter().filter(|(other, messages)| {
+                **messages > person.messages || (**messages == person.messages && other.as_str() < id)
+            });
+            let (ahead, messages_ahead) =
+                ahead.fold((0, 0), |(people, sum), (_, messages)| (people + 1, sum + messages));
+            above += person.messages;
+            PersonRow {
+                rank: place + 1 + ahead,
+                user: id.to_owned(),
+                name: self.person_name(id),
+                kind: self.people.get(id).map_or(AuthorKind::Stranger, |person| person.kind).as_str(),
+                messages: person.messages,
+                previous: before.people.get(id).map_or(0, |person| person.messages),
+                words: person.words,
+                replies: person.replies,
+                reactions_received: person.reactions_received,
+                reactions_given: person.reactions_given,
+                mentions_received: person.mentions_received,
+                replies_received: person.replies_received,
+                share: share(person.messages, whole),
+                cumulative_share: share(above + messages_ahead, whole),
+            }
+        });
+        rows.collect()
+    }
+
+    async fn most_reacted(
+        &self,
+        channels: &[JoinedChannel<'_>],
+        summary: &Summary,
+    ) -> Result<Vec<TopMessage>, ArchiveError> {
+        let mut most_reacted = Vec::new();
+        for (id, ts, count) in &summary.most_reacted {
+            let channel = channels.iter().find(|channel| channel.main().channel == *id);
+            let row = match channel {
+                Some(channel) => channel.message(ts).await?,
+                None => None,
+            };
+            most_reacted.push(self.top(id, ts, row.as_ref(), *count));
+        }
+        Ok(most_reacted)
+    }
+
+    /// The messages that began threads in the period, by the replies that the archive has of them.
+    async fn most_replied(
+        &self,
+        channels: &[JoinedChannel<'_>],
+        counted: &[CountedChannel],
+    ) -> Result<Vec<TopMessage>, ArchiveError> {
+        let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = Vec::new();
+        for (channel, counted) in channels.iter().zip(counted) {
+            for root_ts in &counted.roots {
+                let replies = counted.days.values().filter_map(|day| day.threads.get(root_ts)).sum();
+                roots.push((replies, channel, root_ts));
+            }
+        }
+        roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
+        let mut found = Vec::new();
+        for (_, channel, root_ts) in roots.into_iter().take(MAX_ROOTS) {
+            let replies = message::replies(channel, root_ts).await?.len() as u64;
+            if replies > 0 {
+                found.push((replies, channel, root_ts));
+            }
+        }
+        found.sort_by(|one, other| {
+            let places = (&one.1.main().channel, &other.1.main().channel);
+            other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)).then_with(|| places.0.cmp(places.1))
+        });
+        let mut most_replied = Vec::new();
+        for (replies, channel, root_ts) in found {
+            let root = channel.message(root_ts).await?;
+            let message = root.as_ref().and_then(CountedMessage::read).filter(|root| !root.is_deleted);
+            if most_replied.len() < TOP && message.is_some_and(|message| !self.people.is_bot(&message)) {
+                most_replied.push(self.top(&channel.main().channel, root_ts, root.as_ref(), replies));
+            }
+        }
+        Ok(most_replied)
+    }
+
+    fn top(&self, channel: &ChannelId, ts: &Ts, row: Option<&Item>, count: u64) -> TopMessage {
+        let user = row.and_then(|row| row.text("user")).map(str::to_owned);
+        TopMessage {
+            channel: channel.clone(),
+            channel_name: self.channel_name(channel),
+            ts: ts.clone(),
+            user_name: user.as_deref().and_then(|user| self.person_name(user)),
+            user,
+            count,
+            permalink: permalink::of(self.workspace.base_url.as_deref(), channel, ts, None),
+        }
+    }
+
+    fn names_in(&self, report: &Report) -> BTreeMap<String, String> {
+        let exchanges = report
+            .partners
+            .iter()
+            .flat_map(|partners| [&partners.mentions, &partners.reactions, &partners.replies]);
+        let ids = exchanges.flat_map(|exchange| exchange.given.keys().chain(exchange.received.keys()));
+        ids.filter_map(|id| Some((id.clone(), self.person_name(id)?))).collect()
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,106 @@
+//! The figures of each message, under the names of seed 002.
+
+use std::collections::HashMap;
+
+use ports::archive::{ArchiveError, Item};
+use rules::figures::message::{date, mentions, reactions, reactions_text, words};
+use rules::project;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, Ts, UserId};
+
+use super::counting::told_author;
+use crate::joined::JoinedChannel;
+use crate::thread;
+
+/// The figures that a message has in itself; `None` for a row whose keys are not a message's.
+fn own(message: &Item) -> Option<Value> {
+    let ts = Ts::parse(&message.key.timestamp).ok()?;
+    let channel = message.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
+    let text = message.text("text").unwrap_or_default();
+    let reactions = reactions(message);
+    Some(json!({
+        "cid_ts": format!("{channel}_{ts}"),
+        "date": date(&ts),
+        "word_count": words(text),
+        "mentions": mentions(text, message.text("user")).join(":"),
+        "reactions_text": reactions_text(&reactions),
+        "reaction_count": reactions.values().map(Vec::len).sum::<usize>(),
+    }))
+}
+
+/// A message as readers see it, with the figures that it has in itself.
+#[must_use]
+pub fn with_own(message: &Item) -> Option<Value> {
+    let mut seen = project::message(message)?;
+    if let (Value::Object(seen), Some(Value::Object(figures))) = (&mut seen, own(message)) {
+        seen.extend(figures);
+    }
+    Some(seen)
+}
+
+/// Adds the figures that depend on a message's thread.
+pub struct ThreadFigures<'a> {
+    channel: &'a JoinedChannel<'a>,
+    root_authors: HashMap<Ts, Option<String>>,
+}
+
+impl<'a> ThreadFigures<'a> {
+    /// Of the messages of a channel.
+    #[must_use]
+    pub fn new(channel: &'a JoinedChannel<'a>) -> Self {
+        Self { channel, root_authors: HashMap::new() }
+    }
+
+    /// Adds them to a message as readers see it.
+    ///
+    /// # Errors
+    /// As [`ports::archive::Archive::query`].
+    pub async fn add(&mut self, message: &mut Value) -> Result<(), ArchiveError> {
+        let Some(ts) = message["timestamp"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
+        let root_ts = thread::root_ts(message);
+        let is_reply = root_ts.as_ref().is_some_and(|root_ts| *root_ts != ts);
+        let replies = if is_reply { Vec::new() } else { replies(self.channel, &ts).await? };
+        let is_head = !is_reply && (root_ts.is_some() || !replies.is_empty());
+        let parent_user = match &root_ts {
+            Some(root_ts) if is_reply => self.root_author(root_ts, message).await?,
+            Some(_) | None => message["user"].as_str().filter(|_| is_head).map(str::to_owned),
+        };
+        let text: Vec<String> = replies.iter().map(|(author, ts)| format!("{author}:{ts}")).collect();
+        message["parent_user_id"] = parent_user.into();
+        message["replies"] = text.join(",").into();
+        message["reply_count"] = replies.len().into();
+        message["is_threadhead"] = is_head.into();
+        message["is_threaded"] = (is_head || is_reply).into();
+        Ok(())
+    }
+
+    async fn root_author(&mut self, root_ts: &Ts, reply: &Value) -> Result<Option<String>, ArchiveError> {
+        if let Some(known) = self.root_authors.get(root_ts) {
+            return Ok(known.clone());
+        }
+        let root = self.channel.message(root_ts).await?;
+        let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
+        let author = author.or_else(|| told_author(reply["raw_event"].as_str()?));
+        self.root_authors.insert(root_ts.clone(), author.clone());
+        Ok(author)
+    }
+}
+
+/// The replies to a message that were not deleted: who wrote each, a person or an app, and when. Oldest first.
+///
+/// # Errors
+/// As [`ports::archive::Archive::query`].
+pub async fn replies(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<Vec<(String, Ts)>, ArchiveError> {
+    let mut rows = thread::replies(channel, root_ts);
+    let mut replies = Vec::new();
+    while let Some(page) = rows.next().await? {
+        for reply in page.iter().filter(|reply| reply["deleted"] != true) {
+            let author = ["user", "bot_id"].into_iter().find_map(|name| reply[name].as_str());
+            let author = author.filter(|author| UserId::parse(author).is_ok()).unwrap_or_default();
+            if let Some(Ok(ts)) = reply["timestamp"].as_str().map(Ts::parse) {
+                replies.push((author.to_owned(), ts));
+            }
+        }
+    }
+    Ok(replies)
+}

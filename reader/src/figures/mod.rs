@@ -1,0 +1,19 @@
+//! Figures for readers: what is counted of a period, from the rows of the archive.
+//!
+//! * [`period`]: from when to when; [`counting`]: rows as roll-ups of days.
+//! * [`making`] makes a [`report`]; [`json`] is how scripts read it.
+//! * [`message`]: the figures of single messages.
+
+mod basis;
+pub mod counting;
+mod firsts;
+pub mod json;
+pub mod making;
+pub mod message;
+pub mod period;
+pub mod report;
+mod summary;
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+//! From when to when a report is, and the period before that it is compared with.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, ISOWeekDate, Weekday};
+use jiff::tz::TimeZone;
+use slack::ids::Ts;
+
+use crate::range::{TimeRange, ts_of};
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Ten years: who asks for more has mistyped a year.
+const MAX_DAYS: i64 = 3_660;
+
+/// From `from` on and before `to`, in microseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    from: i64,
+    to: i64,
+}
+
+/// Why something is no period.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeriodError {
+    /// It is not written as a week is.
+    #[error("a week is such as 2026-W46")]
+    NoWeek,
+    /// A year has 52 or 53 weeks.
+    #[error("there is no week {week} in {year}: a year has 52 or 53")]
+    UnknownWeek {
+        /// The year.
+        year: i16,
+        /// The week that it does not have.
+        week: i8,
+    },
+    /// It ends before it begins.
+    #[error(
+        "the period ends before it begins, or has no length: --to is exclusive, so a day ends with the next one"
+    )]
+    Empty,
+    /// It is longer than ten years.
+    #[error("the period is longer than ten years: choose a shorter one")]
+    TooLong,
+}
+
+impl Period {
+    /// What lies between two times.
+    ///
+    /// # Errors
+    /// [`PeriodError::Empty`], [`PeriodError::TooLong`]
+    pub fn between(from: &Ts, to: &Ts) -> Result<Self, PeriodError> {
+        let period = Self { from: from.micros(), to: to.micros() };
+        match period.to - period.from {
+            length if length <= 0 => Err(PeriodError::Empty),
+            length if length > MAX_DAYS * DAY_MICROS => Err(PeriodError::TooLong),
+            _ => Ok(period),
+        }
+    }
+
+    /// A week as ISO 8601 counts them, from Monday to Monday in UTC.
+    ///
+    /// # Errors
+    /// [`PeriodError::NoWeek`], [`PeriodError::UnknownWeek`]
+    pub fn week(text: &str) -> Result<Self, PeriodError> {
+        let (year, week) = text.split_once("-W").ok_or(PeriodError::NoWeek)?;
+        let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
+        if !is_number(year, 4) || !is_number(week, 2) {
+            return Err(PeriodError::NoWeek);
+        }
+        let year: i16 = year.parse().map_err(|_| PeriodError::NoWeek)?;
+        let week: i8 = week.parse().map_err(|_| PeriodError::NoWeek)?;
+        let monday = ISOWeekDate::new(year, week, Weekday::Monday)
+            .map_err(|_| PeriodError::UnknownWeek { year, week })?;
+        // Before 1970 there is no Slack, and no time of it.
+        Ok(Self::week_of(monday.date()).unwrap_or(Self { from: 0, to: DAY_MICROS }))
+    }
+
+    /// The last week that is over.
+    #[must_use]
+    pub fn last_week(now: Timestamp) -> Self {
+        let today = now.to_zoned(TimeZone::UTC).date();
+        let monday = today.iso_week_date().first_of_week().map(ISOWeekDate::date);
+        let this_week = monday.ok().and_then(Self::week_of);
+        this_week.map_or(Self { from: 0, to: 7 * DAY_MICROS }, |week| week.previous())
+    }
+
+    fn week_of(monday: Date) -> Option<Self> {
+        let from = monday.to_zoned(TimeZone::UTC).ok()?.timestamp().as_microsecond();
+        (from >= 0).then_some(Self { from, to: from + 7 * DAY_MICROS })
+    }
+
+    /// As long, and ending where this one begins.
+    #[must_use]
+    pub fn previous(&self) -> Self {
+        Self { from: self.from - (self.to - self.from), to: self.from }
+    }
+
+    /// Its first microsecond.
+    #[must_use]
+    pub fn from(&self) -> i64 {
+        self.from
+    }
+
+    /// The first microsecond after it.
+    #[must_use]
+    pub fn to(&self) -> i64 {
+        self.to
+    }
+
+    /// Whether a time is in it.
+    #[must_use]
+    pub fn contains(&self, ts: &Ts) -> bool {
+        (self.from..self.to).contains(&ts.micros())
+    }
+
+    /// The messages of it.
+    #[must_use]
+    pub fn range(&self) -> TimeRange {
+        TimeRange { since: Some(ts_of(self.from)), until: Some(ts_of(self.to)) }
+    }
+
+    /// Its beginning and its end: dates if both are midnights in UTC, else times.
+    #[must_use]
+    pub fn bounds(&self) -> [String; 2] {
+        let is_whole = self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0;
+        [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })
+    }
+
+    /// The days, in UTC, that an interval and this period both touch.
+    pub(super) fn days_touched(&self, from: i64, to: i64) -> impl Iterator<Item = String> {
+        let (from, to) = (from.max(self.from), to.min(self.to));
+        let days = from.div_euclid(DAY_MICROS)..(to + DAY_MICROS - 1).div_euclid(DAY_MICROS);
+        days.filter(move |_| from < to).map(|day| day_of(day * DAY_MICROS))
+    }
+}
+
+fn day_of(micros: i64) -> String {
+    let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
+    moment.to_zoned(TimeZone::UTC).date().to_string()
+}
+
+fn moment(micros: i64) -> String {
+    Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_week_is_from_monday_to_monday_and_is_compared_with_the_one_before() {
+        let bounds = |text: &str| Period::week(text).map(|week| week.bounds());
+        let dates = |from: &str, to: &str| Ok([from.to_owned(), to.to_owned()]);
+        assert_eq!(bounds("2026-W46"), dates("2026-11-09", "2026-11-16"));
+        assert_eq!(bounds("2026-W01"), dates("2025-12-29", "2026-01-05"));
+        assert_eq!(bounds("2026-W53"), dates("2026-12-28", "2027-01-04"));
+        assert_eq!(Period::week("2026-W46").unwrap().previous(), Period::week("2026-W45").unwrap());
+        assert_eq!(bounds("2025-W53"), Err(PeriodError::UnknownWeek { year: 2025, week: 53 }));
+        assert_eq!(bounds("2026-W00"), Err(PeriodError::UnknownWeek { year: 2026, week: 0 }));
+        assert_eq!(bounds("2026-W99"), Err(PeriodError::UnknownWeek { year: 2026, week: 99 }));
+        for odd in ["", "2026-46", "2026-W4", "26-W46", "2026-W-1", "2026-W+1", "W46", "2026-W461"] {
+            assert_eq!(bounds(odd), Err(PeriodError::NoWeek), "{odd}");
+        }
+        assert!(bounds("0001-W01").is_ok() && bounds("9999-W52").is_ok());
+    }
+
+    #[test]
+    fn the_last_week_is_over() {
+        for now in ["2026-11-16T00:00:00Z", "2026-11-22T23:59:59Z"] {
+            let week = Period::last_week(now.parse().unwrap());
+            assert_eq!(week.bounds(), ["2026-11-09", "2026-11-16"], "{now}");
+        }
+    }
+
+    #[test]
+    fn any_range_is_a_period_that_has_a_length() {
+        let between = |from: &str, to: &str| {
+            let ts = |text: &str| ts_of(text.parse::<Timestamp>().unwrap().as_microsecond());
+            Period::between(&ts(from), &ts(to))
+        };
+        let hours = between("2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z").unwrap();
+        assert_eq!(hours.bounds(), ["2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z"]);
+        assert_eq!(hours.previous().bounds(), ["2026-11-20T08:00:00Z", "2026-11-20T10:00:00Z"]);
+        let day = "2026-11-20T00:00:00Z";
+        assert_eq!(between(day, day), Err(PeriodError::Empty));
+        assert_eq!(between(day, "2026-11-19T00:00:00Z"), Err(PeriodError::Empty));
+        assert_eq!(between("2006-11-20T00:00:00Z", day), Err(PeriodError::TooLong));
+    }
+
+    #[test]
+    fn the_days_that_a_hole_touches() {
+        let week = Period::week("2026-W46").unwrap();
+        let day = |n: i64| week.from() + n * DAY_MICROS;
+        let touched = |from, to| week.days_touched(from, to).collect::<Vec<_>>();
+        assert_eq!(touched(0, i64::MAX - DAY_MICROS).len(), 7);
+        assert_eq!(touched(day(1), day(2)), ["2026-11-10"]);
+        assert_eq!(touched(day(1) - 1, day(2) + 1), ["2026-11-09", "2026-11-10", "2026-11-11"]);
+        assert_eq!(touched(day(7), day(9)), [""; 0]);
+        assert_eq!(touched(day(3), day(3)), [""; 0]);
+    }
+}

@@ -1,0 +1,177 @@
+//! What is counted of a period, over all of its channels and days.
+
+use std::collections::BTreeMap;
+
+use rules::figures::day::{DayFigures, PersonDay, TOP};
+use rules::figures::person::{AuthorKind, Person};
+use slack::ids::{ChannelId, Ts};
+
+use super::counting::{CountedChannel, People};
+
+/// Minutes of a day and of a week.
+const DAY: i64 = 24 * 60;
+const WEEK: i64 = 7 * DAY;
+
+/// The first of January 1970 was a Thursday, three days after a Monday.
+const EPOCH_WEEKDAY: i64 = 3;
+
+/// The label of people whose time zone is unknown.
+const UNKNOWN_ZONE: &str = "unknown";
+
+/// What is counted of a period.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Summary {
+    /// Each channel that has anything, over its days.
+    pub(super) channels: BTreeMap<ChannelId, DayFigures>,
+    /// Each person, over channels and days.
+    pub(super) people: BTreeMap<String, PersonDay>,
+    /// Messages by the author's own weekday, Monday first, and hour.
+    pub(super) hours: [[u64; 24]; 7],
+    /// By the author's time zone.
+    pub(super) zones: BTreeMap<String, ZoneTotal>,
+    /// Everything over channels and people.
+    pub(super) total: PersonDay,
+    pub(super) bot_messages: u64,
+    pub(super) emoji: BTreeMap<String, u64>,
+    /// Roots with a reply in the period.
+    pub(super) threads: u64,
+    /// The messages with the most reactions.
+    pub(super) most_reacted: Vec<(ChannelId, Ts, u64)>,
+}
+
+/// What people of one time zone wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ZoneTotal {
+    pub(super) people: u64,
+    pub(super) messages: u64,
+    pub(super) words: u64,
+}
+
+impl Summary {
+    pub(super) fn of(counted: &[CountedChannel], people: &People) -> Self {
+        let mut summary = Self {
+            channels: BTreeMap::new(),
+            people: BTreeMap::new(),
+            hours: [[0; 24]; 7],
+            zones: BTreeMap::new(),
+            total: PersonDay::default(),
+            bot_messages: 0,
+            emoji: BTreeMap::new(),
+            threads: 0,
+            most_reacted: Vec::new(),
+        };
+        for CountedChannel { channel, days, .. } in counted {
+            let mut whole = DayFigures::default();
+            for (day, figures) in days {
+                whole.merge(figures);
+                summary.add_hours(*day, figures, people);
+            }
+            summary.add(channel, &whole);
+            if !days.is_empty() {
+                summary.channels.insert(channel.clone(), whole);
+            }
+        }
+        let by_rank = |one: &(ChannelId, Ts, u64), other: &(ChannelId, Ts, u64)| {
+            other.2.cmp(&one.2).then_with(|| (&one.1, &one.0).cmp(&(&other.1, &other.0)))
+        };
+        summary.most_reacted.sort_by(by_rank);
+        summary.most_reacted.truncate(TOP);
+        summary.add_zones(people);
+        summary
+    }
+
+    fn add(&mut self, channel: &ChannelId, whole: &DayFigures) {
+        for (id, person) in &whole.people {
+            self.people.entry(id.clone()).or_default().merge(person);
+            self.total.merge(person);
+        }
+        for (name, count) in &whole.emoji {
+            *self.emoji.entry(name.clone()).or_default() += count;
+        }
+        self.bot_messages += whole.bot_messages;
+        self.threads += whole.threads.len() as u64;
+        let reacted = whole.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
+        self.most_reacted.extend(reacted);
+    }
+
+    /// Adds a day's messages where each author's clock had them: by the offset they have now, as the seed intends. Without
+    /// one, by UTC.
+    fn add_hours(&mut self, day: i64, figures: &DayFigures, people: &People) {
+        for (id, person) in &figures.people {
+            let offset = people.get(id).and_then(|person| person.offset_minutes).unwrap_or_default();
+            for (quarter, (messages, _)) in &person.quarters {
+                let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + offset;
+                let minute = minute.rem_euclid(WEEK);
+                let place = |minutes: i64| usize::try_from(minutes).unwrap_or_default();
+                self.hours[place(minute / DAY)][place(minute % DAY / 60)] += messages;
+            }
+        }
+    }
+
+    fn add_zones(&mut self, people: &People) {
+        for (id, person) in self.people.iter().filter(|(_, person)| person.messages > 0) {
+            let zone = people.get(id).and_then(|person| person.tz.as_deref()).unwrap_or(UNKNOWN_ZONE);
+            let total = self.zones.entry(zone.to_owned()).or_default();
+            total.people += 1;
+            total.messages += person.messages;
+            total.words += person.words;
+        }
+    }
+
+    /// Those who posted, most messages first, then by id.
+    pub(super) fn posters(&self) -> Vec<(&str, &PersonDay)> {
+        let posted = self.people.iter().filter(|(_, person)| person.messages > 0);
+        let mut posters: Vec<_> = posted.map(|(id, person)| (id.as_str(), person)).collect();
+        posters.sort_by(|one, other| other.1.messages.cmp(&one.1.messages).then(one.0.cmp(other.0)));
+        posters
+    }
+
+    /// The channels in which people posted, most messages first, then by id.
+    pub(super) fn channels_used(&self) -> Vec<(&ChannelId, &DayFigures, PersonDay)> {
+        let channels = self.channels.iter().map(|(id, whole)| (id, whole, whole.total()));
+        let mut channels: Vec<_> = channels.filter(|(.., total)| total.messages > 0).collect();
+        channels.sort_by(|one, other| other.2.messages.cmp(&one.2.messages).then(one.0.cmp(other.0)));
+        channels
+    }
+
+    /// Messages or words in the middle of the posters; the mean of two middles.
+    pub(super) fn median(&self, count: impl Fn(&PersonDay) -> u64) -> Option<f64> {
+        let mut counts: Vec<u64> = self.posters().into_iter().map(|(_, person)| count(person)).collect();
+        counts.sort_unstable();
+        let middle = counts.len() / 2;
+        match counts.len() {
+            0 => None,
+            length if length % 2 == 1 => Some(counts[middle] as f64),
+            _ => Some((counts[middle - 1] + counts[middle]) as f64 / 2.0),
+        }
+    }
+
+    /// What part of all messages the ten most active posters wrote.
+    pub(super) fn top_ten_share(&self) -> Option<f64> {
+        let top: u64 = self.posters().iter().take(10).map(|(_, person)| person.messages).sum();
+        (self.total.messages > 0).then(|| top as f64 / self.total.messages as f64)
+    }
+
+    /// How few posters wrote half of all words.
+    pub(super) fn half_of_words(&self) -> u64 {
+        let mut words: Vec<u64> = self.people.values().map(|person| person.words).collect();
+        words.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut sum, mut people) = (0, 0);
+        for words in words.into_iter().filter(|words| *words > 0) {
+            if sum * 2 >= self.total.words {
+                break;
+            }
+            sum += words;
+            people += 1;
+        }
+        people
+    }
+}
+
+/// People of this workspace: all accounts, and those of people who could post today.
+pub(super) fn accounts(people: &People) -> (u64, u64) {
+    let count = |counts: &dyn Fn(AuthorKind) -> bool| {
+        people.iter().filter(|(_, Person { kind, .. })| counts(*kind)).count() as u64
+    };
+    (count(&AuthorKind::is_of_workspace), count(&AuthorKind::is_active))
+}
