@@ -2,6 +2,7 @@
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
+//! * [`report`] counts what the archive holds of a period.
 //! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
 //!   to know, [`packaging`] what shells and `man` do.
 
@@ -19,6 +20,7 @@ mod plain;
 mod progress;
 mod provision;
 mod read;
+mod report;
 mod search;
 mod up;
 mod zone;
@@ -137,6 +139,10 @@ enum Command {
     /// Show what is held of each channel, from which source, and where the holes are
     #[command(after_help = "Examples: annalist coverage; annalist coverage '#general'")]
     Coverage(CoverageArgs),
+    /// Show who wrote how much, where and when in a period, beside the period before
+    #[command(after_help = "Examples: annalist report --week 2026-W46\n  \
+        annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general'")]
+    Report(report::ReportArgs),
     /// Sync channels, people and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
@@ -292,6 +298,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         }
         Command::Coverage(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::coverage(&*backend.archive(), &args, out).await?)
+        }),
+        Command::Report(args) => on_archive(&args.backend, async |backend| {
+            report::run(&*backend.archive(), &SystemClock, &args, out).await
         }),
         Command::Sync(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;

@@ -5,7 +5,7 @@
 pub(crate) mod backfill;
 pub(crate) mod backup;
 pub(crate) mod dashboards;
-mod date;
+pub(crate) mod date;
 pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod files;

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use ports::archive::{Archive, Query};
+use ports::archive::{Archive, Item, Query};
+use reader::figures::message::{self, ThreadFigures};
 use reader::find;
 use reader::rows::Rows;
 use rules::project;
@@ -21,14 +22,21 @@ pub(crate) async fn messages(
     let channel = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
     let zone = read.zone.zone();
     let mut range = range::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
-    let mut rows =
-        Rows::all(&channel, Query::partition(channel.main().messages()), project::message).within(&range);
+    let with_figures = args.figures;
+    let project = move |row: &Item| if with_figures { message::with_own(row) } else { project::message(row) };
+    let mut rows = Rows::all(&channel, Query::partition(channel.main().messages()), project).within(&range);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
     let mut printer = Printer::new(archive, &channel, read, out);
     if read.json || args.flat {
-        while let Some(page) = rows.next().await? {
+        let mut threads = ThreadFigures::new(&channel);
+        while let Some(mut page) = rows.next().await? {
+            if args.figures {
+                for message in &mut page {
+                    threads.add(message).await?;
+                }
+            }
             printer.print(&page, render::in_channel).await?;
         }
     } else {
@@ -61,7 +69,7 @@ mod tests {
 
     fn args() -> MessagesArgs {
         let channel = ChannelArgs { channel: "C1".into(), read: message_args("C1", "1.000000").read };
-        MessagesArgs { channel, since: None, until: None, flat: false }
+        MessagesArgs { channel, since: None, until: None, flat: false, figures: false }
     }
 
     async fn printed(fixture: &Fixture, args: &MessagesArgs) -> String {
@@ -249,5 +257,27 @@ mod tests {
         assert_eq!(timestamps(&fixture, Some(300)).await, expected[300..]);
         assert_eq!(timestamps(&fixture, Some(600)).await, expected);
         assert_eq!(timestamps(&fixture, Some(9999)).await, expected);
+    }
+
+    #[tokio::test]
+    async fn figures_are_those_of_seed_002() {
+        let fixture = threads().await;
+        let long = "ä ".repeat(20_000);
+        fixture.post("T1", "C1", "1007.000000", &long).await;
+        fixture.post("T1", "C1", "1008.000000", "<@U2>, ask <@U1> or <@U3|bo>").await;
+        let lines = printed(&fixture, &MessagesArgs { figures: true, ..args() }).await;
+        let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |place: usize, names: &[&str]| {
+            names.iter().map(|name| rows[place][name].clone()).collect::<Value>()
+        };
+        let thread = ["parent_user_id", "replies", "reply_count", "is_threadhead", "is_threaded"];
+        let replies = "U1:1003.000000,U1:1005.000000";
+        assert_eq!(of(0, &thread), serde_json::json!(["U1", replies, 2, true, true]));
+        assert_eq!(of(2, &thread), serde_json::json!(["U1", "", 0, false, true]));
+        assert_eq!(of(5, &thread), serde_json::json!([null, "", 0, false, false]));
+        let own = ["cid_ts", "date", "word_count", "mentions", "reactions_text", "reaction_count"];
+        assert_eq!(of(6, &own), serde_json::json!(["C1_1007.000000", "1970-01-01", 20_000, "", "", 0]));
+        assert_eq!(of(7, &own)[3], "U2:U3");
+        assert!(rows.iter().all(|row| row["text"].is_string()), "beside what is always there");
     }
 }

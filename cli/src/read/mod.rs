@@ -108,6 +108,9 @@ pub(crate) struct MessagesArgs {
     /// In the order of time; otherwise replies stand under the message that they reply to
     #[arg(long)]
     pub(crate) flat: bool,
+    /// With the figures of each message: words, mentions, reactions, replies
+    #[arg(long, requires = "json")]
+    pub(crate) figures: bool,
 }
 
 /// Which channels are listed, and how exactly.

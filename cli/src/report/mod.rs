@@ -1,0 +1,119 @@
+//! `annalist report`: the figures of a period, beside those of the period before.
+//!
+//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; JSON is the reader's.
+
+mod bars;
+mod text;
+
+use std::io::Write;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use ports::archive::Archive;
+use ports::clock::Clock;
+use process::config::backend::BackendArgs;
+use reader::figures::json;
+use reader::figures::making::{self, Asked};
+use reader::figures::period::Period;
+use reader::find;
+use slack::ids::{TeamId, Ts, UserId};
+
+use crate::UsageError;
+use crate::operate::date::date;
+use crate::plain;
+use crate::read::{ReadError, channel_name, team};
+
+/// How much of a name from the command line an error shows.
+const SHOWN: usize = 80;
+
+/// `annalist report`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// A week as ISO 8601 counts them, such as 2026-W46; otherwise the last one that is over
+    #[arg(long, value_name = "WEEK", value_parser = Period::week, conflicts_with_all = ["from", "to"])]
+    week: Option<Period>,
+    /// From this date on: midnight in UTC, or a time such as 2026-11-20T09:30:00Z
+    #[arg(long, value_name = "DATE", value_parser = date, requires = "to")]
+    from: Option<Ts>,
+    /// Before this date
+    #[arg(long, value_name = "DATE", value_parser = date, requires = "from")]
+    to: Option<Ts>,
+    /// Only this channel: its name or id
+    #[arg(long, value_name = "CHANNEL", value_parser = channel_name, conflicts_with = "user")]
+    channel: Option<String>,
+    /// Only this person: their name or id
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+}
+
+/// Makes a report and prints it.
+pub(crate) async fn run(
+    archive: &dyn Archive,
+    clock: &dyn Clock,
+    args: &ReportArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let now = Timestamp::from_millisecond(clock.now().0)?;
+    let period = match (&args.from, &args.to) {
+        (Some(from), Some(to)) => Period::between(from, to).map_err(UsageError::new)?,
+        _ => args.week.unwrap_or_else(|| Period::last_week(now)),
+    };
+    let (team, asked) = match (&args.channel, &args.user) {
+        (Some(called), _) => {
+            let channel =
+                find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
+            (channel.main().team.clone(), Asked::Channel(channel))
+        }
+        (None, Some(called)) => {
+            let (team, user) = person(archive, args, called).await?;
+            (team, Asked::User(user))
+        }
+        (None, None) => (workspace(archive, args).await?, Asked::Team),
+    };
+    let report = making::make(archive, &team, asked, period, now).await?;
+    if args.json {
+        plain::json_line(out, &json::of(&report))?;
+    } else {
+        text::print(&report, out)?;
+    }
+    Ok(())
+}
+
+/// The one workspace that is meant.
+async fn workspace(archive: &dyn Archive, args: &ReportArgs) -> anyhow::Result<TeamId> {
+    let mut teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    if teams.len() > 1 {
+        let teams: Vec<&str> = teams.iter().map(TeamId::as_str).collect();
+        bail!("the archive holds several workspaces, {}: choose one with --team", teams.join(", "));
+    }
+    match teams.pop() {
+        Some(team) => Ok(team),
+        None => bail!("nothing is stored yet: `annalist doctor` says what is missing"),
+    }
+}
+
+/// The one person who is meant.
+async fn person(archive: &dyn Archive, args: &ReportArgs, called: &str) -> anyhow::Result<(TeamId, UserId)> {
+    let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let mut people = find::people(archive, called, teams).await?;
+    if people.len() > 1 {
+        let people: Vec<String> =
+            people.iter().take(5).map(|(team, user)| format!("{user} of {team}")).collect();
+        let called = plain::excerpt(called, SHOWN);
+        bail!("several people are called {called}, {}: name one by id, with --team", people.join(", "));
+    }
+    let unknown = || ReadError::UnknownUser(plain::excerpt(called, SHOWN));
+    Ok(people.pop().ok_or_else(unknown)?)
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

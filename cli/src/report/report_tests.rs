@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use ports::clock::{ManualClock, TimestampMs};
+use process::config::backend::BackendArgs;
+use serde_json::Value;
+
+use super::*;
+use crate::fixture::Fixture;
+
+/// Monday of 2026-W46.
+const MONDAY: i64 = 1_794_182_400;
+
+fn args() -> ReportArgs {
+    ReportArgs {
+        week: Some(Period::week("2026-W46").unwrap()),
+        from: None,
+        to: None,
+        channel: None,
+        user: None,
+        json: false,
+        team: None,
+        backend: BackendArgs::embedded("unused".as_ref()),
+    }
+}
+
+/// Monday, two weeks later.
+fn clock() -> Arc<ManualClock> {
+    ManualClock::starting_at(TimestampMs((MONDAY + 14 * 86_400) * 1_000))
+}
+
+async fn printed(fixture: &Fixture, args: &ReportArgs) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    run(fixture.archive(), &*clock(), args, &mut out).await?;
+    Ok(String::from_utf8(out)?)
+}
+
+fn at(second: i64) -> String {
+    format!("{}.000100", MONDAY + second)
+}
+
+async fn busy() -> Fixture {
+    let fixture = Fixture::open().await;
+    fixture.channel("T1", "C1", "1000000000.000000", "general").await;
+    fixture.channel("T1", "C2", "1000000000.000000", &"名".repeat(80)).await;
+    fixture.person("T1", "U1", &"长\u{1b}[31m".repeat(30)).await;
+    fixture.post("T1", "C1", &at(-7 * 86_400), "before").await;
+    for n in 0..20 {
+        fixture.post("T1", ["C1", "C2"][n % 2], &at(n as i64 * 7_000), &"word ".repeat(n * 500)).await;
+    }
+    fixture.reply("T1", "C1", &at(100), &at(0), "to the first").await;
+    fixture
+}
+
+#[tokio::test]
+async fn people_read_it_on_eighty_columns_whatever_names_are() {
+    let text = printed(&busy().await, &args()).await.unwrap();
+    for expected in [
+        "T1",
+        "2026-11-09 to 2026-11-16, beside 2026-11-02 to 2026-11-09",
+        "People",
+        "#general",
+        "Most replies",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    let squeezed: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(squeezed.contains(&"messages 21 1 +20 +2000.0 %".to_owned()), "{text}");
+    assert!(squeezed.contains(&"share of the top ten 100.0 % 100.0 % 0".to_owned()), "{text}");
+    let width = |line: &str| {
+        line.chars()
+            .map(|c| if matches!(c, '\u{1100}'..'\u{2500}' | '\u{2e80}'..) { 2 } else { 1 })
+            .sum::<usize>()
+    };
+    for line in text.lines() {
+        assert!(width(line) <= 80 && !line.contains('\u{1b}'), "{} columns: {line}", width(line));
+    }
+}
+
+#[tokio::test]
+async fn scripts_read_the_documented_keys() {
+    let fixture = busy().await;
+    let json = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
+    let whole = json(printed(&fixture, &ReportArgs { json: true, ..args() }).await.unwrap());
+    let keys: Vec<&str> = whole.as_object().unwrap().keys().map(String::as_str).collect();
+    for key in [
+        "report_id",
+        "scope",
+        "from",
+        "to",
+        "previous",
+        "cached",
+        "basis",
+        "figures",
+        "channels",
+        "users",
+        "hours",
+        "weekdays",
+        "timezones",
+        "emoji",
+        "most_reacted",
+        "most_replied",
+        "incomplete_days",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing in {keys:?}");
+    }
+    assert_eq!(
+        whole["figures"]["messages"],
+        serde_json::json!({ "value": 21, "previous": 1, "delta": 20, "percent": 2000 })
+    );
+    assert_eq!(whole["hours"].as_array().unwrap().len(), 24);
+    let of = ReportArgs { json: true, channel: Some("#general".into()), ..args() };
+    let channel = json(printed(&fixture, &of).await.unwrap());
+    assert_eq!((&channel["scope"], &channel["name"]), (&"channel/C1".into(), &"general".into()));
+    assert_eq!(channel["figures"]["messages"]["value"], 11);
+    let of = ReportArgs { json: true, user: Some("U1".into()), ..args() };
+    assert_eq!(json(printed(&fixture, &of).await.unwrap())["report_id"], "user/U1/2026-11-09/2026-11-16");
+    let range = ReportArgs {
+        json: true,
+        week: None,
+        from: Some(date("2026-11-09").unwrap()),
+        to: Some(date("2026-11-10T01:00:00Z").unwrap()),
+        ..args()
+    };
+    let range = json(printed(&fixture, &range).await.unwrap());
+    assert_eq!(
+        (&range["from"], &range["figures"]["messages"]["value"]),
+        (&"2026-11-09T00:00:00Z".into(), &14.into())
+    );
+    let last = json(printed(&fixture, &ReportArgs { json: true, week: None, ..args() }).await.unwrap());
+    assert_eq!(last["from"], "2026-11-16", "the last week that is over");
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
+    let fixture = busy().await;
+    let error = async |args: ReportArgs| printed(&fixture, &args).await.unwrap_err().to_string();
+    let unknown = error(ReportArgs { user: Some("stranger".into()), ..args() }).await;
+    assert!(unknown.contains("no person is called stranger"), "{unknown}");
+    let unknown = error(ReportArgs { channel: Some("#genral".into()), ..args() }).await;
+    assert!(unknown.contains("did you mean #general"), "{unknown}");
+    let (from, to) = (date("2026-11-10").ok(), date("2026-11-09").ok());
+    let empty = error(ReportArgs { week: None, from, to, ..args() }).await;
+    assert!(empty.contains("ends before it begins"), "{empty}");
+    let ahead = ReportArgs { week: Some(Period::week("2031-W01").unwrap()), ..args() };
+    let ahead = printed(&fixture, &ahead).await.unwrap();
+    assert!(ahead.contains("not over yet") && ahead.contains("No message of a person"), "{ahead}");
+    let before = ReportArgs { week: Some(Period::week("2025-W01").unwrap()), ..args() };
+    let before = printed(&fixture, &before).await.unwrap();
+    assert!(before.contains("Messages may be missing on 7 days"), "{before}");
+    fixture.post("T2", "C9", &at(0), "another workspace").await;
+    let several = error(args()).await;
+    assert!(several.contains("--team"), "{several}");
+    let one = ReportArgs { team: Some(TeamId::parse("T2").unwrap()), ..args() };
+    assert!(printed(&fixture, &one).await.unwrap().contains("T2"));
+    let nothing = Fixture::open().await;
+    let nothing = printed(&nothing, &args()).await.unwrap_err().to_string();
+    assert!(nothing.contains("annalist doctor"), "{nothing}");
+}
