@@ -13,6 +13,7 @@ pub mod message;
 pub mod period;
 pub mod report;
 mod summary;
+mod tables;
 
 #[cfg(test)]
 #[path = "report_tests.rs"]

@@ -1,0 +1,174 @@
+//! The tables of a report: channels, people, and the messages that stand out.
+
+use std::collections::BTreeMap;
+
+use ports::archive::{ArchiveError, Item};
+use rules::figures::day::TOP;
+use rules::figures::message::CountedMessage;
+use rules::figures::person::AuthorKind;
+use slack::ids::{ChannelId, Ts};
+
+use super::counting::{AboutPerson, CountedChannel, People};
+use super::message;
+use super::report::{ChannelRow, PersonRow, Report, TopMessage};
+use super::summary::Summary;
+use crate::directory::{Channels, Workspace};
+use crate::joined::JoinedChannel;
+use crate::permalink;
+
+/// Messages whose replies are counted to find those with the most: a query each.
+const MAX_ROOTS: usize = 500;
+
+/// What tables are made with.
+pub(super) struct Tables<'a> {
+    pub(super) people: &'a People,
+    pub(super) names: &'a Channels,
+    pub(super) workspace: &'a Workspace,
+}
+
+impl Tables<'_> {
+    pub(super) fn person_name(&self, id: &str) -> Option<String> {
+        self.people.get(id)?.name.clone()
+    }
+
+    fn channel_name(&self, channel: &ChannelId) -> Option<String> {
+        self.names.name(channel).map(str::to_owned)
+    }
+
+    pub(super) fn channels(&self, summary: &Summary, before: &Summary) -> Vec<ChannelRow> {
+        let mut above = 0;
+        let whole = summary.total.messages;
+        let messages_before =
+            |channel| before.channels.get(channel).map_or(0, |whole| whole.total().messages);
+        let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of, total))| {
+            above += total.messages;
+            ChannelRow {
+                rank: place + 1,
+                channel: channel.clone(),
+                name: self.channel_name(channel),
+                messages: total.messages,
+                previous: messages_before(channel),
+                words: total.words,
+                posters: of.people.values().filter(|person| person.messages > 0).count() as u64,
+                share: share(total.messages, whole),
+                cumulative_share: share(above, whole),
+            }
+        });
+        rows.collect()
+    }
+
+    /// The posters; of one person's report only that one, at their place among everyone.
+    pub(super) fn users(
+        &self,
+        summary: &Summary,
+        before: &Summary,
+        whole: u64,
+        about: &AboutPerson,
+    ) -> Vec<PersonRow> {
+        let mut above = 0;
+        let rows = summary.posters().into_iter().enumerate().map(|(place, (id, person))| {
+            let ahead = about.messages.iter().filter(|(other, messages)| {
+                **messages > person.messages || (**messages == person.messages && other.as_str() < id)
+            });
+            let (ahead, messages_ahead) =
+                ahead.fold((0, 0), |(people, sum), (_, messages)| (people + 1, sum + messages));
+            above += person.messages;
+            PersonRow {
+                rank: place + 1 + ahead,
+                user: id.to_owned(),
+                name: self.person_name(id),
+                kind: self.people.get(id).map_or(AuthorKind::Stranger, |person| person.kind).as_str(),
+                messages: person.messages,
+                previous: before.people.get(id).map_or(0, |person| person.messages),
+                words: person.words,
+                replies: person.replies,
+                reactions_received: person.reactions_received,
+                reactions_given: person.reactions_given,
+                mentions_received: person.mentions_received,
+                replies_received: person.replies_received,
+                share: share(person.messages, whole),
+                cumulative_share: share(above + messages_ahead, whole),
+            }
+        });
+        rows.collect()
+    }
+
+    pub(super) async fn most_reacted(
+        &self,
+        channels: &[JoinedChannel<'_>],
+        summary: &Summary,
+    ) -> Result<Vec<TopMessage>, ArchiveError> {
+        let mut most_reacted = Vec::new();
+        for (id, ts, count) in &summary.most_reacted {
+            let channel = channels.iter().find(|channel| channel.main().channel == *id);
+            let row = match channel {
+                Some(channel) => channel.message(ts).await?,
+                None => None,
+            };
+            most_reacted.push(self.top(id, ts, row.as_ref(), *count));
+        }
+        Ok(most_reacted)
+    }
+
+    /// The messages that began threads in the period, by the replies that the archive has of them.
+    pub(super) async fn most_replied(
+        &self,
+        channels: &[JoinedChannel<'_>],
+        counted: &[CountedChannel],
+    ) -> Result<Vec<TopMessage>, ArchiveError> {
+        let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = Vec::new();
+        for (channel, counted) in channels.iter().zip(counted) {
+            for root_ts in &counted.roots {
+                let replies = counted.days.values().filter_map(|day| day.threads.get(root_ts)).sum();
+                roots.push((replies, channel, root_ts));
+            }
+        }
+        roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
+        let mut found = Vec::new();
+        for (_, channel, root_ts) in roots.into_iter().take(MAX_ROOTS) {
+            let replies = message::replies(channel, root_ts).await?.len() as u64;
+            if replies > 0 {
+                found.push((replies, channel, root_ts));
+            }
+        }
+        found.sort_by(|one, other| {
+            let places = (&one.1.main().channel, &other.1.main().channel);
+            other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)).then_with(|| places.0.cmp(places.1))
+        });
+        let mut most_replied = Vec::new();
+        for (replies, channel, root_ts) in found {
+            let root = channel.message(root_ts).await?;
+            let message = root.as_ref().and_then(CountedMessage::read).filter(|root| !root.is_deleted);
+            if most_replied.len() < TOP && message.is_some_and(|message| !self.people.is_bot(&message)) {
+                most_replied.push(self.top(&channel.main().channel, root_ts, root.as_ref(), replies));
+            }
+        }
+        Ok(most_replied)
+    }
+
+    fn top(&self, channel: &ChannelId, ts: &Ts, row: Option<&Item>, count: u64) -> TopMessage {
+        let user = row.and_then(|row| row.text("user")).map(str::to_owned);
+        TopMessage {
+            channel: channel.clone(),
+            channel_name: self.channel_name(channel),
+            ts: ts.clone(),
+            user_name: user.as_deref().and_then(|user| self.person_name(user)),
+            user,
+            count,
+            permalink: permalink::of(self.workspace.base_url.as_deref(), channel, ts, None),
+        }
+    }
+
+    pub(super) fn names_in(&self, report: &Report) -> BTreeMap<String, String> {
+        let exchanges = report
+            .partners
+            .iter()
+            .flat_map(|partners| [&partners.mentions, &partners.reactions, &partners.replies]);
+        let ids = exchanges.flat_map(|exchange| exchange.given.keys().chain(exchange.received.keys()));
+        ids.filter_map(|id| Some((id.clone(), self.person_name(id)?))).collect()
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
