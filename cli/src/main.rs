@@ -141,7 +141,7 @@ enum Command {
     Coverage(CoverageArgs),
     /// Show who wrote how much, where and when in a period, beside the period before
     #[command(after_help = "Examples: annalist report --week 2026-W46\n  \
-        annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general'")]
+        annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
     /// Sync channels, people and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \

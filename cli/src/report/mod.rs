@@ -1,8 +1,10 @@
 //! `annalist report`: the figures of a period, beside those of the period before.
 //!
-//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; JSON is the reader's.
+//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; [`page`] is for a browser, with its [`plots`]; JSON is the reader's.
 
 mod bars;
+mod page;
+mod plots;
 mod text;
 
 use std::io::Write;
@@ -45,8 +47,11 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// One JSON object
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
+    /// A page for a browser that needs nothing else
+    #[arg(long)]
+    html: bool,
     /// Workspace id, where the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
@@ -81,6 +86,8 @@ pub(crate) async fn run(
     let report = making::make(archive, &team, asked, period, now).await?;
     if args.json {
         plain::json_line(out, &json::of(&report))?;
+    } else if args.html {
+        writeln!(out, "{}", page::of(&report).into_string())?;
     } else {
         text::print(&report, out)?;
     }

@@ -18,6 +18,7 @@ fn args() -> ReportArgs {
         channel: None,
         user: None,
         json: false,
+        html: false,
         team: None,
         backend: BackendArgs::embedded("unused".as_ref()),
     }
@@ -156,4 +157,31 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
     let nothing = Fixture::open().await;
     let nothing = printed(&nothing, &args()).await.unwrap_err().to_string();
     assert!(nothing.contains("annalist doctor"), "{nothing}");
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
+    let fixture = busy().await;
+    fixture.profile("T1", "U1", "<img src=x onerror=alert(1)>\"'&", "2000000000.000000").await;
+    fixture.channel("T1", "C1", "2000000000.000000", "</title><script>").await;
+    let args = ReportArgs { html: true, ..args() };
+    for args in [
+        ReportArgs { user: Some("U1".into()), ..args.clone() },
+        ReportArgs { channel: Some("C1".into()), ..args.clone() },
+        args,
+    ] {
+        let page = printed(&fixture, &args).await.unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains("default-src 'none'"), "{page:.300}");
+        for forbidden in ["<img", "<script", "<link", "@import", "url(", " onload"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&quot;'&amp;"));
+        assert!(page.contains(include_str!("style.css")), "the style is as it is");
+        assert_eq!(page.matches("href=\"").count(), page.matches("href=\"https://").count());
+        for (name, closed) in
+            [("<svg", "</svg>"), ("<table", "</table>"), ("<div", "</div>"), ("<tr", "</tr>")]
+        {
+            assert_eq!(page.matches(name).count(), page.matches(closed).count(), "{name}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ const ROWS: usize = 10;
 /// Columns for bars.
 const BAR: usize = 20;
 
-const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+pub(super) const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Prints a report.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -102,7 +102,8 @@ pub(super) fn change(name: FigureName, figure: &Figure) -> Change {
         };
         if delta.real() == 0.0 { "0".to_owned() } else { format!("{sign}{}", shown(name, Some(size))) }
     });
-    let percent = figure.percent().filter(|percent| *percent != 0.0);
+    // Of a share the difference says it: percent of percent would be read as that.
+    let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
     Change {
         delta: delta.unwrap_or_default(),
         percent: percent.map_or_else(String::new, |percent| format!("{percent:+.1} %")),

@@ -318,6 +318,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         rooms: EVERYWHERE,
         except: &[],
+        forbidden: &["PreEscaped"],
+        tests_too: true,
+        why: "what a page shows comes from outside: all of it is escaped, and nothing can say that it is not",
+        example: "html! { (PreEscaped(text)) }",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &[],
         forbidden: &["todo!", "unimplemented!", "dbg!"],
         tests_too: true,
         why: "what is in the repository is finished",

@@ -1,0 +1,221 @@
+//! A report as one page that needs nothing else: no script, no font, no picture.
+
+use maud::{DOCTYPE, Markup, html};
+use reader::figures::report::{FigureName, Number, Report, Scope, TopMessage};
+use rules::figures::partners::CountByPerson;
+
+use super::plots;
+use super::text::{WEEKDAYS, change, notes_of, shown, title, whose};
+use crate::plain::{self, grouped};
+
+/// Rows of a table, and how much of a name is shown.
+const ROWS: usize = 15;
+const NAME: usize = 60;
+
+/// Nothing is loaded, nothing runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub(super) fn of(report: &Report) -> Markup {
+    let title = title(report);
+    let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
+    let people: Vec<RankedRow> = report
+        .users
+        .iter()
+        .map(|row| {
+            RankedRow::new(
+                row.rank,
+                row.name.as_deref().unwrap_or(&row.user),
+                row.messages,
+                row.previous,
+                row.share,
+            )
+        })
+        .collect();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                title { (title) ", " (from) " to " (to) }
+                style { (STYLE) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    p { (from) " to " (to) span class="quiet" { ", beside " (before) " to " (before_to) } }
+                    @for note in notes_of(report) { p class="note" { (note) } }
+                    (figures(report))
+                    @if report.figure(FigureName::Messages).value.map(Number::real) != Some(0.0) { (times(report)) }
+                    @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
+                    (table("People", &people))
+                    div class="sides" {
+                        (counts("Reactions", report.emoji.iter().map(|(name, count)| (format!(":{name}:"), *count))))
+                        (counts("Time zones", report.timezones.iter().map(|row| (row.zone.clone(), row.messages))))
+                    }
+                    (messages("Most reactions", &report.most_reacted))
+                    (messages("Most replies", &report.most_replied))
+                    (partners(report))
+                    footer {
+                        p { "Counted by Annalist from the messages of its archive. Weekdays and hours are those of each author's own clock, "
+                            "dates are in UTC." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figures(report: &Report) -> Markup {
+    html! {
+        dl class="figures" {
+            @for name in FigureName::ALL {
+                @let figure = report.figure(name);
+                @let change = change(name, &figure);
+                div class="figure" {
+                    dt { (name.label()) }
+                    dd class="value" { (shown(name, figure.value)) }
+                    dd class="change" {
+                        @if figure.previous.is_some() {
+                            @if figure.value == figure.previous { "no change" } @else {
+                                (change.delta)
+                                @if !change.percent.is_empty() { " (" (change.percent) ")" }
+                                " from " (shown(name, figure.previous))
+                            }
+                        } @else if figure.value.is_some() { "as of now" } @else { "unknown" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn times(report: &Report) -> Markup {
+    let hours: Vec<String> = (0..24).map(|hour| hour.to_string()).collect();
+    let weekdays: Vec<String> = WEEKDAYS.iter().map(|weekday| (*weekday).to_owned()).collect();
+    html! {
+        h2 { "When people write" }
+        (plots::week(&report.hours, &WEEKDAYS))
+        div class="sides" {
+            div { h3 { "By hour" } (plots::columns(&report.by_hour(), &hours)) }
+            div { h3 { "By weekday" } (plots::columns(&report.by_weekday(), &weekdays)) }
+        }
+    }
+}
+
+fn channels(report: &Report) -> Markup {
+    let name = |name: Option<&str>, id: &str| name.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
+    let rows = report.channels.iter().map(|row| {
+        let name = name(row.name.as_deref(), row.channel.as_str());
+        RankedRow::new(row.rank, &name, row.messages, row.previous, row.share)
+    });
+    table("Channels", &rows.collect::<Vec<_>>())
+}
+
+/// A row of a table of channels or people.
+struct RankedRow {
+    rank: usize,
+    name: String,
+    messages: u64,
+    previous: u64,
+    share: f64,
+}
+
+impl RankedRow {
+    fn new(rank: usize, name: &str, messages: u64, previous: u64, share: f64) -> Self {
+        Self { rank, name: plain::excerpt(name, NAME), messages, previous, share }
+    }
+}
+
+fn table(title: &str, rows: &[RankedRow]) -> Markup {
+    let greatest = rows.iter().map(|row| row.messages).max().unwrap_or_default();
+    html! {
+        @if !rows.is_empty() {
+            h2 { (title) }
+            table {
+                thead { tr {
+                    th class="number" { "" } th { "" } th class="number" { "messages" } th class="number" { "before" }
+                    th class="number" { "share" } th { "" }
+                } }
+                tbody {
+                    @for row in rows.iter().take(ROWS) {
+                        tr {
+                            td class="number quiet" { (row.rank) }
+                            td class="name" { (row.name) }
+                            td class="number" { (grouped(row.messages)) }
+                            td class="number quiet" { (grouped(row.previous)) }
+                            td class="number" { (format!("{:.1} %", row.share * 100.0)) }
+                            td class="bar" { (plots::bar(row.messages, greatest)) }
+                        }
+                    }
+                }
+            }
+            (more(rows.len()))
+        }
+    }
+}
+
+fn more(length: usize) -> Markup {
+    html! { @if length > ROWS { p class="quiet" { "and " (grouped((length - ROWS) as u64)) " more" } } }
+}
+
+/// Names with a number and a bar.
+fn counts(title: &str, rows: impl Iterator<Item = (String, u64)>) -> Markup {
+    let rows: Vec<(String, u64)> = rows.collect();
+    let greatest = rows.iter().map(|(_, count)| *count).max().unwrap_or_default();
+    html! {
+        @if !rows.is_empty() {
+            div {
+                h2 { (title) }
+                table { tbody {
+                    @for (name, count) in rows.iter().take(ROWS) {
+                        tr {
+                            td class="name" { (plain::excerpt(name, NAME)) }
+                            td class="number" { (grouped(*count)) }
+                            td class="bar" { (plots::bar(*count, greatest)) }
+                        }
+                    }
+                } }
+                (more(rows.len()))
+            }
+        }
+    }
+}
+
+fn messages(title: &str, messages: &[TopMessage]) -> Markup {
+    html! {
+        @if !messages.is_empty() {
+            h2 { (title) }
+            ol class="messages" {
+                @for message in messages {
+                    li { b { (grouped(message.count)) } a href=(message.permalink) { (whose(message)) } }
+                }
+            }
+        }
+    }
+}
+
+fn partners(report: &Report) -> Markup {
+    let named = |counts: &CountByPerson| {
+        let each = Report::most_frequent(counts).into_iter();
+        let name = |id: &str| report.names.get(id).cloned().unwrap_or_else(|| id.to_owned());
+        each.map(|(id, count)| (name(id), count)).collect::<Vec<_>>()
+    };
+    html! {
+        @if let Some(partners) = &report.partners {
+            div class="sides" {
+                (counts("Mentions", named(&partners.mentions.given).into_iter()))
+                (counts("Mentioned by", named(&partners.mentions.received).into_iter()))
+                (counts("Reacts to", named(&partners.reactions.given).into_iter()))
+                (counts("Reactions from", named(&partners.reactions.received).into_iter()))
+                (counts("Replies to", named(&partners.replies.given).into_iter()))
+                (counts("Replies from", named(&partners.replies.received).into_iter()))
+            }
+        }
+    }
+}
