@@ -35,6 +35,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/07.sql")),
     M::up(include_str!("schema/08.sql")),
     M::up(include_str!("schema/09.sql")),
+    M::up(include_str!("schema/10.sql")),
 ];
 
 /// The schema of this version.
@@ -204,6 +205,10 @@ pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(OPEN_TIMEOUT)?;
     Ok(connection)
 }
+
+#[cfg(test)]
+#[path = "figures_tests.rs"]
+mod figures_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,157 @@
+//! The views of figures, compared with the rules.
+
+use ports::archive::{Attributes, Item, ItemKey};
+use rules::figures::message::{date, mentions, reactions, reactions_text, words};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::{Value, json};
+use slack::ids::Ts;
+
+use super::open_for_writing;
+
+fn database() -> (tempfile::TempDir, Connection) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open_for_writing(&folder.path().join("annalist.db")).unwrap();
+    (folder, database)
+}
+
+fn insert(database: &Connection, item_id: &str, timestamp: &str, attributes: Value) -> Item {
+    let Value::Object(mut attributes) = attributes else { panic!("no object") };
+    for (name, text) in [("team_id", "T1"), ("channel_id", "C1"), ("content_version", "1")] {
+        attributes.insert(name.into(), text.into());
+    }
+    let parent = attributes.get("parent").and_then(Value::as_str).map(str::to_owned);
+    let insert = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4)";
+    let json = serde_json::to_string(&attributes).unwrap();
+    database.execute(insert, (item_id, timestamp, parent, json)).unwrap();
+    Item { key: ItemKey::new(item_id, timestamp), attributes }
+}
+
+fn message(database: &Connection, ts: &str, attributes: Value) -> Item {
+    insert(database, "message#T1#C1", ts, attributes)
+}
+
+/// The columns of a view as JSON, a row each.
+fn rows(database: &Connection, query: &str) -> Vec<Value> {
+    let mut statement = database.prepare(query).unwrap();
+    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let row = |row: &rusqlite::Row<'_>| {
+        let mut columns = Attributes::new();
+        for (place, name) in names.iter().enumerate() {
+            let value = match row.get_ref(place)? {
+                ValueRef::Integer(number) => number.into(),
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+                ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::Null,
+            };
+            columns.insert(name.clone(), value);
+        }
+        Ok(Value::Object(columns))
+    };
+    statement.query_map([], row).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+}
+
+#[test]
+fn ten_thousand_texts_have_the_words_and_mentions_that_the_rules_count() {
+    const PIECES: [&str; 25] = [
+        "a", "word", "é", "名前", " ", "  ", "\t", "\n", "\r\n", "\u{b}", "\u{c}", "\u{1c}", "\u{1}",
+        "\u{2}", "\u{200b}", "<@U1>", "<@U2>", "<@U3|bo>", "<@u4>", "<@", ">", "|", "\"", "\\", "<@U5 x>",
+    ];
+    let (_folder, database) = database();
+    let mut random = fastrand::Rng::with_seed(19);
+    let mut texts = vec![String::new(), " ".into(), "one".into(), "ä ".repeat(20_000)];
+    while texts.len() < 10_000 {
+        let piece = |random: &mut fastrand::Rng| match random.u8(0..4) {
+            // Every character that is white space, and its neighbours.
+            0 => char::from_u32(random.u32(0x80..0x3010)).unwrap_or(' ').to_string(),
+            _ => PIECES[random.usize(..PIECES.len())].to_owned(),
+        };
+        texts.push((0..random.usize(0..12)).map(|_| piece(&mut random)).collect());
+    }
+    let every: String =
+        (1..0x3001).filter_map(char::from_u32).filter(|c| c.is_whitespace()).flat_map(|c| [c, 'x']).collect();
+    texts.push(every);
+    database.execute_batch("BEGIN").unwrap();
+    for (n, text) in texts.iter().enumerate() {
+        message(&database, &format!("1700000000.{n:06}"), json!({ "user": "U1", "text": text }));
+    }
+    database.execute_batch("COMMIT").unwrap();
+    let found = rows(&database, "SELECT word_count, mentions FROM message_figures ORDER BY ts");
+    assert_eq!(found.len(), texts.len());
+    for (found, text) in found.iter().zip(&texts) {
+        assert_eq!(found["word_count"], words(text), "{text:?}");
+        assert_eq!(found["mentions"], mentions(text, Some("U1")).join(":"), "{text:?}");
+    }
+}
+
+#[test]
+fn a_message_has_the_columns_of_seed_002() {
+    let (_folder, database) = database();
+    let root = message(
+        &database,
+        "1700000000.000100",
+        json!({ "user": "U1", "text": "hello <@U2>", "raw_event": "{}", "files": [{ "id": "F1" }],
+            "reaction#eyes#U2": "1/added", "reaction#eyes#U1": "1/added", "reaction#+1::skin#tone-2#U3": "1/added",
+            "reaction#gone#U9": "2/removed" }),
+    );
+    let reply = |user: Value, more: Value| {
+        let mut reply = json!({ "user": user, "thread_ts": "1700000000.000100", "parent": "thread#T1#1700000000.000100",
+            "raw_event": "nonsense" });
+        reply.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        reply
+    };
+    message(&database, "1700000001.000100", reply("U2".into(), json!({})));
+    message(&database, "1700000002.000100", reply(Value::Null, json!({ "bot_id": "B1" })));
+    message(&database, "1700000003.000100", reply("U3".into(), json!({ "deleted": true })));
+    insert(&database, "message#T1#C2", "1700000004.000100", reply("U4".into(), json!({})));
+    let orphan = json!({ "thread_ts": "1.000000", "raw_event": r#"{"parent_user_id":"U7"}"# });
+    message(&database, "1700000005.000100", orphan);
+    let found = rows(&database, "SELECT * FROM message_figures ORDER BY ts");
+    let reactions = reactions(&root);
+    assert_eq!(
+        found[0],
+        json!({
+            "cid_ts": "C1_1700000000.000100", "date": date(&Ts::parse("1700000000.000100").unwrap()),
+            "ts": "1700000000.000100", "slack_cid": "C1", "word_count": 2, "slack_uid": "U1", "mentions": "U2",
+            "reactions": reactions_text(&reactions), "reaction_count": 3, "thread_ts": null, "parent_user_id": "U1",
+            "replies": "U2:1700000001.000100,B1:1700000002.000100", "reply_count": 2, "subtype": null,
+            "files": r#"[{"id":"F1"}]"#, "is_threadhead": 1, "is_threaded": 1,
+        })
+    );
+    let of = |row: &Value| {
+        ["parent_user_id", "reply_count", "is_threadhead", "is_threaded"].map(|name| row[name].clone())
+    };
+    assert_eq!(of(&found[1]), [json!("U1"), json!(0), json!(0), json!(1)]);
+    assert_eq!(of(found.last().unwrap()), [json!("U7"), json!(0), json!(0), json!(1)]);
+}
+
+#[test]
+fn the_other_tables_of_seed_002_are_views_too() {
+    let (_folder, database) = database();
+    message(&database, "1700000001.000100", json!({ "user": "U1", "subtype": "channel_join" }));
+    message(&database, "1700000003.000100", json!({ "user": "U1" }));
+    message(&database, "1700000002.000100", json!({ "user": "U1", "deleted": true, "text": "gone" }));
+    let first = json!({ "slack_uid": "U1", "slack_cid": "C1", "message_id": "1700000002.000100", "ts": 1_700_000_002 });
+    assert_eq!(rows(&database, "SELECT * FROM first_posts"), [first]);
+    let person = json!({ "name": "ana", "tz": "Europe/Berlin", "tz_offset": 3600, "insert_timestamp": "001600000000.000100" });
+    insert(&database, "user#T1", "U11", person);
+    insert(&database, "user#T1", "U21", json!({}));
+    insert(&database, "user#T1", "U12", json!({ "erased": true }));
+    let columns = "slack_uid, user_name, tz, tz_offset, insert_timestamp";
+    assert_eq!(
+        rows(&database, &format!("SELECT {columns} FROM users"))[0],
+        json!({ "slack_uid": "U11", "user_name": "ana", "tz": "Europe/Berlin", "tz_offset": 3600, "insert_timestamp": 1_600_000_000 })
+    );
+    assert_eq!(rows(&database, "SELECT * FROM user_hash"), [json!({ "user_key": "1", "uids": "U11 U21" })]);
+    let listed =
+        |members: u32| json!({ "channel": { "created": 1_500_000_000, "num_members": members } }).to_string();
+    let channel = |visibility: &str, members: u32| json!({ "name": "general", "visibility": visibility, "folded": "x", "raw#listed#1": listed(members), "raw#odd#2": "[" });
+    insert(&database, "channel#T1#C1", "1.000000", channel("public", 4));
+    insert(&database, "channel#T1#C1", "2.000000", channel("private", 5));
+    let columns = "friendly_name, slack_cid, members, is_channel, is_group, is_im, is_mpim, created";
+    let expected = json!({ "friendly_name": "general", "slack_cid": "C1", "members": 5, "is_channel": 0, "is_group": 1,
+        "is_im": 0, "is_mpim": 0, "created": 1_500_000_000 });
+    assert_eq!(
+        rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'")),
+        [expected]
+    );
+}
