@@ -39,3 +39,50 @@ fn empty_log(connection: &Connection) -> Result<(), CompactError> {
     let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if is_busy { Err(CompactError::LogInUse) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::{ArchiveExt, Attributes, ItemKey, Update};
+    use ports::changes::ChangeBatch;
+    use ports::clock::SystemClock;
+
+    use crate::{DATABASE_FILE, Database};
+
+    const SECRET: &str = "topsecret";
+
+    fn message(second: usize, text: &str) -> Update {
+        let set = Attributes::from_iter([("text".to_owned(), text.repeat(40).into())]);
+        Update { set, ..Update::new(ItemKey::new("message#T1#C1", format!("{second:010}.000000"))) }
+    }
+
+    #[tokio::test]
+    async fn nothing_that_was_removed_is_in_the_file_and_followers_begin_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        let archive = database.archive();
+        let messages: Vec<Update> = (0..200).map(|second| message(second, SECRET)).collect();
+        for written in archive.write_all(&messages.iter().collect::<Vec<_>>()).await {
+            written.unwrap();
+        }
+        archive.write(&message(999, "stays")).await.unwrap();
+        let ChangeBatch::Items { next, .. } = database.changes().since(None, 1_000).await.unwrap() else {
+            panic!("no items")
+        };
+        for update in &messages {
+            archive.erase(&update.key).await.unwrap();
+        }
+        // A process that uses the folder sees the same rows afterwards, and goes on writing.
+        let other = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        database.compact().await.unwrap();
+        for file in [DATABASE_FILE, "annalist.db-wal"] {
+            let bytes = std::fs::read(folder.path().join(file)).unwrap();
+            assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()), "{file}");
+        }
+        assert_eq!(database.changes().since(Some(&next), 10).await.unwrap(), ChangeBatch::Rebuild);
+        assert!(other.archive().get(&messages[0].key).await.unwrap().unwrap().is_erased());
+        other.archive().write(&message(1_000, "later")).await.unwrap();
+        assert!(archive.get(&message(1_000, "").key).await.unwrap().is_some());
+        other.close().await;
+        database.close().await;
+    }
+}

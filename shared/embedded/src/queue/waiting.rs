@@ -37,3 +37,61 @@ pub(crate) fn remove(transaction: &Transaction<'_>, jobs: &[i64]) -> rusqlite::R
     }
     Ok(removed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ports::clock::SystemClock;
+    use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, ReceiveRequest};
+
+    use super::*;
+    use crate::Database;
+
+    fn job(number: u64) -> Outgoing {
+        Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::of(&["T1", "C1"]),
+            dedup: DedupId::of(&[&number.to_be_bytes()]),
+            body: number.to_string(),
+        }
+    }
+
+    fn request() -> ReceiveRequest {
+        let (visibility_timeout, wait) = (Duration::from_secs(60), Duration::ZERO);
+        ReceiveRequest { queue: QueueName::Events.into(), max: 2, visibility_timeout, wait }
+    }
+
+    #[tokio::test]
+    async fn a_job_is_removed_wherever_it_is_and_the_others_come_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        let other = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        for sent in database.queue().send((0..300).map(job).collect()).await {
+            sent.unwrap();
+        }
+        let received = other.queue().receive(request()).await.unwrap();
+        let (mut jobs, mut after) = (Vec::new(), 0);
+        loop {
+            let page = database.queued_jobs(after).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            jobs.extend(page);
+        }
+        assert!(jobs.iter().map(|job| job.body.clone()).eq((0..300_u64).map(|number| number.to_string())));
+        let odd: Vec<i64> = jobs
+            .iter()
+            .filter(|job| job.body.ends_with(['1', '3', '5', '7', '9']))
+            .map(|job| job.seq)
+            .collect();
+        assert_eq!(database.remove_jobs(odd.clone()).await.unwrap(), 150);
+        assert_eq!(database.remove_jobs(odd).await.unwrap(), 0);
+        let receipts: Vec<_> = received.iter().map(|delivery| delivery.receipt.clone()).collect();
+        let acked = other.queue().ack(QueueName::Events.into(), &receipts).await;
+        assert_eq!(acked, [Ok(()), Err(QueueError::LeaseLost)]);
+        let next = other.queue().receive(request()).await.unwrap();
+        assert!(next.iter().map(|delivery| delivery.body.as_str()).eq(["2", "4"]), "{next:?}");
+        other.close().await;
+        database.close().await;
+    }
+}
