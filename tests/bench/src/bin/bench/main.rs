@@ -9,6 +9,7 @@ mod connection;
 mod directory;
 mod drain;
 mod driver;
+mod erase;
 mod existence;
 mod files;
 mod flat;
@@ -87,6 +88,8 @@ enum What {
     Files,
     /// How fast an export is imported, and again, and in how much memory
     Import,
+    /// How long erasing a person takes
+    Erase,
     /// How fast messages are found, and how large the index is
     Search,
     /// From start to the first 200, and memory
@@ -137,6 +140,7 @@ fn main() -> anyhow::Result<()> {
         | What::Directory
         | What::Files
         | What::Import
+        | What::Erase
         | What::Search
         | What::Startup
         | What::Aws
@@ -189,6 +193,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Import) {
         report.add(import::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Erase) {
+        report.add(erase::measure(settings).await?);
     }
     if all || matches!(args.what, What::Search) {
         for section in search::measure(settings).await? {

@@ -22,7 +22,7 @@ const DAY_S: usize = 86_400;
 /// Different words of messages. The nth is about n times as rare as the first, as in what people write.
 pub(crate) const WORDS: usize = 50_000;
 
-/// One message of so many has Japanese words.
+/// One message in this number has Japanese words.
 const JAPANESE: usize = 50;
 
 /// Words of Japanese messages.
