@@ -31,8 +31,11 @@ use recorded::RecordedErasures;
 use report::EraseReport;
 use request::EraseRequest;
 
-/// Between two reads of the facts by a writer on AWS.
-const ERASURE_REFRESH: Duration = Duration::from_secs(30);
+/// Twice as long as a writer on AWS may take to read the facts again: then all of them know.
+#[cfg(feature = "aws")]
+const WRITERS_KNOW_AFTER: Duration = Duration::from_secs(2 * aws::ERASURE_REFRESH.as_secs());
+#[cfg(not(feature = "aws"))]
+const WRITERS_KNOW_AFTER: Duration = Duration::ZERO;
 
 /// `annalist erase`.
 #[derive(Debug, Clone, clap::Args)]
@@ -150,12 +153,11 @@ async fn write_down(
     Ok(())
 }
 
-/// On AWS each writer reads the facts every so often: after twice that time, all of them know.
+/// A folder is exact; on AWS, writers learn of the facts after a time.
 async fn wait_for_writers(kind: BackendKind) {
     if kind == BackendKind::Aws {
-        let wait = 2 * ERASURE_REFRESH;
-        report::say(&format!("waiting {} s until every writer knows of it", wait.as_secs()));
-        tokio::time::sleep(wait).await;
+        report::say(&format!("waiting {} s until every writer knows of it", WRITERS_KNOW_AFTER.as_secs()));
+        tokio::time::sleep(WRITERS_KNOW_AFTER).await;
     }
 }
 
