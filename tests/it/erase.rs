@@ -8,7 +8,7 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
-use tests::harness::command::{annalist_at, annalist_with, json_lines, wait_until_idle};
+use tests::harness::command::{Outcome, annalist_at, annalist_with, json_lines, wait_until_idle};
 use tests::harness::process::{self, Server};
 use tokio::process::Command;
 
@@ -98,6 +98,11 @@ async fn stop(server: Server, data: &Path) {
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
+async fn annalist_beside(slack: &FakeSlack, data: &Path, args: &[&str]) -> Outcome {
+    let args = [args, &["--data", data.to_str().unwrap()]].concat();
+    annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &slack.url())]).await
+}
+
 /// The one object that `erase --json` prints.
 async fn erase(data: &Path, args: &[&str]) -> Value {
     let mut lines = json_lines(data, &[&["erase"], args].concat()).await;
@@ -127,7 +132,7 @@ async fn texts(data: &Path, channel: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_person_no_file_keeps_anything() {
+async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
     let place = Place::new();
     let (slack, data, zip) = (slack().await, place.data(), place.zip("export.zip", &export()));
     let server = up(&slack, &data).await;
@@ -154,6 +159,20 @@ async fn of_a_person_no_file_keeps_anything() {
     assert_eq!(texts(&data, "#general").await, ["<@U1> heard it in second 2", "exported"]);
     let record = rows(&data).into_iter().find(|(item, ..)| item == &format!("erasure#{TEAM}")).unwrap();
     assert!(record.2.contains("\"messages\":3") && record.2.contains("user#U1"), "{record:?}");
+
+    // Slack delivers everything once more, and something that had not come yet.
+    let server = up(&slack, &data).await;
+    deliver(&server, 2, &events()).await;
+    deliver(&server, 3, &[event::posted("C1", &secret(9)), event::posted("C1", &open(10))]).await;
+    stop(server, &data).await;
+    assert_eq!(import(&zip, &data).await.code, Some(0));
+    for command in [&["backfill", "--all"][..], &["sync"]] {
+        let outcome = annalist_beside(&slack, &data, command).await;
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+    assert_eq!(annalist_at(&*data, &["search", MARKER]).await.stdout, "Nothing was found.\n");
+    assert_eq!(leaks(&data), [] as [PathBuf; 0]);
+    assert_eq!(texts(&data, "#general").await.len(), 3, "what others say still comes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
