@@ -45,7 +45,6 @@ mod tests {
     use ports::clock::SystemClock;
     use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, ReceiveRequest};
 
-    use super::*;
     use crate::Database;
 
     fn job(number: u64) -> Outgoing {
