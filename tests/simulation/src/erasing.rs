@@ -1,16 +1,13 @@
 //! A person asks that something be forgotten: at any time, beside everything else that goes wrong.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ports::archive::{
-    Archive, ArchiveError, ArchiveExt, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey,
-};
-use ports::files::{FileKey, Files, FilesError};
+use ports::archive::{ArchiveExt, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey};
 use rules::file::row;
-use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, channel_id, user_id};
 use tokio::time::sleep;
+use workers::eraser::{Eraser, EraserError, EraserMode, ErasurePart};
 
 use super::fleet::{ProcessDependencies, Surroundings};
 use super::schedule::Life;
@@ -19,24 +16,6 @@ use super::world::{Invariant, Kind, World, lock};
 
 /// All that happens in a run, happens within this time, by Slack's clock.
 const SPAN_MICROS: u64 = 200_000_000;
-
-/// Why something was not erased; it is tried again.
-enum Failure {
-    Archive(ArchiveError),
-    Files(FilesError),
-}
-
-impl From<ArchiveError> for Failure {
-    fn from(error: ArchiveError) -> Self {
-        Self::Archive(error)
-    }
-}
-
-impl From<FilesError> for Failure {
-    fn from(error: FilesError) -> Self {
-        Self::Files(error)
-    }
-}
 
 /// Erases something now and then, while the faults last.
 pub(super) async fn happen(all: Arc<Surroundings>, channels: usize) {
@@ -104,8 +83,7 @@ async fn erase(all: &Surroundings, facts: &[ErasureFact]) {
             () = life.died() => false,
             erased = once(all, &life, facts) => match erased {
                 Ok(()) => true,
-                Err(Failure::Archive(error)) => { world.note("eraser", || error.to_string()); false }
-                Err(Failure::Files(error)) => { world.note("eraser", || error.to_string()); false }
+                Err(error) => { world.note("eraser", || error.to_string()); false }
             },
         };
         life.die();
@@ -116,46 +94,18 @@ async fn erase(all: &Surroundings, facts: &[ErasureFact]) {
     }
 }
 
-async fn once(all: &Surroundings, life: &Arc<Life>, facts: &[ErasureFact]) -> Result<(), Failure> {
+async fn once(all: &Surroundings, life: &Arc<Life>, facts: &[ErasureFact]) -> Result<(), EraserError> {
     let ProcessDependencies { ports, files, .. } = all.seen_by(life);
+    let archive = &*ports.archive;
+    let eraser = Eraser::begin(archive, &*files, facts.to_vec(), EraserMode::ActAgain).await?;
     if all.mutants.binds_writers() {
         for fact in facts {
-            ports.archive.write(&fact.update()).await?;
+            archive.write(&fact.update()).await?;
         }
     }
-    let covered: ErasureFacts = facts.iter().collect();
-    for item in all.archive.items().iter().filter(|item| covered.covers_row(item)) {
-        ports.archive.erase(&item.key).await?;
-    }
-    let of_files = |item: &Item| item.key.item_id == format!("file#{TEAM}");
-    for file in all.archive.items().iter().filter(|item| of_files(item)) {
-        erase_file(&*ports.archive, &*files, file).await?;
-    }
-    Ok(())
-}
-
-/// Erases a file that no message shares any more.
-async fn erase_file(archive: &dyn Archive, files: &dyn Files, file: &Item) -> Result<(), Failure> {
-    let (Ok(team), Ok(id)) = (TeamId::parse(TEAM), FileId::parse(&file.key.timestamp)) else { return Ok(()) };
-    let Some(file) = archive.get(&file.key).await?.filter(|file| !file.is_erased()) else { return Ok(()) };
-    let mut keys: BTreeSet<FileKey> = row::keys(&file, &id);
-    let shares: Vec<_> = row::shares(&file).collect();
-    for share in &shares {
-        let message = archive.get(&ItemKey::message(&team, &share.channel, &share.ts)).await?;
-        if message.is_none_or(|message| !message.is_erased()) {
-            return Ok(());
-        }
-        keys.insert(FileKey::shared(&team, &share.channel, &share.ts, &id));
-    }
-    if shares.is_empty() {
-        return Ok(());
-    }
-    for key in &keys {
-        files.delete(key).await?;
-    }
-    archive.erase(&file.key).await?;
-    for key in &keys {
-        files.delete(key).await?;
+    // Jobs in quarantine stay: what is judged in the end is whether each of them is there or was done.
+    for part in eraser.parts().await?.iter().filter(|part| **part != ErasurePart::Quarantine) {
+        eraser.part(part).await?;
     }
     Ok(())
 }

@@ -98,7 +98,6 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     let channels = workload::channels(world);
     let planned = workload::plan(world, channels);
     let sender = Sender::new(world, &ledger, &doors, &all.truth);
-    let erasing = tokio::spawn(erasing::happen(Arc::clone(&all), channels));
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
@@ -114,9 +113,9 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             sleep(STORM).await;
             world.calm_down();
         },
+        erasing::happen(Arc::clone(&all), channels),
     );
     ended(world, injecting.await.is_ok());
-    ended(world, erasing.await.is_ok());
     operator::set_right(&all).await;
     if all.fills_at_once {
         gap_filling::wait(&all).await;
