@@ -308,8 +308,9 @@ async fn names_like(
     let wanted = called.strip_prefix('@').unwrap_or(called).to_lowercase();
     let mut close = Closest::to(&wanted);
     for team in teams {
-        let mut rows =
-            Rows::all(archive, Query::partition(key::users(team)), |item| Some(project::directory(item)));
+        let mut rows = Rows::all(archive, Query::partition(key::users(team)), |item| {
+            (!item.is_erased()).then(|| project::directory(item))
+        });
         while let Some(page) = rows.next().await? {
             for user in &page {
                 let names = ["name", "display_name", "real_name"].into_iter();

@@ -37,7 +37,7 @@ async fn history(
     let mut profiles: Vec<Value> = Vec::new();
     for (team, user) in find::people(archive, called, teams).await? {
         let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
-        profiles.extend(kept.iter().map(profile::projected));
+        profiles.extend(kept.iter().filter(|row| !row.is_erased()).map(profile::projected));
     }
     if profiles.is_empty() {
         return Err(ReadError::UnknownUser(plain::excerpt(called, SHOWN)));
@@ -67,8 +67,9 @@ async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Re
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
-        let mut rows =
-            Rows::all(archive, Query::partition(key::users(&team)), |item| Some(project::directory(item)));
+        let mut rows = Rows::all(archive, Query::partition(key::users(&team)), |item| {
+            (!item.is_erased()).then(|| project::directory(item))
+        });
         if let Some(limit) = args.limit {
             rows.keep_newest(limit.get()).await?;
         }
