@@ -9,6 +9,7 @@ mod convergence;
 mod counts;
 mod crash;
 mod doctor;
+mod erase;
 mod existence;
 mod faults;
 mod files;

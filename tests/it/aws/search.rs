@@ -40,7 +40,11 @@ fn told() -> [Vec<String>; 2] {
     [bodies("FIRST", &first), bodies("THEN", &then)]
 }
 
-async fn play(place: &(impl Place + ?Sized), bodies: &[String], drained: impl Future<Output = ()>) {
+pub(super) async fn play(
+    place: &(impl Place + ?Sized),
+    bodies: &[String],
+    drained: impl Future<Output = ()>,
+) {
     let up = process::up(place).await;
     let mut slack = Slack::to(up.address, RetryDelays::none());
     for body in bodies {
