@@ -87,7 +87,13 @@ fn figures(report: &Report) -> Markup {
                                 @if !change.percent.is_empty() { " (" (change.percent) ")" }
                                 " from " (shown(name, figure.previous))
                             }
-                        } @else if figure.value.is_some() { "as of now" } @else { "unknown" }
+                        } @else if figure.value.is_none() {
+                            "unknown"
+                        } @else if matches!(name, FigureName::AllUsers | FigureName::ActiveUsers) {
+                            "as of now"
+                        } @else {
+                            "nothing before"
+                        }
                     }
                 }
             }
