@@ -1,5 +1,5 @@
-//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`, alone and beside a search index that
-//! follows the archive.
+//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`: alone, beside a search index that
+//! follows the archive, and beside an import.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use ports::queue::QueueName;
 use tokio::process::Command;
 
 use crate::driver::{Load, Pace, drive};
+use crate::import::export;
 use crate::observer::Observer;
 use crate::pool::Pool;
 use crate::report::{Goal, Section, figure, median, mib};
@@ -27,41 +28,82 @@ struct Run {
     peak_mib: f64,
 }
 
-/// Fills and works off the backlog, once per round.
+/// What else uses the archive meanwhile.
+#[derive(Debug, Clone, Copy)]
+enum Beside {
+    Nothing,
+    Index,
+    /// At the lowest priority.
+    PoliteImport,
+    Import,
+}
+
+impl Beside {
+    const ALL: [Self; 4] = [Self::Nothing, Self::Index, Self::PoliteImport, Self::Import];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Nothing => "alone",
+            Self::Index => "beside a search index that follows",
+            Self::PoliteImport => "beside `nice -n 19 annalist import`",
+            Self::Import => "beside `annalist import`",
+        }
+    }
+
+    /// Starts it; it has not ended when the backlog is drained.
+    async fn start(self, data: &Path, export: &Path) -> Option<Process> {
+        match self {
+            Self::Nothing => None,
+            Self::Index => Some(follow(data).await),
+            Self::PoliteImport => {
+                let mut command = Command::new("nice");
+                command.args(["-n", "19"]).arg(&binaries().annalist);
+                Some(import(command, data, export))
+            }
+            Self::Import => Some(import(Command::new(&binaries().annalist), data, export)),
+        }
+    }
+}
+
+/// Fills and drains the backlog, once per round and for each thing beside it.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("drain: making requests");
     let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
-    let (mut alone, mut followed) = (Vec::new(), Vec::new());
+    let folder = machine::data_folder()?;
+    let export = folder.path().join("export.zip");
+    export::write(&export, settings.rows)?;
+    let mut runs: [Vec<Run>; 4] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
-        for (runs, with_index) in [(&mut alone, false), (&mut followed, true)] {
+        for (runs, beside) in runs.iter_mut().zip(Beside::ALL) {
             if let Some(pool) = Arc::get_mut(&mut pool) {
                 pool.sign();
             }
-            runs.push(run(&pool, settings, with_index).await?);
+            runs.push(run(&pool, settings, beside, &export).await?);
         }
     }
     let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-    let row = |what: &str, runs: &[Run]| {
-        let figures =
-            [of(runs, |run| run.per_second), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
-        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
+    let per_second = |runs: &[Run]| of(runs, |run| run.per_second);
+    let row = |(beside, runs): (Beside, &Vec<Run>)| {
+        let figures = [per_second(runs), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
+        std::iter::once(beside.title().to_owned()).chain(figures.map(figure)).collect()
     };
-    let per_second = of(&alone, |run| run.per_second);
-    let share = of(&followed, |run| run.per_second) / per_second;
+    let [alone, followed, polite, import] = runs.each_ref().map(|runs| per_second(runs));
     Ok(Section {
         title: "Draining a backlog",
         method: format!(
             "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
-             the queue is empty: alone, and beside `annalist index --follow` on the same folder. CPU is the writer's. Medians of \
-             {} interleaved rounds.",
-            settings.backlog, settings.rounds
+             the queue is empty: alone, beside `annalist index --follow` on the same folder, and beside an import of an export of {} \
+             messages into it, which goes on longer. CPU is the writer's. Medians of {} interleaved rounds.",
+            settings.backlog, settings.rows, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: vec![row("alone", &alone), row("beside a search index that follows", &followed)],
+        rows: Beside::ALL.into_iter().zip(&runs).map(row).collect(),
         goals: vec![
-            Goal::at_least("a backlog drains at", per_second, 30_000.0, " ev/s"),
-            Goal::at_least("… beside a search index that follows", share, 0.9, " ×"),
+            Goal::at_least("a backlog drains at", alone, 30_000.0, " ev/s"),
+            Goal::at_least("… beside a search index that follows", followed / alone, 0.9, " ×"),
+            Goal::at_least("… beside a polite import", polite / alone, 0.98, " ×"),
+            Goal::at_least("… beside an import", import / alone, 0.8, " ×"),
         ],
     })
 }
@@ -91,10 +133,15 @@ async fn follow(data: &Path) -> Process {
     follower
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings, with_index: bool) -> anyhow::Result<Run> {
+fn import(mut command: Command, data: &Path, export: &Path) -> Process {
+    command.args(["import", "--no-files"]).arg(export).arg("--data").arg(data).env_clear();
+    Process::start(&mut command)
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings, beside: Beside, export: &Path) -> anyhow::Result<Run> {
     let data = machine::data_folder()?;
     fill(data.path(), pool, settings).await?;
-    let follower = if with_index { Some(follow(data.path()).await) } else { None };
+    let other = beside.start(data.path(), export).await;
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
@@ -103,12 +150,16 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, with_index: bool) -> anyhow:
     observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
     let elapsed = started.elapsed();
     let usage = writer.usage();
-    let rows = observer.rows()?;
-    ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
     writer.sigkill().await;
-    if let Some(follower) = follower {
-        follower.sigkill().await;
+    if let Some(other) = other {
+        other.sigkill().await;
     }
+    let rows = observer.rows()?;
+    let is_complete = match beside {
+        Beside::Nothing | Beside::Index => rows == pool.rows(pool.len()),
+        Beside::PoliteImport | Beside::Import => rows > pool.rows(pool.len()),
+    };
+    ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));
     let events = pool.len() as f64;
     Ok(Run {
         per_second: events / elapsed.as_secs_f64(),
