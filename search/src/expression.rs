@@ -6,7 +6,7 @@ use reader::search::query::{IsWhat, TextCondition};
 use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
 use slack::ids::Ts;
 
-use crate::index::place_facet;
+use crate::put::place_facet;
 
 /// What the index is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) struct IndexQuery {
     pub(crate) has_replies: bool,
     /// Only replies, and messages that have some.
     pub(crate) is_in_thread: bool,
+    /// A text is wanted: some messages fit better than others.
+    pub(crate) has_text: bool,
 }
 
 impl IndexQuery {
@@ -38,7 +40,9 @@ impl IndexQuery {
             match (&term.condition, term.is_negated) {
                 (ResolvedCondition::Text { text, mentions, unit_mentions }, false) => {
                     asked.wanted.push(says(text, mentions, unit_mentions));
+                    asked.has_text = true;
                 }
+                (ResolvedCondition::Text { text, .. }, true) => asked.unwanted.push(says_itself(text)),
                 (ResolvedCondition::Facets(any), false) => asked.wanted.push(facets(any)),
                 (ResolvedCondition::Facets(any), true) => asked.unwanted.push(facets(any)),
                 (ResolvedCondition::Places(places), false) => asked.places.push(places.clone()),
@@ -51,8 +55,13 @@ impl IndexQuery {
                 }
                 (ResolvedCondition::HasReplies, false) => asked.has_replies = true,
                 (ResolvedCondition::InThread, false) => asked.is_in_thread = true,
-                // A text that is not wanted may be in the index under a name that a person no longer has.
-                (_, true) => {}
+                (
+                    ResolvedCondition::Places(_)
+                    | ResolvedCondition::Time(_)
+                    | ResolvedCondition::HasReplies
+                    | ResolvedCondition::InThread,
+                    true,
+                ) => {}
             }
         }
         asked
@@ -103,6 +112,12 @@ fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) 
         ways.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
     }
     format!("({})", ways.join(" OR "))
+}
+
+/// Words in a text that mentions nobody: in others the index may have them from a name that someone no longer has.
+fn says_itself(text: &TextCondition) -> String {
+    let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
+    format!("({} NOT {})", body(&words, may_go_on), facets(&[Facet::mentions()]))
 }
 
 fn body(words: &str, may_go_on: bool) -> String {
@@ -160,6 +175,21 @@ mod tests {
         assert_eq!(
             IndexQuery::of(&query).expression(&[vec![1, 2]]).unwrap(),
             r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_not_wanted_is_left_to_the_archive_in_a_message_with_mentions() {
+        let condition = |query: &str| ResolvedCondition::Text {
+            text: text(query),
+            mentions: Vec::new(),
+            unit_mentions: Vec::new(),
+        };
+        let mut query = resolved(condition("wanted"), false);
+        query.terms.push(ResolvedTerm { is_negated: true, condition: condition("draft") });
+        assert_eq!(
+            IndexQuery::of(&query).expression(&[]).unwrap(),
+            r#"(({body} : "wanted")) NOT ({body} : "draft" NOT {facets} : ("mentions"))"#
         );
     }
 }

@@ -16,8 +16,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::index::{IndexError, IndexedMessage, MessageWords, SearchIndex};
 
-/// Messages of one batch: about 20 ms of work, so that a follower ends quickly and holds the index shortly.
-const BATCH: usize = 1_000;
+/// Messages of one batch: about 50 ms of work, so that a follower ends quickly and holds the index shortly.
+pub const BATCH: usize = 1_000;
+
+/// Messages of one batch if nobody waits for its end: words that many messages share are then written once.
+pub const LARGE_BATCH: usize = 10_000;
 
 /// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
 pub const POLL: Duration = Duration::from_millis(250);
@@ -48,6 +51,23 @@ pub enum FollowStep {
     CaughtUp,
 }
 
+/// Rows of the archive as the index takes them in.
+struct ReadBatch {
+    from: Option<ChangeCursor>,
+    messages: Vec<IndexedMessage>,
+    next: ChangeCursor,
+}
+
+/// What comes next in the archive.
+enum NextBatch {
+    /// Rows; without any if there is nothing new.
+    Rows(ReadBatch),
+    /// Days of channels, which are read page by page.
+    Spans { spans: Vec<ChangedSpan>, next: ChangeCursor },
+    /// The index is of another archive or another time: it begins again.
+    Rebuild,
+}
+
 /// Takes in the next batch.
 ///
 /// # Errors
@@ -58,19 +78,42 @@ pub async fn step(
     archive: &dyn Archive,
 ) -> Result<FollowStep, FollowError> {
     let from = index.cursor().await?;
-    match changes.since(from.as_ref(), BATCH).await? {
-        ChangeBatch::Rebuild => {
+    let next = read(changes, archive, from.clone(), BATCH).await?;
+    take_in(index, archive, from, next).await
+}
+
+async fn read(
+    changes: &dyn Changes,
+    archive: &dyn Archive,
+    from: Option<ChangeCursor>,
+    limit: usize,
+) -> Result<NextBatch, FollowError> {
+    Ok(match changes.since(from.as_ref(), limit).await? {
+        ChangeBatch::Rebuild => NextBatch::Rebuild,
+        ChangeBatch::Items { items, next } => {
+            NextBatch::Rows(ReadBatch { from, messages: indexed(&items, archive), next })
+        }
+        ChangeBatch::Spans { spans, next } => NextBatch::Spans { spans, next },
+    })
+}
+
+async fn take_in(
+    index: &SearchIndex,
+    archive: &dyn Archive,
+    from: Option<ChangeCursor>,
+    next: NextBatch,
+) -> Result<FollowStep, FollowError> {
+    match next {
+        NextBatch::Rebuild => {
             index.clear(from).await?;
             Ok(FollowStep::Advanced(0))
         }
-        ChangeBatch::Items { items, next } => {
-            let count = items.len();
-            if count > 0 || from.as_ref() != Some(&next) {
-                index.apply(from, indexed(&items, archive), Some(next)).await?;
-            }
+        NextBatch::Rows(batch) => {
+            let count = batch.messages.len();
+            apply(index, batch).await?;
             Ok(if count == 0 { FollowStep::CaughtUp } else { FollowStep::Advanced(count) })
         }
-        ChangeBatch::Spans { spans, next } => {
+        NextBatch::Spans { spans, next } => {
             let mut count = 0;
             for span in &spans {
                 count += read_span(index, archive, from.as_ref(), span).await?;
@@ -81,7 +124,16 @@ pub async fn step(
     }
 }
 
-/// Steps until everything is taken in, or until `goes_on` answers no; answers whether everything is.
+/// Answers whether the index is where the batch begins; nothing is taken in otherwise.
+async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError> {
+    if batch.messages.is_empty() && batch.from.as_ref() == Some(&batch.next) {
+        return Ok(true);
+    }
+    index.apply(batch.from, batch.messages, Some(batch.next)).await
+}
+
+/// Takes in everything, `limit` messages at once, until `goes_on` answers no; answers whether everything is. A batch is read
+/// while the one before it is written: each takes about half of the time.
 ///
 /// # Errors
 /// [`FollowError`]
@@ -89,14 +141,41 @@ pub async fn catch_up(
     index: &SearchIndex,
     changes: &dyn Changes,
     archive: &dyn Archive,
+    limit: usize,
     mut goes_on: impl FnMut(usize) -> bool,
 ) -> Result<bool, FollowError> {
     let mut taken_in = 0;
+    let mut waiting: Option<ReadBatch> = None;
     while goes_on(taken_in) {
-        match step(index, changes, archive).await? {
-            FollowStep::Advanced(count) => taken_in += count,
-            FollowStep::CaughtUp => return Ok(true),
+        let count = waiting.as_ref().map_or(0, |batch| batch.messages.len());
+        let from = match &waiting {
+            Some(batch) => Some(batch.next.clone()),
+            None => index.cursor().await?,
+        };
+        let write = async {
+            match waiting.take() {
+                Some(batch) => Ok(apply(index, batch).await?),
+                None => Ok::<bool, FollowError>(true),
+            }
+        };
+        let (is_applied, next) = tokio::join!(write, read(changes, archive, from.clone(), limit));
+        if !is_applied? {
+            // Another process has come further.
+            continue;
         }
+        taken_in += count;
+        match next? {
+            NextBatch::Rows(batch) if !batch.messages.is_empty() => waiting = Some(batch),
+            next @ (NextBatch::Rows(_) | NextBatch::Spans { .. } | NextBatch::Rebuild) => {
+                match take_in(index, archive, from, next).await? {
+                    FollowStep::Advanced(count) => taken_in += count,
+                    FollowStep::CaughtUp => return Ok(true),
+                }
+            }
+        }
+    }
+    if let Some(batch) = waiting {
+        apply(index, batch).await?;
     }
     Ok(false)
 }
@@ -142,13 +221,8 @@ async fn stepped(
     changes: &dyn Changes,
     archive: &dyn Archive,
 ) -> Result<FollowStep, FollowError> {
-    let index = match open.take().filter(SearchIndex::is_current) {
-        Some(index) => index,
-        None => SearchIndex::open(path).await?,
-    };
-    let step = step(&index, changes, archive).await?;
-    *open = Some(index);
-    Ok(step)
+    let index = SearchIndex::current(open, path).await?;
+    step(&index, changes, archive).await
 }
 
 /// Reads a span and takes it in, page by page: what is read again after a crash changes nothing.

@@ -104,8 +104,7 @@ pub async fn search(
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
-    let known = KnownNames::read(archive, &teams, &query).await?;
-    let query = resolve::resolve(archive, &teams, &known, query, &zone, with_deleted).await?;
+    let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
     let asked = IndexQuery::of(&query);
     let mut shown = Shown::new(archive, teams, query);
     let mut read = 0;
@@ -129,6 +128,28 @@ pub async fn search(
     }
     let is_cut = shown.hits.len() < limit;
     Ok(shown.answer(is_cut))
+}
+
+/// The query with the names of the last minute; with those of now if one of them is unknown.
+async fn resolved(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    teams: &[TeamId],
+    query: SearchQuery,
+    zone: &TimeZone,
+    with_deleted: bool,
+) -> Result<ResolvedQuery, SearchError> {
+    if !query.asks_for_names() {
+        let known = KnownNames::default();
+        return Ok(resolve::resolve(archive, teams, &known, query, zone, with_deleted).await?);
+    }
+    let known = index.names.recent(archive, teams).await?;
+    match resolve::resolve(archive, teams, &known, query.clone(), zone, with_deleted).await {
+        Err(error) if error.is_unknown_name() => {}
+        resolved => return Ok(resolved?),
+    }
+    let known = index.names.reread(archive, teams).await?;
+    Ok(resolve::resolve(archive, teams, &known, query, zone, with_deleted).await?)
 }
 
 fn page_size(wanted: usize) -> usize {

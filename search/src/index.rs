@@ -6,17 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ports::changes::ChangeCursor;
 use reader::joined::ChannelPlace;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::Ts;
 
 use crate::expression::IndexQuery;
+use crate::names::RecentNames;
 pub use crate::schema::IndexError;
 use crate::schema::{self, is_broken};
-use crate::selection;
-
-/// Messages of one second that have its ids. Those beyond them take ids of the next second that has some left, which only
-/// changes their order among each other.
-const IDS_PER_SECOND: i64 = 256;
+use crate::{put, selection};
 
 /// What became of a message, for the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +54,7 @@ pub struct SearchIndex {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
     file: FileIdentity,
+    pub(crate) names: Arc<RecentNames>,
 }
 
 impl SearchIndex {
@@ -72,9 +70,22 @@ impl SearchIndex {
         let opened = tokio::task::spawn_blocking(move || {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
-            Ok(Self { path, connection: Arc::new(Mutex::new(connection)), file })
+            let connection = Arc::new(Mutex::new(connection));
+            Ok(Self { path, connection, file, names: Arc::default() })
         });
         opened.await.expect("opening does not panic")
+    }
+
+    /// The index that is open, or the one in this file if none is, or if the file is another one by now.
+    ///
+    /// # Errors
+    /// [`IndexError`]
+    pub async fn current(open: &mut Option<Self>, path: &Path) -> Result<Self, IndexError> {
+        let index = match open.take().filter(Self::is_current) {
+            Some(index) => index,
+            None => Self::open(path).await?,
+        };
+        Ok(open.insert(index).clone())
     }
 
     /// Deletes the index in this file, if there is one, with every word in it. A process that has it open makes it again.
@@ -122,7 +133,7 @@ impl SearchIndex {
                 return Ok(false);
             }
             for message in &messages {
-                put(&transaction, message)?;
+                put::message(&transaction, message)?;
             }
             let next = next.as_ref().map(ChangeCursor::as_str);
             transaction.execute("UPDATE state SET cursor = ?1", [next])?;
@@ -145,7 +156,8 @@ impl SearchIndex {
             }
             transaction.execute_batch(
                 "INSERT INTO words (words) VALUES ('delete-all');
-                 DELETE FROM messages; DELETE FROM places; UPDATE state SET cursor = NULL;",
+                 DELETE FROM messages; DELETE FROM threads; DELETE FROM places;
+                 UPDATE state SET cursor = NULL, ahead_s = 0;",
             )?;
             transaction.commit()?;
             Ok(true)
@@ -246,98 +258,4 @@ fn numbers(_: &Metadata) -> (u64, u64) {
 fn cursor(connection: &Connection) -> rusqlite::Result<Option<ChangeCursor>> {
     let text: Option<String> = connection.query_row("SELECT cursor FROM state", [], |row| row.get(0))?;
     Ok(text.map(ChangeCursor::new))
-}
-
-/// A timestamp as Slack spells it.
-pub(crate) fn spelled(micros: i64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
-}
-
-/// The first of the ids that messages of this second have.
-pub(crate) fn first_id(micros: i64) -> i64 {
-    micros.div_euclid(1_000_000).saturating_mul(IDS_PER_SECOND)
-}
-
-fn put(transaction: &Transaction<'_>, message: &IndexedMessage) -> rusqlite::Result<()> {
-    let place = place_of(transaction, &message.place, message.words.is_some())?;
-    let Some(place) = place else { return Ok(()) };
-    let ts = message.ts.micros();
-    let spelling = Some(message.ts.as_str()).filter(|text| *text != spelled(ts));
-    let known: Option<(i64, i64)> = transaction
-        .prepare_cached("SELECT id, hash FROM messages WHERE place = ?1 AND ts = ?2 AND spelling IS ?3")?
-        .query_row(params![place, ts, spelling], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some(words) = &message.words else {
-        if let Some((id, _)) = known {
-            transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([id])?;
-            transaction.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([id])?;
-        }
-        return Ok(());
-    };
-    let hash = hash(words);
-    if known.is_some_and(|(_, known)| known == hash) {
-        return Ok(());
-    }
-    let id = match known {
-        Some((id, _)) => id,
-        None => free_id(transaction, ts)?,
-    };
-    let facets = format!("{} {}", words.facets, place_facet(place));
-    transaction
-        .prepare_cached("INSERT OR REPLACE INTO words (rowid, body, facets) VALUES (?1, ?2, ?3)")?
-        .execute(params![id, words.body, facets])?;
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO messages (id, place, ts, spelling, thread, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![id, place, ts, spelling, words.thread, hash])?;
-    Ok(())
-}
-
-/// What tells two contents of one message apart. It need not be the same in another version: that has an index of its own.
-fn hash(words: &MessageWords) -> i64 {
-    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(words).cast_signed()
-}
-
-/// The facet of a place.
-pub(crate) fn place_facet(place: i64) -> String {
-    format!("p{place}")
-}
-
-fn place_of(
-    transaction: &Transaction<'_>,
-    ChannelPlace { team, channel }: &ChannelPlace,
-    is_made: bool,
-) -> rusqlite::Result<Option<i64>> {
-    let key = [team.as_str(), channel.as_str()];
-    let known = known_place(transaction, key)?;
-    if known.is_some() || !is_made {
-        return Ok(known);
-    }
-    transaction.prepare_cached("INSERT INTO places (team, channel) VALUES (?1, ?2)")?.execute(key)?;
-    Ok(Some(transaction.last_insert_rowid()))
-}
-
-pub(crate) fn known_place(connection: &Connection, key: [&str; 2]) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT id FROM places WHERE team = ?1 AND channel = ?2")?
-        .query_row(key, |row| row.get(0))
-        .optional()
-}
-
-/// An id that no message has: the next one of its second, or of the first second after it that has one left.
-fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
-    let mut first = first_id(ts);
-    loop {
-        let last = first + IDS_PER_SECOND - 1;
-        let greatest: Option<i64> = transaction
-            .prepare_cached("SELECT max(id) FROM messages WHERE id BETWEEN ?1 AND ?2")?
-            .query_row([first, last], |row| row.get(0))?;
-        match greatest {
-            None => return Ok(first),
-            Some(greatest) if greatest < last => return Ok(greatest + 1),
-            Some(_) => first = last + 1,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The search index: a file beside the archive in which messages are found by their words.
 //!
-//! * [`index`]: the file. It holds words and facets, no text: delete it, and it is made again.
+//! * [`index`]: the file. It holds words and facets, no text: delete it, and it is made again. [`put`] takes a message in.
 //! * [`follower`] feeds it with what changed in the archive.
 //! * [`expression`] says a query in the index's own terms, [`selection`] finds what may fit it; [`hits`] answers it.
 //!
@@ -11,5 +11,7 @@ mod expression;
 pub mod follower;
 pub mod hits;
 pub mod index;
+mod names;
+mod put;
 mod schema;
 mod selection;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 /// What the file holds, and how words are made of texts. An index of another version is made again: add one whenever what
 /// `reader::search` makes of a message changes.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// Marks the file as an index of ours.
 const APPLICATION_ID: i32 = 0x414e_4958;
@@ -25,7 +25,9 @@ const TABLES: &str = "
 CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     -- How far the follower has come; NULL if the index is empty.
-    cursor TEXT
+    cursor TEXT,
+    -- An id is at most this number of seconds ahead of its message: see `put::free_id`.
+    ahead_s INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO state (one) VALUES (1);
 
@@ -37,7 +39,7 @@ CREATE TABLE places (
     UNIQUE (team, channel)
 ) STRICT;
 
--- Messages. `id` is in the order of their seconds: see `index::first_id`.
+-- Messages. `id` is in the order of their seconds: see `put::first_id`.
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,
     place INTEGER NOT NULL,
@@ -50,12 +52,23 @@ CREATE TABLE messages (
     -- Of its words and facets: a message in which nothing of them changed is not written again.
     hash INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX messages_by_key ON messages (place, ts);
-CREATE INDEX messages_by_thread ON messages (place, thread) WHERE thread IS NOT NULL;
+-- The time first: new messages then change the same few pages.
+CREATE INDEX messages_by_ts ON messages (ts, place);
+CREATE INDEX messages_by_thread ON messages (thread) WHERE thread IS NOT NULL;
+
+-- Messages of threads, by their ids: replies, and those that have some.
+CREATE TABLE threads (
+    id INTEGER PRIMARY KEY,
+    has_replies INTEGER NOT NULL
+) STRICT;
 
 -- Words are letters, digits and nothing else, folded before they come here, so that this tokenizer has nothing to do but
--- part them at blanks.
-CREATE VIRTUAL TABLE words USING fts5 (body, facets, content = '', contentless_delete = 1, tokenize = 'ascii');
+-- part them at blanks. The list of prefixes answers a search for one or two characters, which begin thousands of words.
+CREATE VIRTUAL TABLE words USING fts5 (
+    body, facets, content = '', contentless_delete = 1, tokenize = 'ascii', prefix = '2'
+);
+-- Bytes of words collected before they are written: fewer and larger parts are merged less often.
+INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 ";
 
 /// Why the index cannot be used.

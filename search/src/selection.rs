@@ -6,15 +6,12 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::expression::IndexQuery;
-use crate::index::{IndexHit, first_id, known_place, spelled};
+use crate::index::IndexHit;
+use crate::put::{end_id, first_id, known_place, spelled};
 
 /// How many of the newest hits are ranked: a rank costs about 2 µs each, and of a word that is in every other message
 /// the best one is no better than the newest.
 const RANKED: i64 = 10_000;
-
-/// A reply to the message is known.
-const HAS_REPLIES: &str = "EXISTS (SELECT 1 FROM messages AS reply WHERE reply.place = messages.place \
-     AND reply.thread = messages.ts AND reply.ts <> messages.ts)";
 
 /// The newest, of those with lesser ids than `before`.
 pub(crate) fn newest(
@@ -27,18 +24,18 @@ pub(crate) fn newest(
     if let Some(before) = before {
         selection.and_id("<", before);
     }
-    let id = selection.id();
+    let id = selection.through.id();
     selection.hits(connection, &format!("{id} DESC"), limit)
 }
 
-/// The best of the newest ones, the best first. Without words all are equally good, and the newest come first.
+/// The best of the newest ones, the best first. If no text is asked for, all are equally good, and the newest come first.
 pub(crate) fn best(
     connection: &Connection,
     query: &IndexQuery,
     limit: usize,
 ) -> rusqlite::Result<Vec<IndexHit>> {
     let Some(mut selection) = Selection::of(connection, query)? else { return Ok(Vec::new()) };
-    if !selection.is_by_words {
+    if !query.has_text {
         return newest(connection, query, None, limit);
     }
     if let Some(oldest) = selection.after_newest(connection, RANKED)? {
@@ -47,10 +44,51 @@ pub(crate) fn best(
     selection.hits(connection, "bm25(words, 1.0, 0.0), words.rowid DESC", limit)
 }
 
+/// Which list of messages is gone through, from its end to its beginning. Each is in the order of ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    /// Those that have words or facets.
+    Words,
+    /// Those of threads.
+    Threads,
+    /// All.
+    Messages,
+}
+
+impl Through {
+    fn id(self) -> &'static str {
+        match self {
+            Self::Words => "words.rowid",
+            Self::Threads => "threads.id",
+            Self::Messages => "messages.id",
+        }
+    }
+
+    /// A cross join keeps the list outside: few of its rows are wanted.
+    fn tables(self) -> &'static str {
+        match self {
+            Self::Words => "words CROSS JOIN messages ON messages.id = words.rowid",
+            Self::Threads => "threads CROSS JOIN messages ON messages.id = threads.id",
+            Self::Messages => "messages",
+        }
+    }
+}
+
+/// Only messages of threads, or only those with replies.
+fn of_threads(through: Through, has_replies: bool) -> String {
+    match (through, has_replies) {
+        (Through::Threads, true) => "threads.has_replies".to_owned(),
+        (Through::Threads, false) => "TRUE".to_owned(),
+        (Through::Words | Through::Messages, _) => {
+            let which = if has_replies { "AND thread.has_replies" } else { "" };
+            format!("EXISTS (SELECT 1 FROM threads AS thread WHERE thread.id = messages.id {which})")
+        }
+    }
+}
+
 /// Conditions on messages, as SQL.
 struct Selection {
-    /// Found by their words; otherwise all messages are gone through.
-    is_by_words: bool,
+    through: Through,
     conditions: Vec<String>,
     values: Vec<Value>,
 }
@@ -70,8 +108,13 @@ impl Selection {
             places.push(known);
         }
         let expression = query.expression(&places);
-        let is_by_words = expression.is_some();
-        let mut selection = Self { is_by_words, conditions: Vec::new(), values: Vec::new() };
+        let is_of_threads = query.has_replies || query.is_in_thread;
+        let through = match &expression {
+            Some(_) => Through::Words,
+            None if is_of_threads => Through::Threads,
+            None => Through::Messages,
+        };
+        let mut selection = Self { through, conditions: Vec::new(), values: Vec::new() };
         if let Some(expression) = expression {
             selection.and("words MATCH", Value::Text(expression));
         }
@@ -81,12 +124,10 @@ impl Selection {
         }
         if let Some(until) = &query.until {
             selection.and("messages.ts <", until.micros().into());
+            selection.and_id("<", end_id(connection, until.micros())?);
         }
-        if query.has_replies {
-            selection.conditions.push(HAS_REPLIES.to_owned());
-        }
-        if query.is_in_thread {
-            selection.conditions.push(format!("(messages.thread IS NOT NULL OR {HAS_REPLIES})"));
+        if is_of_threads {
+            selection.conditions.push(of_threads(through, query.has_replies));
         }
         Ok(Some(selection))
     }
@@ -97,20 +138,11 @@ impl Selection {
     }
 
     fn and_id(&mut self, comparison: &str, id: i64) {
-        self.and(&format!("{} {comparison}", self.id()), id.into());
-    }
-
-    fn id(&self) -> &'static str {
-        if self.is_by_words { "words.rowid" } else { "messages.id" }
+        self.and(&format!("{} {comparison}", self.through.id()), id.into());
     }
 
     fn sql(&self, columns: &str, behind: &str) -> String {
-        // A cross join keeps the word list outside: it is in the order of ids, and few rows are wanted.
-        let from = if self.is_by_words {
-            "words CROSS JOIN messages ON messages.id = words.rowid"
-        } else {
-            "messages"
-        };
+        let from = self.through.tables();
         let conditions =
             if self.conditions.is_empty() { "TRUE".to_owned() } else { self.conditions.join(" AND ") };
         format!("SELECT {columns} FROM {from} WHERE {conditions} {behind}")
@@ -118,7 +150,7 @@ impl Selection {
 
     /// The newest one behind the newest `count`.
     fn after_newest(&self, connection: &Connection, count: i64) -> rusqlite::Result<Option<i64>> {
-        let id = self.id();
+        let id = self.through.id();
         let sql = self.sql(id, &format!("ORDER BY {id} DESC LIMIT 1 OFFSET {count}"));
         connection.prepare(&sql)?.query_row(params_from_iter(&self.values), |row| row.get(0)).optional()
     }

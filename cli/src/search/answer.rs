@@ -20,6 +20,7 @@ use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
 use search::index::SearchIndex;
 use serde_json::{Value, json};
 use slack::ids::TeamId;
+use tokio::sync::Mutex;
 
 use crate::UsageError;
 use crate::plain;
@@ -96,6 +97,8 @@ pub(crate) struct SearchPlace {
     pub(crate) changes: Arc<dyn Changes>,
     /// The index's file.
     pub(crate) index: PathBuf,
+    /// Kept from one search to the next.
+    open: Mutex<Option<SearchIndex>>,
     /// The one workspace that is meant, if not all are.
     pub(crate) team: Option<TeamId>,
     /// In which zone the days of a query are.
@@ -113,13 +116,13 @@ pub(crate) struct Wanted {
 impl SearchPlace {
     pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
         let (archive, changes) = (backend.archive(), backend.changes());
-        Self { archive, changes, index, team, zone: zone.time_zone().clone() }
+        Self { archive, changes, index, open: Mutex::default(), team, zone: zone.time_zone().clone() }
     }
 
     /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
     pub(crate) async fn answer(&self, wanted: Wanted) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
-        let index = SearchIndex::open(&self.index).await?;
+        let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
         let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive).await?);
         let Wanted { query, limit, is_ranked, with_deleted } = wanted;
         let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
@@ -165,7 +168,8 @@ async fn catch_up(
     archive: &dyn Archive,
 ) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
-    if follower::catch_up(index, changes, archive, |_| started.elapsed() < CATCH_UP).await? {
+    let goes_on = |_| started.elapsed() < CATCH_UP;
+    if follower::catch_up(index, changes, archive, follower::BATCH, goes_on).await? {
         return Ok(None);
     }
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;

@@ -47,7 +47,8 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
         progress.say(taken_in, behind.unwrap_or(taken_in), |elapsed| rate(taken_in, behind, elapsed));
         !*shutdown.borrow()
     };
-    let is_caught_up = follower::catch_up(&index, &*changes, &*archive, goes_on).await?;
+    let is_caught_up =
+        follower::catch_up(&index, &*changes, &*archive, follower::LARGE_BATCH, goes_on).await?;
     drop(progress);
     if !is_caught_up {
         writeln!(out, "Stopped: the same command goes on where this one ended.")?;

@@ -64,6 +64,12 @@ impl Facet {
         })
     }
 
+    /// Mentions someone or some channel: what it says changes with their names.
+    #[must_use]
+    pub fn mentions() -> Self {
+        Self::named("mentions")
+    }
+
     fn named(name: &str) -> Self {
         Self(name.to_owned())
     }
@@ -115,10 +121,11 @@ fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
     let mut facets: BTreeSet<Facet> =
         marks.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
     facets.extend(message["user"].as_str().map(Facet::author));
-    facets.extend(spans().filter_map(|span| {
-        let (Span::User { id, .. } | Span::Channel { id, .. }) = span else { return None };
-        Some(Facet::mention(id))
-    }));
+    for span in spans() {
+        if let Span::User { id, .. } | Span::Channel { id, .. } = span {
+            facets.extend([Facet::mention(id), Facet::mentions()]);
+        }
+    }
     facets
 }
 
@@ -184,7 +191,18 @@ mod tests {
         assert_eq!(words, "see the docs https example com a u2 and ops let x plan b plan pdf");
         assert_eq!(
             facets,
-            ["hascode", "hasfile", "haslink", "hasreaction", "isedited", "isthread", "mc3", "mu2", "uu1"]
+            [
+                "hascode",
+                "hasfile",
+                "haslink",
+                "hasreaction",
+                "isedited",
+                "isthread",
+                "mc3",
+                "mentions",
+                "mu2",
+                "uu1"
+            ]
         );
         let (words, facets) = indexed_words(&json!({
             "ts": "1.000000", "deleted": true, "bot_id": "B1", "subtype": "bot_message", "text": "会議室 は AWS障害",

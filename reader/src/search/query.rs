@@ -162,6 +162,12 @@ impl SearchQuery {
         if terms.is_empty() { Err(QueryError::Nothing) } else { Ok(Self { terms }) }
     }
 
+    /// Whether it has a text or an author: what people and channels are called must then be known.
+    #[must_use]
+    pub fn asks_for_names(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.condition, Condition::Text(_) | Condition::From(_)))
+    }
+
     /// Whether it asks for deleted messages.
     #[must_use]
     pub fn asks_for_deleted(&self) -> bool {

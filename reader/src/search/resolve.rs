@@ -99,24 +99,34 @@ impl ResolveError {
 /// The names of people and channels that messages may mention.
 #[derive(Debug, Default)]
 pub struct KnownNames {
-    people: Vec<(UserId, Vec<String>)>,
-    channels: Vec<(ChannelId, String)>,
+    people: Vec<(UserId, Vec<KnownName>)>,
+    channels: Vec<(ChannelId, KnownName)>,
+}
+
+/// A name, ready to be compared with many texts.
+#[derive(Debug)]
+struct KnownName {
+    lowercase: String,
+    units: Vec<SearchUnit>,
+}
+
+impl KnownName {
+    fn of(name: &str) -> Self {
+        Self { lowercase: name.to_lowercase(), units: units::of(name) }
+    }
+
+    fn has(&self, wanted: &[SearchUnit], is_prefix: bool) -> bool {
+        units::positions(&self.units, wanted, is_prefix).next().is_some()
+    }
 }
 
 impl KnownNames {
-    /// Reads those of these workspaces, if the query asks for a text or for a person.
+    /// Reads those of these workspaces.
     ///
     /// # Errors
     /// As [`Archive::query`].
-    pub async fn read(
-        archive: &dyn Archive,
-        teams: &[TeamId],
-        query: &SearchQuery,
-    ) -> Result<Self, ArchiveError> {
+    pub async fn read(archive: &dyn Archive, teams: &[TeamId]) -> Result<Self, ArchiveError> {
         let mut known = Self::default();
-        if !query.terms.iter().any(|term| matches!(term.condition, Condition::Text(_) | Condition::From(_))) {
-            return Ok(known);
-        }
         for team in teams {
             // Without the projection that readers see, which takes longer than reading the rows.
             let mut people = Query { limit: PEOPLE_AT_ONCE, ..Query::partition(key::users(team)) };
@@ -124,7 +134,7 @@ impl KnownNames {
                 let page = archive.query(&people).await?;
                 known.people.extend(page.items.iter().filter_map(|user| {
                     let names = ["display_name", "real_name", "name"];
-                    let names = names.iter().filter_map(|name| user.text(name).map(str::to_owned));
+                    let names = names.iter().filter_map(|name| user.text(name).map(KnownName::of));
                     Some((UserId::parse(user.text("user_id")?).ok()?, names.collect()))
                 }));
                 match page.next {
@@ -133,7 +143,7 @@ impl KnownNames {
                 }
             }
             let channels = directory::read(archive, team).await?;
-            known.channels.extend(channels.iter().map(|(channel, name)| (channel, name.to_owned())));
+            known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::of(name))));
         }
         Ok(known)
     }
@@ -145,11 +155,10 @@ impl KnownNames {
         let mut close = Closest::to(&wanted);
         let mut found = Vec::new();
         for (user, names) in &self.people {
-            let mut lowercase = names.iter().map(|name| name.to_lowercase());
-            if user.as_str() == name || lowercase.any(|known| known == wanted) {
+            if user.as_str() == name || names.iter().any(|known| known.lowercase == wanted) {
                 found.push(user.as_str());
             } else {
-                names.iter().for_each(|known| close.offer(&known.to_lowercase()));
+                names.iter().for_each(|known| close.offer(&known.lowercase));
             }
         }
         if found.is_empty() { Err(close.names()) } else { Ok(found) }
@@ -157,9 +166,9 @@ impl KnownNames {
 
     /// Mentions that show a name which has these units next to each other.
     fn mentions(&self, wanted: &[SearchUnit], is_prefix: bool) -> Vec<Facet> {
-        let has = |name: &str| units::positions(&units::of(name), wanted, is_prefix).next().is_some();
         // A mention shows the first name there is, which may be any of them when another one is removed.
-        let people = self.people.iter().filter(|(_, names)| names.iter().any(|name| has(name)));
+        let has = |name: &KnownName| name.has(wanted, is_prefix);
+        let people = self.people.iter().filter(|(_, names)| names.iter().any(has));
         let channels = self.channels.iter().filter(|(_, name)| has(name));
         let ids = people.map(|(user, _)| user.as_str()).chain(channels.map(|(channel, _)| channel.as_str()));
         let mut mentions: Vec<Facet> = ids.map(Facet::mention).collect();
@@ -286,7 +295,7 @@ mod tests {
         }
         let teams = [team];
         let query = SearchQuery::parse(text).unwrap();
-        let known = KnownNames::read(&archive, &teams, &query).await.unwrap();
+        let known = KnownNames::read(&archive, &teams).await.unwrap();
         resolve(&archive, &teams, &known, query, &TimeZone::UTC, false).await
     }
 

@@ -37,7 +37,8 @@ async fn an_index_that_cannot_be_used_is_made_again() {
         let mut found = Vec::new();
         for _ in 0..2 {
             let Ok(index) = SearchIndex::open(&fixture.file()).await else { continue };
-            if follower::catch_up(&index, &*fixture.changes, &*fixture.archive, |_| true).await.is_ok() {
+            let (changes, archive) = (&*fixture.changes, &*fixture.archive);
+            if follower::catch_up(&index, changes, archive, follower::BATCH, |_| true).await.is_ok() {
                 found = fixture.found(&index, "here").await;
             }
         }

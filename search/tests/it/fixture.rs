@@ -15,7 +15,7 @@ use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
 use search::index::SearchIndex;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use workers::store::store_history;
 
 pub(crate) fn team() -> TeamId {
@@ -69,6 +69,12 @@ impl Fixture {
         }
     }
 
+    /// Erases a message of the channel `C1`.
+    pub(crate) async fn erase(&self, ts: &str) {
+        let key = ItemKey::message(&team(), &ChannelId::parse("C1").unwrap(), &Ts::parse(ts).unwrap());
+        self.put(key, json!({ "erased": true })).await;
+    }
+
     pub(crate) async fn index(&self) -> SearchIndex {
         SearchIndex::open(&self.file()).await.unwrap()
     }
@@ -76,7 +82,8 @@ impl Fixture {
     /// The index, with everything that the archive has.
     pub(crate) async fn caught_up(&self) -> SearchIndex {
         let index = self.index().await;
-        assert!(follower::catch_up(&index, &*self.changes, &*self.archive, |_| true).await.unwrap());
+        let (changes, archive) = (&*self.changes, &*self.archive);
+        assert!(follower::catch_up(&index, changes, archive, follower::BATCH, |_| true).await.unwrap());
         index
     }
 

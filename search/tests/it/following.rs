@@ -1,17 +1,13 @@
 //! The index follows the archive, and what it finds is what the archive says.
 
-use ports::archive::{ArchiveExt, ItemKey, Update};
+use std::time::Duration;
+
 use search::follower::{self, FollowStep};
 use serde_json::json;
-use slack::ids::{ChannelId, Ts};
 
-use crate::fixture::{Fixture, message, request, team};
+use crate::fixture::{Fixture, message, request};
 
 const TS: &str = "1700000000.000100";
-
-fn key(ts: &str) -> ItemKey {
-    ItemKey::message(&team(), &ChannelId::parse("C1").unwrap(), &Ts::parse(ts).unwrap())
-}
 
 #[tokio::test]
 async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
@@ -59,8 +55,7 @@ async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
     let fixture = Fixture::open().await;
     fixture.store("C1", &[message(TS, "a secret"), message("1700000001.000000", "a secret too")]).await;
     let index = fixture.caught_up().await;
-    let erased = json!({ "erased": true }).as_object().unwrap().clone();
-    fixture.archive.write(&Update { set: erased, ..Update::new(key(TS)) }).await.unwrap();
+    fixture.erase(TS).await;
     assert_eq!(fixture.found(&index, "secret").await, ["1700000001.000000"]);
     fixture.caught_up().await;
     assert_eq!(index.count().await.unwrap(), 1, "its words are gone from the index");
@@ -99,6 +94,60 @@ async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
         ["1700000001.000000"]
     );
     assert_eq!(fixture.found(&index, "long").await, ["0.000001"]);
+}
+
+#[tokio::test]
+async fn messages_whose_ids_are_ahead_of_their_second_are_found_before_the_next_one() {
+    let fixture = Fixture::open().await;
+    // The last second of 2023-11-14.
+    let messages: Vec<_> =
+        (0..700).map(|number| message(&format!("1700006399.{number:06}"), "at once")).collect();
+    fixture.store("C1", &messages).await;
+    fixture.store("C1", &[message("1700006400.000000", "at once")]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "once before:2023-11-15").await.len(), 700);
+    assert_eq!(fixture.found(&index, "on:2023-11-14").await.len(), 700);
+    assert_eq!(fixture.found(&index, "once after:2023-11-14").await, ["1700006400.000000"]);
+}
+
+#[tokio::test]
+async fn a_root_is_in_a_thread_as_long_as_it_has_a_reply_whichever_the_index_had_first() {
+    const REPLY: &str = "1700000009.000000";
+    let fixture = Fixture::open().await;
+    let mut reply = message(REPLY, "reply");
+    reply["thread_ts"] = TS.into();
+    fixture.store("C1", &[reply]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "is:thread").await, [REPLY]);
+    assert!(fixture.found(&index, "has:thread").await.is_empty());
+
+    fixture.store("C1", &[message(TS, "root"), message("1700000005.000000", "alone")]).await;
+    fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "is:thread").await, [REPLY, TS]);
+    assert_eq!(fixture.found(&index, "has:thread").await, [TS]);
+    assert_eq!(fixture.found(&index, "root has:thread").await, [TS]);
+    assert_eq!(fixture.found(&index, "-is:thread").await, ["1700000005.000000"]);
+
+    fixture.erase(REPLY).await;
+    fixture.caught_up().await;
+    assert!(fixture.found(&index, "is:thread").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text() {
+    let fixture = Fixture::open().await;
+    fixture.person("U1", "ana").await;
+    fixture.store("C1", &[message(TS, "thanks <@U1>")]).await;
+    let index = fixture.caught_up().await;
+    assert_eq!(fixture.found(&index, "ana").await, [TS]);
+    fixture.person("U1", "bea").await;
+    assert!(fixture.found(&index, "ana").await.is_empty(), "a hit is compared with the names of now");
+    assert!(fixture.found(&index, "bea").await.is_empty());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(fixture.found(&index, "bea").await, [TS]);
+    fixture.person("U1", "cleo").await;
+    assert_eq!(fixture.found(&index, "from:cleo").await, [TS]);
 }
 
 #[tokio::test]

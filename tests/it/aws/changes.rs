@@ -83,7 +83,8 @@ async fn an_index_finds_what_writers_wrote_that_died() {
 
     let folder = tempfile::tempdir().unwrap();
     let index = SearchIndex::open(&folder.path().join("index.db")).await.unwrap();
-    let follow = async || follower::catch_up(&index, &*changes, &*archive, |_| true).await.unwrap();
+    let follow =
+        async || follower::catch_up(&index, &*changes, &*archive, follower::BATCH, |_| true).await.unwrap();
     assert!(follow().await);
     let (mut processes, mut hours) = (0, BTreeSet::new());
     for round in 0..6 {

@@ -1,0 +1,195 @@
+//! Takes one message into the index's tables, or out of them.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use reader::joined::ChannelPlace;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use crate::index::{IndexedMessage, MessageWords};
+
+/// Messages of one second that have its ids. Those beyond them take ids of the next second that has some left, which only
+/// changes their order among each other.
+pub(crate) const IDS_PER_SECOND: i64 = 256;
+
+/// A message that the index has.
+struct KnownMessage {
+    id: i64,
+    hash: i64,
+    thread: Option<i64>,
+}
+
+pub(crate) fn message(transaction: &Transaction<'_>, message: &IndexedMessage) -> rusqlite::Result<()> {
+    let place = place_of(transaction, &message.place, message.words.is_some())?;
+    let Some(place) = place else { return Ok(()) };
+    let ts = message.ts.micros();
+    let spelling = Some(message.ts.as_str()).filter(|text| *text != spelled(ts));
+    let known = transaction
+        .prepare_cached(
+            "SELECT id, hash, thread FROM messages WHERE ts = ?1 AND place = ?2 AND spelling IS ?3",
+        )?
+        .query_row(params![ts, place, spelling], |row| {
+            Ok(KnownMessage { id: row.get(0)?, hash: row.get(1)?, thread: row.get(2)? })
+        })
+        .optional()?;
+    match (known, &message.words) {
+        (None, None) => Ok(()),
+        (Some(known), None) => remove(transaction, &known, ts),
+        (Some(known), Some(words)) if known.hash == hash(words) => Ok(()),
+        (Some(known), Some(words)) => {
+            transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([known.id])?;
+            insert_words(transaction, known.id, place, words)?;
+            transaction
+                .prepare_cached("UPDATE messages SET thread = ?2, hash = ?3 WHERE id = ?1")?
+                .execute(params![known.id, words.thread, hash(words)])?;
+            join_thread(transaction, known.id, ts, words.thread)?;
+            if known.thread != words.thread {
+                count_replies(transaction, known.thread)?;
+            }
+            Ok(())
+        }
+        (None, Some(words)) => {
+            let id = free_id(transaction, ts)?;
+            insert_words(transaction, id, place, words)?;
+            transaction
+                .prepare_cached(
+                    "INSERT INTO messages (id, place, ts, spelling, thread, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![id, place, ts, spelling, words.thread, hash(words)])?;
+            join_thread(transaction, id, ts, words.thread)
+        }
+    }
+}
+
+fn insert_words(
+    transaction: &Transaction<'_>,
+    id: i64,
+    place: i64,
+    words: &MessageWords,
+) -> rusqlite::Result<()> {
+    let facets = format!("{} {}", words.facets, place_facet(place));
+    transaction
+        .prepare_cached("INSERT INTO words (rowid, body, facets) VALUES (?1, ?2, ?3)")?
+        .execute(params![id, words.body, facets])?;
+    Ok(())
+}
+
+fn remove(transaction: &Transaction<'_>, known: &KnownMessage, ts: i64) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM words WHERE rowid = ?1",
+        "DELETE FROM messages WHERE id = ?1",
+        "DELETE FROM threads WHERE id = ?1",
+    ] {
+        transaction.prepare_cached(sql)?.execute([known.id])?;
+    }
+    count_replies(transaction, known.thread.filter(|root| *root != ts))
+}
+
+/// A message begins or joins a thread as soon as the index has it and a reply, whichever comes first. Which channel a reply is
+/// in is not asked: a channel has several places, and a hit is compared with the archive.
+fn join_thread(transaction: &Transaction<'_>, id: i64, ts: i64, thread: Option<i64>) -> rusqlite::Result<()> {
+    let has_replies = has_replies(transaction, ts)?;
+    if thread.is_some() || has_replies {
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO threads (id, has_replies) VALUES (?1, ?2)")?
+            .execute(params![id, has_replies])?;
+    } else {
+        transaction.prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([id])?;
+    }
+    count_replies(transaction, thread.filter(|root| *root != ts))
+}
+
+/// Says of the messages at this time whether they have replies now.
+fn count_replies(transaction: &Transaction<'_>, root: Option<i64>) -> rusqlite::Result<()> {
+    let Some(root) = root else { return Ok(()) };
+    let has_replies = has_replies(transaction, root)?;
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO threads (id, has_replies) \
+             SELECT id, ?2 FROM messages WHERE ts = ?1 AND (?2 OR thread IS NOT NULL)",
+        )?
+        .execute(params![root, has_replies])?;
+    if !has_replies {
+        transaction
+            .prepare_cached(
+                "DELETE FROM threads WHERE id IN (SELECT id FROM messages WHERE ts = ?1 AND thread IS NULL)",
+            )?
+            .execute([root])?;
+    }
+    Ok(())
+}
+
+fn has_replies(transaction: &Transaction<'_>, root: i64) -> rusqlite::Result<bool> {
+    transaction
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE thread = ?1 AND ts <> ?1)")?
+        .query_row([root], |row| row.get(0))
+}
+
+/// What tells two contents of one message apart. It need not be the same in another version: that has an index of its own.
+fn hash(words: &MessageWords) -> i64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(words).cast_signed()
+}
+
+/// A timestamp as Slack spells it.
+pub(crate) fn spelled(micros: i64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// The first of the ids that messages of this second have.
+pub(crate) fn first_id(micros: i64) -> i64 {
+    micros.div_euclid(1_000_000).saturating_mul(IDS_PER_SECOND)
+}
+
+/// An id that no message before this time has, nor any that comes after it: some messages are ahead of their second.
+pub(crate) fn end_id(connection: &Connection, micros: i64) -> rusqlite::Result<i64> {
+    let ahead_s: i64 =
+        connection.prepare_cached("SELECT ahead_s FROM state")?.query_row([], |row| row.get(0))?;
+    let last_second = micros.saturating_sub(1);
+    Ok(first_id(last_second).saturating_add((ahead_s + 1) * IDS_PER_SECOND))
+}
+
+/// An id that no message has: the next one of its second, or of the first second after it that has one left.
+fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
+    let mut first = first_id(ts);
+    let mut ahead_s = 0;
+    let id = loop {
+        let last = first + IDS_PER_SECOND - 1;
+        let greatest: Option<i64> = transaction
+            .prepare_cached("SELECT max(id) FROM messages WHERE id BETWEEN ?1 AND ?2")?
+            .query_row([first, last], |row| row.get(0))?;
+        match greatest {
+            None => break first,
+            Some(greatest) if greatest < last => break greatest + 1,
+            Some(_) => (first, ahead_s) = (last + 1, ahead_s + 1),
+        }
+    };
+    if ahead_s > 0 {
+        transaction.prepare_cached("UPDATE state SET ahead_s = ?1 WHERE ahead_s < ?1")?.execute([ahead_s])?;
+    }
+    Ok(id)
+}
+
+/// The facet of a place.
+pub(crate) fn place_facet(place: i64) -> String {
+    format!("p{place}")
+}
+
+fn place_of(
+    transaction: &Transaction<'_>,
+    ChannelPlace { team, channel }: &ChannelPlace,
+    is_made: bool,
+) -> rusqlite::Result<Option<i64>> {
+    let key = [team.as_str(), channel.as_str()];
+    let known = known_place(transaction, key)?;
+    if known.is_some() || !is_made {
+        return Ok(known);
+    }
+    transaction.prepare_cached("INSERT INTO places (team, channel) VALUES (?1, ?2)")?.execute(key)?;
+    Ok(Some(transaction.last_insert_rowid()))
+}
+
+pub(crate) fn known_place(connection: &Connection, key: [&str; 2]) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT id FROM places WHERE team = ?1 AND channel = ?2")?
+        .query_row(key, |row| row.get(0))
+        .optional()
+}
