@@ -7,7 +7,6 @@ use clap::error::ErrorKind;
 use process::config::ConfigError;
 use process::config::backend::BackendError;
 
-use crate::operate::reconcile::EmptyPeriod;
 use crate::{USAGE, UsageError, plain};
 
 /// What clap says about the arguments: help as it is, a mistake on one line.
@@ -51,7 +50,6 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     say(&format!("{error:#}"));
     let misconfigured = error.is::<ConfigError>()
         || error.is::<UsageError>()
-        || error.is::<EmptyPeriod>()
         || error.downcast_ref().is_some_and(BackendError::is_usage);
     if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

@@ -24,6 +24,7 @@ use super::history::DAY_MICROS;
 use super::history::channels::{self, PlannedChannel};
 use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
 use super::sync::NO_TOKEN;
+use crate::UsageError;
 use report::{DifferenceReport, DifferenceTotals};
 
 /// What is compared if the user names no time.
@@ -62,17 +63,9 @@ pub(crate) struct ReconcileArgs {
     pub(crate) slack: SlackArgs,
 }
 
-/// There is nothing between `--from` and the end.
-#[derive(Debug, thiserror::Error)]
-#[error("--from {from} is not before {to}, the end of what is compared")]
-pub(crate) struct EmptyPeriod {
-    from: Ts,
-    to: Ts,
-}
-
 impl ReconcileArgs {
     /// What is compared, at this time by Slack's clock.
-    fn period(&self, now: &Ts) -> Result<Interval, EmptyPeriod> {
+    fn period(&self, now: &Ts) -> Result<Interval, UsageError> {
         let to = self.to.as_ref().map_or(now.micros(), |to| to.micros().min(now.micros()));
         let from = match &self.from {
             Some(from) => from.micros(),
@@ -80,7 +73,11 @@ impl ReconcileArgs {
             None => to.saturating_sub(PERIOD_MICROS).max(0),
         };
         let period = Interval { from, to };
-        if from < to { Ok(period) } else { Err(EmptyPeriod { from: period.from_ts(), to: period.to_ts() }) }
+        if from < to {
+            return Ok(period);
+        }
+        let (from, to) = (period.from_ts(), period.to_ts());
+        Err(UsageError::new(format_args!("--from {from} is not before {to}, the end of what is compared")))
     }
 }
 
