@@ -114,7 +114,7 @@ fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) 
     format!("({})", ways.join(" OR "))
 }
 
-/// Words in a text that mentions nobody: in others the index may have them from a name that someone no longer has.
+/// Words in a text that mentions no person: in others the index may have them from a name that someone no longer has.
 fn says_itself(text: &TextCondition) -> String {
     let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
     format!("({} NOT {})", body(&words, may_go_on), facets(&[Facet::mentions()]))

@@ -19,7 +19,7 @@ use crate::index::{IndexError, IndexedMessage, MessageWords, SearchIndex};
 /// Messages of one batch: about 50 ms of work, so that a follower ends quickly and holds the index shortly.
 pub const BATCH: usize = 1_000;
 
-/// Messages of one batch if nobody waits for its end: words that many messages share are then written once.
+/// Messages of one batch if no search waits for its end: words that many messages share are then written once.
 pub const LARGE_BATCH: usize = 10_000;
 
 /// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
