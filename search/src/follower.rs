@@ -25,8 +25,10 @@ pub const LARGE_BATCH: usize = 10_000;
 /// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
 pub const POLL: Duration = Duration::from_millis(250);
 
-/// After a batch [`follow`] rests for this multiple of the time it took: the workers come first.
-const REST: u32 = 3;
+/// After a batch [`follow`] rests for this multiple of the time it took: the workers come first. On a busy machine a batch takes
+/// long, and what is new must still be found within seconds.
+const REST: u32 = 9;
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// After a failure [`follow`] waits this long: a full disk or a locked file is not mended sooner.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -197,7 +199,7 @@ pub async fn follow(
         let was_failing = std::mem::replace(&mut is_failing, stepped.is_err());
         let rest = match stepped {
             Ok(FollowStep::CaughtUp) => every,
-            Ok(FollowStep::Advanced(_)) => started.elapsed() * REST,
+            Ok(FollowStep::Advanced(_)) => (started.elapsed() * REST).min(LONGEST_REST),
             Err(error) => {
                 open = None;
                 if !was_failing {
