@@ -1,7 +1,7 @@
 //! `annalist`: everything people type.
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
-//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
+//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] shows it to browsers, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
 //! * [`report`] counts what the archive holds of a period.
 //! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
 //!   to know, [`packaging`] what shells and `man` do.
@@ -23,6 +23,7 @@ mod read;
 mod report;
 mod search;
 mod up;
+mod view;
 mod zone;
 
 use std::ffi::OsString;
@@ -111,6 +112,13 @@ enum Command {
         interrupted; the next run goes on.\n  annalist index --backend aws --follow"
     )]
     Index(search::IndexingArgs),
+    /// Read the archive in a browser
+    #[command(
+        after_help = "It only reads, and may run beside `annalist up`, which serves the same pages with --viewer-listen:\n  \
+        annalist view --data /var/lib/annalist\n  \
+        annalist view --viewer-listen 0.0.0.0:3002 --viewer-host archive.example --viewer-password-file /etc/annalist/password"
+    )]
+    View(view::ViewArgs),
     /// Let an assistant read the archive, by the Model Context Protocol
     #[command(
         after_help = "The assistant's client starts it and speaks with it over standard input and output. docs/mcp.md has the \
@@ -268,6 +276,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Index(args) => {
             on_archive(&args.backend, async |backend| search::index(backend, &args, out).await)
         }
+        Command::View(args) => view::run(&args, out),
         Command::Mcp(args) => mcp::run(&args),
         Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)

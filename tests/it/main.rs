@@ -27,5 +27,6 @@ mod search;
 mod secrets;
 mod sync;
 mod versions;
+mod view;
 mod words;
 mod workers_table;

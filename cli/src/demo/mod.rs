@@ -16,7 +16,7 @@ mod web;
 mod workspace;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,9 +28,11 @@ use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
-use process::config::backend::{Backend, BackendArgs};
+use process::config::IndexArgs;
+use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
+use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
 use slack_api::{Token, Tokens, WebApi};
 use tokio::net::TcpListener;
@@ -43,6 +45,8 @@ use workers::file_downloader;
 
 use crate::composition::{Composition, turned};
 use crate::operate::status;
+use crate::search::index_file;
+use crate::view::PageDoor;
 
 use play::{Acks, Slack};
 use workspace::Workspace;
@@ -71,6 +75,8 @@ pub(crate) struct DemoArgs {
     /// Folder for the demo's archive; one that an earlier demo made is replaced
     #[arg(long, value_name = "DIR", default_value = "annalist-demo")]
     data: PathBuf,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 /// Plays the workspace and says what came of it.
@@ -80,6 +86,14 @@ pub(crate) fn run(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyh
 }
 
 async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
+    // A person at a terminal may want to look; a script asks for it.
+    let looks = io::stdout().is_terminal().then_some(DEFAULT_VIEWER_LISTEN);
+    let door = args
+        .viewer
+        .viewer_listen
+        .or(looks)
+        .map(|address| PageDoor::read(&args.viewer, address))
+        .transpose()?;
     let clock: SharedClock = SystemClock::shared();
     let at = BackendArgs::embedded(&args.data);
     make_way(&args.data, &clock).await?;
@@ -116,7 +130,6 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     };
     let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
     composition.drain().await;
-    backend.close().await;
     let Workspace { before, after, expected, highlights, .. } = &week;
     ensure!(
         tally == *expected,
@@ -127,6 +140,29 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     summary::asked(out, web.joined(), before, after)?;
     summary::kept(out, &tally)?;
     summary::commands(out, &as_typed(program), &args.data, highlights)?;
+    if let Some(door) = door {
+        show(&door, &backend, &at, &clock, out).await?;
+    }
+    backend.close().await;
+    Ok(())
+}
+
+/// Serves the pages of what was played, until a signal.
+async fn show(
+    door: &PageDoor,
+    backend: &Backend,
+    at: &BackendArgs,
+    clock: &SharedClock,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let stop = process::shutdown::on_signal()?;
+    let listener = door.bind().await?;
+    let address = listener.local_addr()?;
+    let file = index_file(&IndexArgs { folder: None }, at)?;
+    let router = door.router(backend, BackendKind::Embedded, file, clock, address);
+    writeln!(out, "\nIn a browser on this machine it is at http://{address}/ until Ctrl-C.")?;
+    out.flush()?;
+    viewer::serve(listener, router, turned(stop)).await;
     Ok(())
 }
 

@@ -93,6 +93,7 @@ pub(super) fn commands(
     let Highlights { thread_ts, edited_ts } = highlights;
     writeln!(out, "\nLook around:\n")?;
     for (what, command) in [
+        ("all of it in a browser, until Ctrl-C", "view".to_owned()),
         (
             "the channels: those of the first day, those that came, and what became of them",
             "channels".to_owned(),

@@ -1,10 +1,8 @@
 //! `annalist report`: the figures of a period, beside those of the period before.
 //!
-//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; [`page`] is for a browser, with its [`plots`]; JSON is the reader's.
+//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; pages are the viewer's; JSON is the reader's.
 
 mod bars;
-mod page;
-mod plots;
 mod text;
 
 use std::io::Write;
@@ -87,7 +85,7 @@ pub(crate) async fn run(
     if args.json {
         plain::json_line(out, &json::of(&report))?;
     } else if args.html {
-        writeln!(out, "{}", page::of(&report).into_string())?;
+        writeln!(out, "{}", viewer::pages::figures::standalone(&report).into_string())?;
     } else {
         text::print(&report, out)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! * [`period`]: from when to when; [`counting`]: rows as roll-ups of days.
 //! * [`making`] makes a [`report`]; [`json`] is how scripts read it.
-//! * [`message`]: the figures of single messages.
+//! * [`message`]: the figures of single messages; [`wording`]: figures in words.
 
 mod basis;
 pub mod counting;
@@ -14,6 +14,7 @@ pub mod period;
 pub mod report;
 mod summary;
 mod tables;
+pub mod wording;
 
 #[cfg(test)]
 #[path = "report_tests.rs"]

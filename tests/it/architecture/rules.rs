@@ -16,7 +16,8 @@ pub(super) struct Rule {
     pub(super) example: &'static str,
 }
 
-const EVERYWHERE: &[&str] = &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "workers/"];
+const EVERYWHERE: &[&str] =
+    &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "viewer/", "workers/"];
 
 /// The table.
 pub(super) const RULES: &[Rule] = &[
@@ -53,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "async fn fold(clock: SharedClock) {}",
     },
     Rule {
-        rooms: &["reader/src/", "search/src/"],
+        rooms: &["reader/src/", "search/src/", "viewer/src/", "cli/src/view.rs"],
         except: &[],
         forbidden: &[
             ".write(",
@@ -90,6 +91,22 @@ pub(super) const RULES: &[Rule] = &[
         why: "a write that does not settle loses the set-if-absent attributes of an update whose register lost: \
               everyone but backends and doubles writes by ArchiveExt",
         example: "archive.apply_once(&[&update]).await;",
+    },
+    Rule {
+        rooms: &["viewer/src/pages/"],
+        except: &[],
+        forbidden: &["async", "await", "Archive", "axum", "tokio", "handlers", "ServedLinks"],
+        tests_too: true,
+        why: "a page is a function from what was read to HTML: what serves pages and what writes them to files show the same",
+        example: "async fn page(archive: &dyn Archive) -> Markup {}",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["viewer/"],
+        forbidden: &["maud"],
+        tests_too: true,
+        why: "one place makes HTML, and there every text is escaped",
+        example: "use maud::html;",
     },
     Rule {
         rooms: &["reader/src/"],

@@ -12,6 +12,7 @@ mod secrets;
 pub mod slack;
 #[cfg(feature = "web")]
 mod tokens;
+pub mod viewer;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;
