@@ -17,6 +17,7 @@ mod import;
 mod lambda;
 mod machine;
 mod observer;
+mod pages;
 mod pool;
 mod report;
 mod search;
@@ -61,7 +62,7 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
-    /// Rows of the large channel of `flat`, messages of `import` and `search`
+    /// Rows of the large channel of `flat`, messages of `import`, `search` and `pages`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
 }
@@ -92,6 +93,8 @@ enum What {
     Erase,
     /// How fast messages are found, and how large the index is
     Search,
+    /// Pages of an archive, as `annalist view` serves them
+    Pages,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -142,6 +145,7 @@ fn main() -> anyhow::Result<()> {
         | What::Import
         | What::Erase
         | What::Search
+        | What::Pages
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -201,6 +205,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
         for section in search::measure(settings).await? {
             report.add(section);
         }
+    }
+    if all || matches!(args.what, What::Pages) {
+        report.add(pages::measure(settings).await?);
     }
     if matches!(args.what, What::Aws) {
         for section in aws::measure(settings).await? {
