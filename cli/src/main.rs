@@ -300,7 +300,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             Ok(read::coverage(&*backend.archive(), &args, out).await?)
         }),
         Command::Report(args) => on_archive(&args.backend, async |backend| {
-            report::run(&*backend.archive(), &SystemClock, &args, out).await
+            report::run(&*backend.archive(), &*backend.changes(), &SystemClock, &args, out).await
         }),
         Command::Sync(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;

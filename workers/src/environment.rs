@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
@@ -75,6 +76,8 @@ impl WorkSettings {
 pub struct Environment {
     /// Where jobs and rows are.
     pub ports: Ports,
+    /// What was written to messages.
+    pub changes: Arc<dyn Changes>,
     /// Where bytes are.
     pub files: Arc<dyn Files>,
     /// Where claims are kept.
@@ -108,6 +111,7 @@ impl Environment {
         });
         Self {
             ports,
+            changes: backend.changes(),
             files: backend.files(),
             claims: backend.claims(),
             web,

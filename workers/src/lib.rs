@@ -24,4 +24,5 @@ pub mod registry;
 mod runs;
 pub mod runtime;
 pub mod standalone;
+pub mod statistician;
 pub mod store;

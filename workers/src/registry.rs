@@ -10,6 +10,7 @@ use crate::file_downloader::FileDownloader;
 use crate::historian::Historian;
 use crate::message_writer::MessageWriter;
 use crate::runtime::{Ports, Worker};
+use crate::statistician::Statistician;
 
 /// Builds a worker.
 pub type Build = fn(&Environment) -> Arc<dyn Worker>;
@@ -37,6 +38,7 @@ const BUILDS: [Build; WORKERS.len()] = [
         let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
         Arc::new(Historian::new(ports, web, environment.backfill))
     },
+    |environment| Arc::new(Statistician::new(environment.ports.clone(), Arc::clone(&environment.changes))),
 ];
 
 /// Every row of the table with its build, in the order of the flow.

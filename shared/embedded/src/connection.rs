@@ -36,6 +36,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/08.sql")),
     M::up(include_str!("schema/09.sql")),
     M::up(include_str!("schema/10.sql")),
+    M::up(include_str!("schema/11.sql")),
 ];
 
 /// The schema of this version.

@@ -74,7 +74,7 @@ const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 4] = [
+pub const WORKERS: [WorkerSpec; 5] = [
     WorkerSpec {
         name: "message-writer",
         what: "Turns events into rows",
@@ -126,6 +126,21 @@ pub const WORKERS: [WorkerSpec; 4] = [
         timeout: LONG,
         // One workspace is one message group, so one function at a time.
         concurrency: None,
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "statistician",
+        what: "Counts each channel's days",
+        queue: QueueName::Stats,
+        // It finds the days that are to be counted itself.
+        sends_to: &[QueueName::Stats],
+        uses: &[],
+        // A page of a day's messages, of up to a megabyte, and what was counted of them.
+        memory_mb: 256,
+        // A day may have many messages.
+        timeout: LONG,
+        // It waits behind what is live.
+        concurrency: Some(2),
         hourly: None,
     },
 ];

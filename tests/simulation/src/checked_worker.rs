@@ -55,6 +55,10 @@ impl Worker for CheckedWorker {
         self.inner.looks_every()
     }
 
+    fn first_look_after(&self) -> Duration {
+        self.inner.first_look_after()
+    }
+
     async fn look(&self) {
         self.world.note(&self.process, || format!("{} looks for work", self.name()));
         self.inner.look().await;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use ingest::Ingest;
 use ports::archive::{Archive, ErasureFact};
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
@@ -22,11 +23,12 @@ use workers::directory::Joiner;
 use workers::environment::Environment;
 use workers::existence::{self, Check};
 use workers::runtime::{self, Ports, Settings};
-use workers::{file_downloader, registry};
+use workers::{file_downloader, registry, statistician};
 
 use super::api::{PlayedSlack, SlackTruth};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
 use super::checked_worker::CheckedWorker;
+use super::figures;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
 use super::schedule::{Life, Steps};
@@ -129,6 +131,7 @@ impl Surroundings {
         });
         let environment = Environment {
             ports: ports.clone(),
+            changes: Arc::clone(&self.archive) as Arc<dyn Changes>,
             files,
             web,
             claims,
@@ -144,8 +147,11 @@ impl Surroundings {
             ..Settings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
-        for (_, build) in registry::workers() {
-            let worker = build(&environment);
+        for (spec, build) in registry::workers() {
+            let worker = match spec.name {
+                statistician::NAME => figures::statistician(&ports, &environment.changes),
+                _ => build(&environment),
+            };
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {
                 inner: self.mutants.worker(worker),

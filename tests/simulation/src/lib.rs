@@ -24,6 +24,7 @@ mod checked_archive;
 mod checked_worker;
 mod erasing;
 mod faults;
+mod figures;
 mod fleet;
 mod gap_filling;
 mod history;

@@ -16,7 +16,9 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{erasing, faults, gap_filling, history, operator, reconciling, supervisor, verdict, workload};
+use super::{
+    erasing, faults, figures, gap_filling, history, operator, reconciling, supervisor, verdict, workload,
+};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -121,6 +123,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         gap_filling::wait(&all).await;
         operator::until_idle(&all).await;
     }
+    figures::judge(&all).await;
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {
         ended(world, supervisor.is_ok());

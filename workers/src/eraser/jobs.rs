@@ -87,7 +87,7 @@ fn brought(body: &str) -> Option<Vec<Update>> {
             let job = ImageJob::decode(raw).ok()?;
             Some(vec![job.held(&FileKey::image(&job.team, &job.url))])
         }
-        Payload::Refused(_) | Payload::Backfill(_) => Some(Vec::new()),
+        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) => Some(Vec::new()),
     }
 }
 

@@ -5,10 +5,12 @@
 //! ended by the next one.
 //!
 //! * [`messages`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job brings something that is erased.
+//! * [`figures`]: what was counted of them.
 //! * [`record`]: what is kept of an erasure.
 
 mod channels;
 mod counts;
+mod figures;
 mod files;
 mod jobs;
 mod messages;
@@ -69,6 +71,8 @@ pub enum ErasurePart {
     Channel(TeamId, ChannelId),
     /// A person.
     Person(TeamId, UserId),
+    /// What was counted in a workspace.
+    Figures(TeamId),
     /// Jobs in quarantine.
     Quarantine,
 }
@@ -82,7 +86,8 @@ impl ErasurePart {
             | Self::Message(team, ..)
             | Self::Files(team)
             | Self::Channel(team, _)
-            | Self::Person(team, _) => Some(team),
+            | Self::Person(team, _)
+            | Self::Figures(team) => Some(team),
             Self::Quarantine => None,
         }
     }
@@ -131,6 +136,7 @@ impl<'a> Eraser<'a> {
     pub async fn parts(&self) -> Result<Vec<ErasurePart>, ArchiveError> {
         let mut parts = BTreeSet::new();
         for ErasureFact { team, scope, .. } in &self.facts {
+            parts.insert(ErasurePart::Figures(team.clone()));
             match scope {
                 ErasureScope::User(user) => {
                     let channels = channels_of(self.archive, team).await?;
@@ -163,6 +169,7 @@ impl<'a> Eraser<'a> {
             ErasurePart::Files(team) => self.files(team).await,
             ErasurePart::Channel(team, channel) => self.channel(team, channel).await,
             ErasurePart::Person(team, user) => self.person(team, user).await,
+            ErasurePart::Figures(team) => self.figures(team).await,
             ErasurePart::Quarantine => self.quarantine().await,
         }
     }

@@ -6,6 +6,7 @@ use ports::queue::Delivery;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
+use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::history::job::SpanJob;
@@ -34,6 +35,8 @@ pub enum DecodedPayload<'j> {
     Refused(RefusedTime),
     /// A span of Slack's history to read.
     Backfill(SpanJob),
+    /// A channel's day to count.
+    Stats(DayJob),
 }
 
 /// A request that Slack sent.
@@ -74,6 +77,7 @@ impl<'j> DecodedPayload<'j> {
                 Self::Refused(RefusedTime { team, gap })
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
+            Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
         };
         Ok((payload, replayed))
     }
@@ -86,6 +90,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Image(_) => "an image",
             Self::Refused(_) => "a time of refused requests",
             Self::Backfill(_) => "a span of history",
+            Self::Stats(_) => "a day to count",
         }
     }
 }

@@ -103,6 +103,12 @@ pub trait Worker: Send + Sync + 'static {
         None
     }
 
+    /// The first look comes this long after the start: what is on the queue comes first, and with it the end of a time in which
+    /// nothing ran.
+    fn first_look_after(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
     /// Looks for work that no queue brings, and sends jobs for it. Dropping the future must be safe.
     async fn look(&self) {}
 

@@ -122,6 +122,36 @@ impl ItemKey {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
+    /// How far the statistician has followed what is written to messages.
+    #[must_use]
+    pub fn figures_state() -> Self {
+        Self::new("meta#figures", "state")
+    }
+
+    /// What was counted of a channel's day.
+    #[must_use]
+    pub fn rollup(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
+        Self::new(rollups(team, channel), day)
+    }
+
+    /// That a channel's day is to be counted.
+    #[must_use]
+    pub fn rollup_due(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
+        Self::new(rollups_due(team), format!("{day}#{channel}"))
+    }
+
+    /// Changes whenever a roll-up of this day does, of whatever channel.
+    #[must_use]
+    pub fn rollup_day(team: &TeamId, day: &str) -> Self {
+        Self::new(rollup_days(team), day)
+    }
+
+    /// The first message of a person.
+    #[must_use]
+    pub fn first_post(team: &TeamId, user: &UserId) -> Self {
+        Self::new(first_posts(team), user.as_str())
+    }
+
     /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
     #[must_use]
     pub fn archive_identity() -> Self {
@@ -141,9 +171,11 @@ pub const TEAMS: &str = "meta#teams";
 /// The partition of what the existence check waits for.
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
-/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of the existence check.
+/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, the breakers of the existence check, days
+/// that are to be counted, and stored reports.
 /// All other rows are there for good. A `*` stands for the rest of a name.
-pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
+pub const PASSING: [&str; 5] =
+    ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS, "rollupdue#*", "report#*"];
 
 /// Whether the rows of a partition come and go.
 #[must_use]
@@ -249,6 +281,42 @@ pub fn filled(team: &TeamId) -> String {
 #[must_use]
 pub fn unreadable(team: &TeamId) -> String {
     format!("unreadable#{team}")
+}
+
+/// The partition of a channel's days as they were counted.
+#[must_use]
+pub fn rollups(team: &TeamId, channel: &ChannelId) -> String {
+    format!("rollup#{team}#{channel}")
+}
+
+/// The partition of the days that are to be counted: `{day}#{channel}`.
+#[must_use]
+pub fn rollups_due(team: &TeamId) -> String {
+    format!("rollupdue#{team}")
+}
+
+/// The partition of the versions of days: one row for all channels.
+#[must_use]
+pub fn rollup_days(team: &TeamId) -> String {
+    format!("rollupdays#{team}")
+}
+
+/// The partition that lists a workspace's stored reports.
+#[must_use]
+pub fn reports(team: &TeamId) -> String {
+    format!("report#{team}")
+}
+
+/// The partition of a stored report.
+#[must_use]
+pub fn report(team: &TeamId, report_id: &str) -> String {
+    format!("report#{team}#{report_id}")
+}
+
+/// The partition of people's first messages.
+#[must_use]
+pub fn first_posts(team: &TeamId) -> String {
+    format!("firstpost#{team}")
 }
 
 /// The partition of what each run of ingest saw of a workspace.
