@@ -9,5 +9,6 @@ mod file_downloader;
 mod historian;
 mod message_writer;
 mod runtime;
+mod statistician;
 mod store;
 mod workspaces;
