@@ -1,5 +1,5 @@
 //! A backlog filled through `ingest` with no worker, then drained by one `message-writer`, alone and beside a search index that
-//! follows the archive.
+//! follows the archive or a statistician that counts it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,14 +31,19 @@ struct Run {
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("drain: making requests");
     let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
-    let (mut alone, mut followed) = (Vec::new(), Vec::new());
+    let (mut alone, mut followed, mut counted) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
-        for (runs, with_index) in [(&mut alone, false), (&mut followed, true)] {
+        let all = [
+            (&mut alone, Beside::Nothing),
+            (&mut followed, Beside::Index),
+            (&mut counted, Beside::Statistician),
+        ];
+        for (runs, beside) in all {
             if let Some(pool) = Arc::get_mut(&mut pool) {
                 pool.sign();
             }
-            runs.push(run(&pool, settings, with_index).await?);
+            runs.push(run(&pool, settings, beside).await?);
         }
     }
     let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
@@ -48,20 +53,25 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
     };
     let per_second = of(&alone, |run| run.per_second);
-    let share = of(&followed, |run| run.per_second) / per_second;
+    let share = |runs: &[Run]| of(runs, |run| run.per_second) / per_second;
     Ok(Section {
         title: "Draining a backlog",
         method: format!(
             "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
-             the queue is empty: alone, and beside `annalist index --follow` on the same folder. CPU is the writer's. Medians of \
-             {} interleaved rounds.",
+             the queue is empty: alone, beside `annalist index --follow`, and beside a `statistician` on the same folder. CPU \
+             is the writer's. Medians of {} interleaved rounds.",
             settings.backlog, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: vec![row("alone", &alone), row("beside a search index that follows", &followed)],
+        rows: vec![
+            row("alone", &alone),
+            row("beside a search index that follows", &followed),
+            row("beside a statistician", &counted),
+        ],
         goals: vec![
             Goal::at_least("a backlog drains at", per_second, 30_000.0, " ev/s"),
-            Goal::at_least("… beside a search index that follows", share, 0.9, " ×"),
+            Goal::at_least("… beside a search index that follows", share(&followed), 0.9, " ×"),
+            Goal::at_least("… beside a statistician", share(&counted), 0.98, " ×"),
         ],
     })
 }
@@ -91,10 +101,29 @@ async fn follow(data: &Path) -> Process {
     follower
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings, with_index: bool) -> anyhow::Result<Run> {
+/// What runs beside the writer.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nothing,
+    Index,
+    Statistician,
+}
+
+/// A statistician that works.
+async fn statistician(data: &Path) -> Process {
+    let mut command = Command::new(binaries().worker("statistician"));
+    command.arg("--data").arg(data).env_clear();
+    process::worker(&mut command).await
+}
+
+async fn run(pool: &Arc<Pool>, settings: &Settings, beside: Beside) -> anyhow::Result<Run> {
     let data = machine::data_folder()?;
     fill(data.path(), pool, settings).await?;
-    let follower = if with_index { Some(follow(data.path()).await) } else { None };
+    let follower = match beside {
+        Beside::Nothing => None,
+        Beside::Index => Some(follow(data.path()).await),
+        Beside::Statistician => Some(statistician(data.path()).await),
+    };
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());

@@ -11,6 +11,7 @@ mod drain;
 mod driver;
 mod erase;
 mod existence;
+mod figures;
 mod files;
 mod flat;
 mod import;
@@ -90,6 +91,8 @@ enum What {
     Import,
     /// How long erasing a person takes
     Erase,
+    /// How long a weekly report takes
+    Figures,
     /// How fast messages are found, and how large the index is
     Search,
     /// From start to the first 200, and memory
@@ -141,6 +144,7 @@ fn main() -> anyhow::Result<()> {
         | What::Files
         | What::Import
         | What::Erase
+        | What::Figures
         | What::Search
         | What::Startup
         | What::Aws
@@ -196,6 +200,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Erase) {
         report.add(erase::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Figures) {
+        report.add(figures::measure(settings).await?);
     }
     if all || matches!(args.what, What::Search) {
         for section in search::measure(settings).await? {
