@@ -41,7 +41,7 @@ pub(crate) struct UpArgs {
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         let secrets = config::signing_secrets().await?;
-        let work = WorkSettings::read(&args.work).await?;
+        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work).await?;
         work.check_existence()?;
         telemetry::init_log(&config::log_filter());
         serve(args, secrets, work, out).await

@@ -27,6 +27,8 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
         "login page",
         "pictures",
         "a gap",
+        "@annalist search release",
+        "/archives/C0",
     ] {
         assert!(demo.stdout.contains(expected), "{expected:?} is not in {}", demo.stdout);
     }

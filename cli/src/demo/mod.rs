@@ -3,12 +3,14 @@
 //! * [`definitions`] and [`messages`] define its content; [`event_script`] turns it into events of the shapes of [`slack`],
 //!   [`workspace`] into a week of them.
 //! * [`play`] delivers them, and [`web`] answers what Slack's Web API would.
+//! * [`question`] asks the responder something.
 //! * [`tally`] counts what the archive holds then; [`summary`] prints that, and what to type next.
 
 mod definitions;
 mod event_script;
 mod messages;
 mod play;
+mod question;
 mod slack;
 mod summary;
 mod tally;
@@ -28,9 +30,10 @@ use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
-use process::config::backend::{Backend, BackendArgs};
+use process::config::backend::{Backend, BackendArgs, INDEX_FILE};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
+use process::config::responder::{ResponderMode, ResponderSettings};
 use secrecy::SecretString;
 use slack_api::{Token, Tokens, WebApi};
 use tokio::net::TcpListener;
@@ -104,8 +107,18 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     };
     let existence = ExistenceArgs::default();
     let backfill = BackfillMode::Off;
-    let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads, backfill };
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, None)?;
+    let responder = ResponderSettings { mode: ResponderMode::On, ..ResponderSettings::off() };
+    let work = WorkSettings {
+        web: Arc::clone(&api),
+        join: true,
+        existence,
+        downloads,
+        backfill,
+        responder,
+        search_index: None,
+    };
+    let index = Some(args.data.join(INDEX_FILE));
+    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, index)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let kinds = summary::kinds(&week.rest);
@@ -115,6 +128,8 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         broken = composition.broken() => return Err(broken),
     };
     let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
+    question::ask(&slack, &clock).await?;
+    eventually("the question is not answered", async || Ok(web.answer().is_some())).await?;
     composition.drain().await;
     backend.close().await;
     let Workspace { before, after, expected, highlights, .. } = &week;
@@ -126,6 +141,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     summary::sent(out, ingest, &kinds, &acks)?;
     summary::asked(out, web.joined(), before, after)?;
     summary::kept(out, &tally)?;
+    summary::answered(out, question::ASKED, &web.answer().unwrap_or_default())?;
     summary::commands(out, &as_typed(program), &args.data, highlights)?;
     Ok(())
 }

@@ -199,6 +199,22 @@ pub(super) const RULES: &[Rule] = &[
         example: "let leases: HashMap<u64, u64> = HashMap::new();",
     },
     Rule {
+        rooms: &["shared/processor/src/"],
+        except: &[],
+        forbidden: &["slack_api", "Archive", "WebApi", "BOT_TOKEN", "env::var"],
+        tests_too: true,
+        why: "what answers questions gets a question and nothing else: no token of Slack's and no archive can reach it",
+        example: "async fn answer(web: &WebApi) {}",
+    },
+    Rule {
+        rooms: &["workers/src/responder/"],
+        except: &[],
+        forbidden: &["WebApi", "slack_api", "Token"],
+        tests_too: true,
+        why: "the responder asks a processor and writes rows; only the poster, which runs no processor, can post",
+        example: "let web: Arc<WebApi> = environment.web.clone();",
+    },
+    Rule {
         rooms: &["shared/slack-api/src/probe.rs"],
         except: &[],
         forbidden: &["Token", "Tokens", "TokenKind", "WebApi", "bearer_auth", "basic_auth", "AUTHORIZATION"],
@@ -228,7 +244,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: EVERYWHERE,
-        except: &["shared/slack/src/", "shared/slack-api/src/"],
+        except: &["shared/slack/src/", "shared/slack-api/src/", "shared/processor/src/"],
         forbidden: &["expose_secret", "ExposeSecret"],
         tests_too: true,
         why: "a secret is opened where it is used, beside the signature and the bearer header, and nowhere else",

@@ -47,6 +47,10 @@ impl Worker for CheckedWorker {
         self.inner.max_batch()
     }
 
+    fn slots(&self) -> Option<usize> {
+        self.inner.slots()
+    }
+
     async fn permit(&self) {
         self.inner.permit().await;
     }

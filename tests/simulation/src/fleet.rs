@@ -29,6 +29,7 @@ use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
 use super::checked_worker::CheckedWorker;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
+use super::questions;
 use super::schedule::{Life, Steps};
 use super::world::{JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
@@ -52,6 +53,8 @@ pub(super) struct Surroundings {
     /// Whether the processes fill gaps from history while events come. If not, the archive is exactly what the events make of
     /// it, and the gaps are filled afterwards.
     pub(super) fills_at_once: bool,
+    /// Whether people ask questions.
+    pub(super) asks: bool,
 }
 
 /// A process that runs.
@@ -137,6 +140,8 @@ impl Surroundings {
             instance: life.name.clone(),
             downloads: downloads(),
             backfill,
+            responder: questions::settings(&self.world, self.asks),
+            search: None,
         };
         let settings = Settings {
             seed: self.world.random().u64(..),

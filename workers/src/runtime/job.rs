@@ -9,6 +9,7 @@ use ports::queue::run::RunId;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::history::job::SpanJob;
+use rules::question::job::{QuestionJob, ReplyJob};
 use rules::{Event, gap};
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
@@ -34,6 +35,10 @@ pub enum DecodedPayload<'j> {
     Refused(RefusedTime),
     /// A span of Slack's history to read.
     Backfill(SpanJob),
+    /// A question to answer.
+    Question(Box<QuestionJob>),
+    /// An answer to post.
+    Reply(ReplyJob),
 }
 
 /// A request that Slack sent.
@@ -74,6 +79,8 @@ impl<'j> DecodedPayload<'j> {
                 Self::Refused(RefusedTime { team, gap })
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
+            Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
+            Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
         };
         Ok((payload, replayed))
     }
@@ -86,6 +93,8 @@ impl<'j> DecodedPayload<'j> {
             Self::Image(_) => "an image",
             Self::Refused(_) => "a time of refused requests",
             Self::Backfill(_) => "a span of history",
+            Self::Question(_) => "a question",
+            Self::Reply(_) => "an answer",
         }
     }
 }

@@ -94,6 +94,12 @@ pub trait Worker: Send + Sync + 'static {
     /// How many jobs it takes at once.
     fn max_batch(&self) -> usize;
 
+    /// How many batches it works on at once, if that differs from other workers: one that waits for others most of the time
+    /// does more of it.
+    fn slots(&self) -> Option<usize> {
+        None
+    }
+
     /// Resolves when the worker may take more jobs: a worker with a rate limit leaves the rest on the queue, where they
     /// cost no lease. Called once before each batch; dropping the future must be safe.
     async fn permit(&self) {}

@@ -8,6 +8,7 @@ mod existence;
 mod file_downloader;
 mod historian;
 mod message_writer;
+mod responder;
 mod runtime;
 mod store;
 mod workspaces;

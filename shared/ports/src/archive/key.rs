@@ -122,6 +122,42 @@ impl ItemKey {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
+    /// A question to the responder: the message that asks it.
+    #[must_use]
+    pub fn question(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(questions(team), format!("{channel}#{ts}"))
+    }
+
+    /// The answer to a question, and how much of it is posted.
+    #[must_use]
+    pub fn answer(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(answers(team), format!("{channel}#{ts}"))
+    }
+
+    /// That a question was answered, and with what.
+    #[must_use]
+    pub fn responded(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(responded(team), format!("{channel}#{ts}"))
+    }
+
+    /// A thread in which the responder has spoken.
+    #[must_use]
+    pub fn bot_thread(team: &TeamId, channel: &ChannelId, thread_ts: &Ts) -> Self {
+        Self::new(format!("botthread#{team}"), format!("{channel}#{thread_ts}"))
+    }
+
+    /// A message that the responder has posted.
+    #[must_use]
+    pub fn bot_message(team: &TeamId, channel: &ChannelId, posted_ts: &Ts) -> Self {
+        Self::new(bot_messages(team), format!("{channel}#{posted_ts}"))
+    }
+
+    /// How many questions of an hour, or of a thread, were taken on.
+    #[must_use]
+    pub fn budget(team: &TeamId, of: &str) -> Self {
+        Self::new(budgets(team), of)
+    }
+
     /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
     #[must_use]
     pub fn archive_identity() -> Self {
@@ -141,9 +177,17 @@ pub const TEAMS: &str = "meta#teams";
 /// The partition of what the existence check waits for.
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
-/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of the existence check.
-/// All other rows are there for good. A `*` stands for the rest of a name.
-pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
+/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, the breakers of the existence check, and
+/// what the responder has done with. All other rows are there for good. A `*` stands for the rest of a name.
+pub const PASSING: [&str; 7] = [
+    "quarantine#*",
+    "meta#attempts#*",
+    EXISTENCE_BREAKERS,
+    "question#*",
+    "answer#*",
+    "botmessage#*",
+    "budget#*",
+];
 
 /// Whether the rows of a partition come and go.
 #[must_use]
@@ -261,6 +305,36 @@ pub fn runs(team: &TeamId) -> String {
 #[must_use]
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
+}
+
+/// The partition of a workspace's questions to the responder: by channel and time, `{channel}#{ts}`.
+#[must_use]
+pub fn questions(team: &TeamId) -> String {
+    format!("question#{team}")
+}
+
+/// The partition of the answers to them, under the same keys.
+#[must_use]
+pub fn answers(team: &TeamId) -> String {
+    format!("answer#{team}")
+}
+
+/// The partition of the questions that were answered, under the same keys. They are kept.
+#[must_use]
+pub fn responded(team: &TeamId) -> String {
+    format!("responded#{team}")
+}
+
+/// The partition of what the responder has posted: by channel and time, `{channel}#{posted_ts}`.
+#[must_use]
+pub fn bot_messages(team: &TeamId) -> String {
+    format!("botmessage#{team}")
+}
+
+/// The partition of the responder's budgets.
+#[must_use]
+pub fn budgets(team: &TeamId) -> String {
+    format!("budget#{team}")
 }
 
 /// The partition of the erasures that were done: when, by whom, and how much.
