@@ -44,6 +44,7 @@ use operate::erase::EraseArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::import::ImportArgs;
 use operate::quarantine::QuarantineCommand;
+use operate::questions::QuestionsCommand;
 use operate::reconcile::ReconcileArgs;
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
@@ -180,6 +181,9 @@ enum Command {
     /// Look at jobs that could not be stored; send them again or drop them
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Look at questions to the responder; ask one again or cancel it
+    #[command(subcommand)]
+    Questions(QuestionsCommand),
     /// Erase a person, a channel or a message for good
     #[command(
         after_help = "Without --yes it says what would go, and changes nothing. It may be interrupted and run again:\n  \
@@ -330,6 +334,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         }
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
+        }),
+        Command::Questions(command) => on_archive(command.backend(), async |backend| {
+            operate::questions::run(backend, &SystemClock, &command, out).await
         }),
         Command::Erase(args) => on_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await
