@@ -227,6 +227,7 @@ pub(super) const RULES: &[Rule] = &[
             "cli/src/operate/doctor/setup.rs",
             "cli/src/operate/doctor/arrival.rs",
             "cli/src/operate/doctor/keeping.rs",
+            "cli/src/operate/doctor/answering.rs",
         ],
         except: &[],
         forbidden: &["async", "await", "tokio", "std::fs", "Clock", "Archive", "Queue", "Backend"],
