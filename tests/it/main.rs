@@ -23,6 +23,7 @@ mod mcp;
 mod packaging;
 mod processes;
 mod reconcile;
+mod responder;
 mod search;
 mod secrets;
 mod sync;
