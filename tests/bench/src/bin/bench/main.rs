@@ -18,6 +18,7 @@ mod lambda;
 mod machine;
 mod observer;
 mod pool;
+mod questions;
 mod report;
 mod search;
 mod slack;
@@ -92,6 +93,8 @@ enum What {
     Erase,
     /// How fast messages are found, and how large the index is
     Search,
+    /// How fast questions are answered, and what that costs messages
+    Questions,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -142,6 +145,7 @@ fn main() -> anyhow::Result<()> {
         | What::Import
         | What::Erase
         | What::Search
+        | What::Questions
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -199,6 +203,11 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Search) {
         for section in search::measure(settings).await? {
+            report.add(section);
+        }
+    }
+    if all || matches!(args.what, What::Questions) {
+        for section in questions::measure(settings).await? {
             report.add(section);
         }
     }
