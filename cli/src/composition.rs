@@ -36,7 +36,7 @@ impl Composition {
         listener: TcpListener,
         secrets: SigningSecrets,
         clock: &SharedClock,
-        work: WorkSettings,
+        mut work: WorkSettings,
         index: Option<PathBuf>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
@@ -53,11 +53,13 @@ impl Composition {
         let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
+        work.search_index.clone_from(&index);
+        let responder = work.responder.clone();
         let environment = Environment::on(backend, clock, work);
         // Shared settings are also how the workers know of each other's pressure.
         let settings = Settings { open_requests, ..Settings::on(backend) };
         let mut workers = JoinSet::new();
-        for (_, build) in registry::workers() {
+        for (_, build) in registry::working(&responder) {
             let ports = environment.ports.clone();
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }

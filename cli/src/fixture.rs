@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::Archive;
+use ports::changes::Changes;
 use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::job::encode_event;
 use ports::queue::{Delivery, GroupId, MessageId, Receipt};
@@ -49,6 +50,15 @@ impl Fixture {
 
     pub(crate) fn archive(&self) -> &dyn Archive {
         &*self.ports.archive
+    }
+
+    /// Time passes.
+    pub(crate) fn wait(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    pub(crate) fn changes(&self) -> Arc<dyn Changes> {
+        self.backend.changes()
     }
 
     pub(crate) async fn post(&self, team: &str, channel: &str, ts: &str, text: &str) {

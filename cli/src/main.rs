@@ -1,7 +1,7 @@
 //! `annalist`: everything people type.
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
-//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
+//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] shows it to browsers, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
 //! * [`report`] counts what the archive holds of a period.
 //! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
 //!   to know, [`packaging`] what shells and `man` do.
@@ -23,6 +23,7 @@ mod read;
 mod report;
 mod search;
 mod up;
+mod view;
 mod zone;
 
 use std::ffi::OsString;
@@ -44,6 +45,7 @@ use operate::erase::EraseArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::import::ImportArgs;
 use operate::quarantine::QuarantineCommand;
+use operate::questions::QuestionsCommand;
 use operate::reconcile::ReconcileArgs;
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
@@ -111,6 +113,13 @@ enum Command {
         interrupted; the next run goes on.\n  annalist index --backend aws --follow"
     )]
     Index(search::IndexingArgs),
+    /// Read the archive in a browser
+    #[command(
+        after_help = "It only reads, and may run beside `annalist up`, which serves the same pages with --viewer-listen:\n  \
+        annalist view --data /var/lib/annalist\n  \
+        annalist view --viewer-listen 0.0.0.0:3002 --viewer-host archive.example --viewer-password-file /etc/annalist/password"
+    )]
+    View(view::ViewArgs),
     /// Let an assistant read the archive, by the Model Context Protocol
     #[command(
         after_help = "The assistant's client starts it and speaks with it over standard input and output. docs/mcp.md has the \
@@ -180,6 +189,9 @@ enum Command {
     /// Look at jobs that could not be stored; send them again or drop them
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Look at questions to the responder; ask one again or cancel it
+    #[command(subcommand)]
+    Questions(QuestionsCommand),
     /// Erase a person, a channel or a message for good
     #[command(
         after_help = "Without --yes it says what would go, and changes nothing. It may be interrupted and run again:\n  \
@@ -268,6 +280,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         Command::Index(args) => {
             on_archive(&args.backend, async |backend| search::index(backend, &args, out).await)
         }
+        Command::View(args) => view::run(&args, out),
         Command::Mcp(args) => mcp::run(&args),
         Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::channels(&*backend.archive(), &args, out).await?)
@@ -300,7 +313,7 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             Ok(read::coverage(&*backend.archive(), &args, out).await?)
         }),
         Command::Report(args) => on_archive(&args.backend, async |backend| {
-            report::run(&*backend.archive(), &SystemClock, &args, out).await
+            report::run(&*backend.archive(), &*backend.changes(), &SystemClock, &args, out).await
         }),
         Command::Sync(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;
@@ -330,6 +343,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
         }
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
+        }),
+        Command::Questions(command) => on_archive(command.backend(), async |backend| {
+            operate::questions::run(backend, &SystemClock, &command, out).await
         }),
         Command::Erase(args) => on_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await

@@ -13,6 +13,15 @@ use slack::catalogue::{EVENTS, Subscription};
 /// The value in the manifest until the host is known.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
 
+/// What people read about the app.
+const ABOUT: &str = "Annalist keeps the messages of the public channels it is a member of, with their threads, edits, \
+    deletions, reactions and files, and the names and pictures of people, on a machine of the people who own this \
+    workspace. It joins public channels automatically unless that is turned off. Private channels that never were public \
+    and direct messages are not kept. Ask the person who installed it where the archive is and who can read it.";
+
+/// And about one that answers questions.
+const ABOUT_RESPONDER: &str = " Mention it to ask a question: it answers in the thread.";
+
 /// What people call the app when they invite it. Slack's reference allows no capital letters here.
 const BOT_USER: &str = "annalist";
 
@@ -22,6 +31,9 @@ pub(crate) struct ManifestArgs {
     /// Where Slack reaches `annalist up`, such as https://slack.example.com/slack/events
     #[arg(long, value_name = "URL", value_parser = request_url)]
     pub(crate) url: Option<String>,
+    /// For an app that also answers questions: one scope more, to post messages
+    #[arg(long)]
+    pub(crate) responder: bool,
 }
 
 /// What the app may see, and what that is for. Direct messages are not among it.
@@ -38,6 +50,9 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("users:read", "the names and pictures of people"),
 ];
 
+/// What an app needs beside these that answers questions.
+pub(crate) const RESPONDER_SCOPE: &str = "chat:write";
+
 /// The events the app subscribes to, and the scope that each needs.
 fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     EVENTS.iter().filter_map(|event_type| match event_type.subscription {
@@ -49,7 +64,7 @@ fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
 
 /// Prints the manifest.
 pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let manifest = manifest(args.url.as_deref().unwrap_or(PLACEHOLDER));
+    let manifest = manifest(args.url.as_deref().unwrap_or(PLACEHOLDER), args.responder);
     writeln!(out, "{}", serde_json::to_string_pretty(&manifest)?)?;
     out.flush()?;
     let mut err = io::stderr();
@@ -62,21 +77,24 @@ pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-fn manifest(request_url: &str) -> Value {
+fn manifest(request_url: &str, responder: bool) -> Value {
+    let mut scopes: Vec<&str> = BOT_SCOPES.iter().map(|(scope, _)| *scope).collect();
+    scopes.extend(responder.then_some(RESPONDER_SCOPE));
+    scopes.sort_unstable();
+    let mut about = ABOUT.to_owned();
+    if responder {
+        about.push_str(ABOUT_RESPONDER);
+    }
     json!({
         "_metadata": { "major_version": 1, "minor_version": 1 },
         "display_information": {
             "name": "Annalist",
             "description": "Keeps this workspace's history",
             "background_color": "#2f3e46",
-            "long_description": "Annalist keeps the messages of the public channels it is a member of, with their \
-                threads, edits, deletions, reactions and files, and the names and pictures of people, on a machine of \
-                the people who own this workspace. It joins public channels automatically unless that is turned off. \
-                Private channels that never were public and direct messages are not kept. Ask the person who installed it \
-                where the archive is and who can read it.",
+            "long_description": about,
         },
         "features": { "bot_user": { "display_name": BOT_USER, "always_online": false } },
-        "oauth_config": { "scopes": { "bot": BOT_SCOPES.map(|(scope, _)| scope) } },
+        "oauth_config": { "scopes": { "bot": scopes } },
         "settings": {
             "event_subscriptions": {
                 "request_url": request_url,
@@ -233,8 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn an_app_that_answers_questions_has_one_scope_more() {
+        let scopes = |responder: bool| -> Vec<Value> {
+            let manifest = manifest(PLACEHOLDER, responder);
+            manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().clone()
+        };
+        let (without, with) = (scopes(false), scopes(true));
+        assert!(!without.contains(&RESPONDER_SCOPE.into()));
+        let more: Vec<&Value> = with.iter().filter(|scope| !without.contains(scope)).collect();
+        assert_eq!((more, with.len()), (vec![&Value::from(RESPONDER_SCOPE)], without.len() + 1));
+    }
+
+    #[test]
     fn slacks_limits_are_kept() {
-        let manifest = manifest(PLACEHOLDER);
+        let manifest = manifest(PLACEHOLDER, true);
         let length = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap().chars().count();
         assert!(length("/display_information/name") <= 35);
         assert!(length("/display_information/description") <= 140);

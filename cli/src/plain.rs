@@ -2,6 +2,7 @@
 
 use std::io;
 
+pub(crate) use reader::numbers::grouped;
 use reader::plain::acts;
 pub(crate) use reader::plain::{end, excerpt, line, lines};
 use serde::Serialize;
@@ -11,19 +12,6 @@ use serde_json::ser::{Formatter, Serializer};
 pub(crate) fn json_line<W: io::Write + ?Sized>(out: &mut W, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Escaping))?;
     out.write_all(b"\n")
-}
-
-/// A number with a comma before each three digits.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// serde_json escapes what JSON forbids, which is less than what acts on a terminal.

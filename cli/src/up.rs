@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::viewer::ViewerArgs;
 use process::config::{self, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
@@ -17,6 +18,7 @@ use workers::environment::{WorkArgs, WorkSettings};
 
 use crate::composition::{Composition, turned};
 use crate::search::index_file;
+use crate::view::PageDoor;
 
 /// Logged once at each start: the operator of an archive is responsible for it.
 const CONSENT: &str =
@@ -34,17 +36,20 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     index: IndexArgs,
     #[command(flatten)]
+    viewer: ViewerArgs,
+    #[command(flatten)]
     work: WorkArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let door = args.viewer.viewer_listen.map(|address| PageDoor::read(&args.viewer, address)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         let secrets = config::signing_secrets().await?;
-        let work = WorkSettings::read(&args.work).await?;
+        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work).await?;
         work.check_existence()?;
         telemetry::init_log(&config::log_filter());
-        serve(args, secrets, work, out).await
+        serve(args, secrets, work, door, out).await
     })
 }
 
@@ -52,6 +57,7 @@ async fn serve(
     args: &UpArgs,
     secrets: SigningSecrets,
     work: WorkSettings,
+    door: Option<PageDoor>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal()?;
@@ -59,6 +65,10 @@ async fn serve(
     // Before the data folder is made: what fails here leaves nothing behind.
     let listener = listen(args.listen.listen).await?;
     let metrics = listener::bind(args.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
+    let pages = match &door {
+        Some(door) => Some((door, door.bind().await?)),
+        None => None,
+    };
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
@@ -74,6 +84,16 @@ async fn serve(
         BackendKind::Embedded => Some(index_file(&args.index, &args.backend)?),
         BackendKind::Aws => None,
     };
+    let pages = match pages {
+        Some((door, listener)) => {
+            let address = listener.local_addr()?;
+            let file = index_file(&args.index, &args.backend)?;
+            let router = door.router(&backend, args.backend.backend, file, &clock, address);
+            tracing::info!(%address, "pages listening");
+            Some(tokio::spawn(viewer::serve(listener, router, turned(shutdown.clone()))))
+        }
+        None => None,
+    };
     let mut composition = Composition::start(&backend, listener, secrets, &clock, work, index)?;
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
@@ -87,6 +107,9 @@ async fn serve(
         broken = composition.broken() => Some(broken),
     };
     composition.drain().await;
+    if let Some(pages) = pages {
+        pages.abort();
+    }
     backend.close().await;
     broken.map_or(Ok(()), Err)
 }

@@ -8,17 +8,20 @@
 //! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
 //! * [`search`]: what is looked for, and whether a message is it.
 //! * [`figures`]: what is counted of a period.
+//! * [`files`]: what is held of files, in words; [`numbers`]: numbers as people read them.
 //! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod channels;
 pub mod coverage;
 pub mod directory;
 pub mod figures;
+pub mod files;
 pub mod find;
 pub mod gaps;
 pub mod history;
 pub mod joined;
 pub mod names;
+pub mod numbers;
 pub mod permalink;
 pub mod plain;
 pub mod range;

@@ -50,6 +50,14 @@ impl<'a> DisplayNames<'a> {
         self.learn_of(messages.flat_map(MessageText::people), mentions_channel).await
     }
 
+    /// Looks up people by their ids.
+    ///
+    /// # Errors
+    /// As [`Archive::get`].
+    pub async fn learn_people(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
+        self.learn_of(ids, false).await
+    }
+
     /// A topic or a purpose, in one line as people read it.
     ///
     /// # Errors

@@ -214,7 +214,7 @@ impl SearchIndex {
     }
 
     /// Runs work on the connection, in a thread that may wait for the disk.
-    async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {

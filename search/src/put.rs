@@ -33,7 +33,10 @@ pub(crate) fn message(transaction: &Transaction<'_>, message: &IndexedMessage) -
         .optional()?;
     match (known, &message.words) {
         (None, None) => Ok(()),
-        (Some(known), None) => remove(transaction, &known, ts),
+        (Some(known), None) => {
+            remove(transaction, &known, ts)?;
+            add_to_place(transaction, place, -1)
+        }
         (Some(known), Some(words)) if known.hash == hash(words) => Ok(()),
         (Some(known), Some(words)) => {
             transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([known.id])?;
@@ -55,9 +58,17 @@ pub(crate) fn message(transaction: &Transaction<'_>, message: &IndexedMessage) -
                     "INSERT INTO messages (id, place, ts, spelling, thread, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
                 .execute(params![id, place, ts, spelling, words.thread, hash(words)])?;
-            join_thread(transaction, id, ts, words.thread)
+            join_thread(transaction, id, ts, words.thread)?;
+            add_to_place(transaction, place, 1)
         }
     }
+}
+
+fn add_to_place(transaction: &Transaction<'_>, place: i64, messages: i64) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("UPDATE places SET messages = messages + ?2 WHERE id = ?1")?
+        .execute([place, messages])?;
+    Ok(())
 }
 
 fn insert_words(

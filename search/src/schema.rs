@@ -36,6 +36,8 @@ CREATE TABLE places (
     id INTEGER PRIMARY KEY,
     team TEXT NOT NULL,
     channel TEXT NOT NULL,
+    -- How many of its messages there are.
+    messages INTEGER NOT NULL DEFAULT 0,
     UNIQUE (team, channel)
 ) STRICT;
 

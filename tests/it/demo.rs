@@ -27,6 +27,8 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
         "login page",
         "pictures",
         "a gap",
+        "@annalist search release",
+        "/archives/C0",
     ] {
         assert!(demo.stdout.contains(expected), "{expected:?} is not in {}", demo.stdout);
     }
@@ -34,6 +36,9 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
     let commands: Vec<&str> =
         demo.stdout.lines().filter(|line| line.starts_with("  ") && line.contains(" --data ")).collect();
     assert!(commands.len() >= 9, "{commands:?}");
+    let (viewing, commands): (Vec<&str>, Vec<&str>) =
+        commands.into_iter().partition(|command| command.contains(" view "));
+    assert_eq!(viewing.len(), 1, "it names the viewer, which goes on until a signal: `it view` has a test");
     for command in commands {
         let outcome = run(Path::new("/bin/sh"), &["-c", command.trim()], &[]).await;
         assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{command}: {outcome:?}");

@@ -9,6 +9,7 @@ use ports::workers::{DIRECTORY, WORKERS};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
+use process::config::responder::ResponderSettings;
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::environment::{Environment, WorkSettings};
 use workers::file_downloader;
@@ -25,6 +26,8 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
         existence: ExistenceArgs::default(),
         downloads: file_downloader::Settings::default(),
         backfill: BackfillMode::default(),
+        responder: ResponderSettings::off(),
+        search_index: None,
     };
     let environment = Environment::on(&backend, &clock, settings);
     for (spec, build) in registry::workers() {

@@ -31,6 +31,21 @@ pub mod price {
     pub const SECRET: f64 = 0.40;
 }
 
+/// What a message costs at list prices to be counted with its day, once, in a channel with this number of messages a day.
+#[must_use]
+pub fn figures(messages_of_a_day: f64) -> f64 {
+    /// A message of 1.3 KB, read consistently.
+    const READ_UNITS_OF_A_MESSAGE: f64 = 1.3 / 4.0;
+    /// Of a day: the row that asks for it, written and deleted; its version; a roll-up of up to 8 KB; a first post.
+    const WRITE_UNITS_OF_A_DAY: f64 = 2.0 + 1.0 + 8.0 + 1.0;
+    /// Both rows and the day's, and of 30 people their profile and their first post.
+    const READ_UNITS_OF_A_DAY: f64 = 4.0 + 60.0;
+    // A send, a receive and a delete, and an invocation of half a second in 256 MB.
+    let job = 3.0 * price::SQS_REQUEST + price::INVOCATION + 0.5 * 0.25 * price::GB_SECOND;
+    let day = WRITE_UNITS_OF_A_DAY * price::WRITE_UNIT + READ_UNITS_OF_A_DAY * price::READ_UNIT + job;
+    READ_UNITS_OF_A_MESSAGE * price::READ_UNIT + day / messages_of_a_day
+}
+
 /// What every account has for nothing each month, also after its first year.
 mod free {
     pub(super) const INVOCATIONS: f64 = 1e6;
@@ -226,8 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_fleet_of_processes_stays_within_what_sqs_gives_away() {
+    fn an_idle_fleet_of_processes_costs_less_than_half_a_dollar_a_month() {
         let requests = WORKERS.len() as u64 * IdleWorker::LONG_RUNNING.requests();
-        assert!(requests <= 1_000_000, "{requests}");
+        let dollars = (requests as f64 - free::SQS_REQUESTS).max(0.0) * price::SQS_REQUEST;
+        assert!(dollars < 0.5, "{requests} requests, {dollars} dollars");
+    }
+
+    #[test]
+    fn figures_of_a_million_messages_cost_six_cents_at_most() {
+        let dollars = figures(1_000.0) * 1e6;
+        assert!(dollars <= 0.06, "{dollars}");
     }
 }

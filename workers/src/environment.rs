@@ -1,21 +1,26 @@
 //! Everything that workers are built from: one value for `annalist up`, each binary, each function and the simulation.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
 use process::config::backfill::{BackfillArgs, BackfillMode};
 use process::config::existence::ExistenceArgs;
+use process::config::responder::{ResponderArgs, ResponderSettings};
 use process::config::slack::{self, JoinArgs, SlackArgs};
 use process::config::{ConfigError, FileArgs, instance};
+use processor::Processor;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
 use crate::directory::{Asked, DirectorySync, Joiner};
 use crate::existence::{self, Check};
 use crate::file_downloader;
+use crate::responder::HelpProcessor;
 use crate::runtime::Ports;
 
 /// The flags that say how workers work; each is also a variable of the environment.
@@ -31,6 +36,8 @@ pub struct WorkArgs {
     existence: ExistenceArgs,
     #[command(flatten)]
     backfill: BackfillArgs,
+    #[command(flatten)]
+    responder: ResponderArgs,
 }
 
 /// How workers work, before a backend is opened.
@@ -45,6 +52,10 @@ pub struct WorkSettings {
     pub downloads: file_downloader::Settings,
     /// What is read of Slack's history without being asked for.
     pub backfill: BackfillMode,
+    /// Whether questions are answered, and how.
+    pub responder: ResponderSettings,
+    /// The file of the search index, which answers questions if nothing else does.
+    pub search_index: Option<PathBuf>,
 }
 
 impl WorkSettings {
@@ -53,13 +64,25 @@ impl WorkSettings {
     /// # Errors
     /// [`ConfigError`] if a setting cannot be used.
     pub async fn read(args: &WorkArgs) -> Result<Self, ConfigError> {
+        let responder = args.responder.without_processor();
+        let per_minute = responder.limits.posts_per_minute;
         Ok(Self {
-            web: slack::web_api(&args.slack).await?,
+            web: slack::posting_web_api(&args.slack, per_minute).await?,
             join: !args.join.no_join,
             existence: args.existence,
             downloads: (&args.files).into(),
             backfill: args.backfill.backfill,
+            responder,
+            search_index: None,
         })
+    }
+
+    /// The same for a process that answers questions: what answers them is read too, with its key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a setting cannot be used.
+    pub async fn with_processor(self, args: &WorkArgs) -> Result<Self, ConfigError> {
+        Ok(Self { responder: args.responder.settings().await?, ..self })
     }
 
     /// Refuses an existence check that has no token to ask Slack with.
@@ -75,6 +98,8 @@ impl WorkSettings {
 pub struct Environment {
     /// Where jobs and rows are.
     pub ports: Ports,
+    /// What was written to messages.
+    pub changes: Arc<dyn Changes>,
     /// Where bytes are.
     pub files: Arc<dyn Files>,
     /// Where claims are kept.
@@ -91,13 +116,18 @@ pub struct Environment {
     pub downloads: file_downloader::Settings,
     /// What the historian does by itself.
     pub backfill: BackfillMode,
+    /// Whether questions are answered, and how.
+    pub responder: ResponderSettings,
+    /// The archive's own search, which answers if nothing else does.
+    pub search: Option<Arc<dyn Processor>>,
 }
 
 impl Environment {
     /// The environment of this process on an open backend.
     #[must_use]
     pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
-        let WorkSettings { web, join, existence, downloads, backfill } = settings;
+        let WorkSettings { web, join, existence, downloads, backfill, responder, search_index } = settings;
+        let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let check = Check::new(existence::Parts {
             api: Arc::clone(&web),
@@ -108,6 +138,7 @@ impl Environment {
         });
         Self {
             ports,
+            changes: backend.changes(),
             files: backend.files(),
             claims: backend.claims(),
             web,
@@ -116,7 +147,16 @@ impl Environment {
             instance: instance(),
             downloads,
             backfill,
+            responder,
+            search,
         }
+    }
+
+    /// What answers questions.
+    #[must_use]
+    pub fn processor(&self) -> Arc<dyn Processor> {
+        let configured = self.responder.processor.clone().or_else(|| self.search.clone());
+        configured.unwrap_or_else(|| Arc::new(HelpProcessor))
     }
 
     /// This process as it claims files.
@@ -143,4 +183,17 @@ impl Environment {
         let sync = DirectorySync::new(web, archive, queue).telling(check.known());
         (sync, joining.map(|(_, asked)| asked))
     }
+}
+
+/// The archive's search, where there may be an index.
+#[cfg(feature = "embedded")]
+fn archive_search(backend: &Backend, index: PathBuf) -> Option<Arc<dyn Processor>> {
+    use crate::responder::archive_search::ArchiveSearch;
+
+    Some(Arc::new(ArchiveSearch::new(backend.archive(), backend.changes(), index)))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn archive_search(_: &Backend, _: PathBuf) -> Option<Arc<dyn Processor>> {
+    None
 }

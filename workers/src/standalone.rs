@@ -9,6 +9,7 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::workers::{Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
 use process::telemetry::{self, listener};
 
@@ -66,15 +67,25 @@ fn command(spec: &WorkerSpec) -> clap::Command {
     command
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("backfill", |flag| flag.hide(spec.queue != QueueName::Backfill))
+        .mut_arg("responder", |flag| {
+            flag.hide(spec.queue != QueueName::Events && !registry::is_of_responder(spec))
+        })
 }
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
-    let settings = WorkSettings::read(&args.work).await?;
+    let mut settings = WorkSettings::read(&args.work).await?;
+    if registry::is_of_responder(spec) && !settings.responder.is_on() && !on_lambda() {
+        return Err(ConfigError::ResponderOff(spec.name).into());
+    }
+    if spec.may_use(Uses::Processor) {
+        settings = settings.with_processor(&args.work).await?;
+        settings.search_index = args.backend.local_index();
+    }
     if spec.may_use(Uses::Existence) {
         settings.check_existence()?;
     }
     #[cfg(feature = "aws")]
-    if process::config::lambda::on_lambda() {
+    if on_lambda() {
         return crate::lambda::serve(args, spec, build, settings).await;
     }
     let shutdown = process::shutdown::on_signal()?;

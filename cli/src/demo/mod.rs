@@ -3,12 +3,14 @@
 //! * [`definitions`] and [`messages`] define its content; [`event_script`] turns it into events of the shapes of [`slack`],
 //!   [`workspace`] into a week of them.
 //! * [`play`] delivers them, and [`web`] answers what Slack's Web API would.
+//! * [`question`] asks the responder something.
 //! * [`tally`] counts what the archive holds then; [`summary`] prints that, and what to type next.
 
 mod definitions;
 mod event_script;
 mod messages;
 mod play;
+mod question;
 mod slack;
 mod summary;
 mod tally;
@@ -16,7 +18,7 @@ mod web;
 mod workspace;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,9 +30,12 @@ use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
-use process::config::backend::{Backend, BackendArgs};
+use process::config::IndexArgs;
+use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
+use process::config::responder::{ResponderMode, ResponderSettings};
+use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
 use slack_api::{Token, Tokens, WebApi};
 use tokio::net::TcpListener;
@@ -43,6 +48,8 @@ use workers::file_downloader;
 
 use crate::composition::{Composition, turned};
 use crate::operate::status;
+use crate::search::index_file;
+use crate::view::PageDoor;
 
 use play::{Acks, Slack};
 use workspace::Workspace;
@@ -71,6 +78,8 @@ pub(crate) struct DemoArgs {
     /// Folder for the demo's archive; one that an earlier demo made is replaced
     #[arg(long, value_name = "DIR", default_value = "annalist-demo")]
     data: PathBuf,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 /// Plays the workspace and says what came of it.
@@ -80,6 +89,14 @@ pub(crate) fn run(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyh
 }
 
 async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
+    // A person at a terminal may want to look; a script asks for it.
+    let looks = io::stdout().is_terminal().then_some(DEFAULT_VIEWER_LISTEN);
+    let door = args
+        .viewer
+        .viewer_listen
+        .or(looks)
+        .map(|address| PageDoor::read(&args.viewer, address))
+        .transpose()?;
     let clock: SharedClock = SystemClock::shared();
     let at = BackendArgs::embedded(&args.data);
     make_way(&args.data, &clock).await?;
@@ -104,8 +121,18 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     };
     let existence = ExistenceArgs::default();
     let backfill = BackfillMode::Off;
-    let work = WorkSettings { web: Arc::clone(&api), join: true, existence, downloads, backfill };
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, None)?;
+    let responder = ResponderSettings { mode: ResponderMode::On, ..ResponderSettings::off() };
+    let work = WorkSettings {
+        web: Arc::clone(&api),
+        join: true,
+        existence,
+        downloads,
+        backfill,
+        responder,
+        search_index: None,
+    };
+    let index = Some(args.data.join(INDEX_FILE));
+    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, index)?;
     let ingest = composition.address;
     let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let kinds = summary::kinds(&week.rest);
@@ -115,8 +142,9 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         broken = composition.broken() => return Err(broken),
     };
     let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
+    question::ask(&slack, &clock).await?;
+    eventually("the question is not answered", async || Ok(web.answer().is_some())).await?;
     composition.drain().await;
-    backend.close().await;
     let Workspace { before, after, expected, highlights, .. } = &week;
     ensure!(
         tally == *expected,
@@ -126,7 +154,31 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     summary::sent(out, ingest, &kinds, &acks)?;
     summary::asked(out, web.joined(), before, after)?;
     summary::kept(out, &tally)?;
+    summary::answered(out, question::ASKED, &web.answer().unwrap_or_default())?;
     summary::commands(out, &as_typed(program), &args.data, highlights)?;
+    if let Some(door) = door {
+        show(&door, &backend, &at, &clock, out).await?;
+    }
+    backend.close().await;
+    Ok(())
+}
+
+/// Serves the pages of what was played, until a signal.
+async fn show(
+    door: &PageDoor,
+    backend: &Backend,
+    at: &BackendArgs,
+    clock: &SharedClock,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let stop = process::shutdown::on_signal()?;
+    let listener = door.bind().await?;
+    let address = listener.local_addr()?;
+    let file = index_file(&IndexArgs { folder: None }, at)?;
+    let router = door.router(backend, BackendKind::Embedded, file, clock, address);
+    writeln!(out, "\nIn a browser on this machine it is at http://{address}/ until Ctrl-C.")?;
+    out.flush()?;
+    viewer::serve(listener, router, turned(stop)).await;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::play::Acks;
 use super::tally::ArchiveTally;
 use super::workspace::{DeliveryKind, DirectorySnapshot, Highlights, Request};
+use crate::plain;
 
 /// What was sent, and how it was answered.
 pub(super) fn sent(
@@ -77,6 +78,16 @@ pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveTally) -> io::Result<()> 
     row(out, tally.gaps, "minute in which Slack delivered nothing, as it said itself: a gap")
 }
 
+/// A question and what the app posted in its thread.
+pub(super) fn answered(out: &mut dyn Write, asked: &str, answer: &str) -> io::Result<()> {
+    writeln!(out, "\nAsked in #general, and answered in its thread by the archive's own search:\n")?;
+    writeln!(out, "    @annalist {asked}")?;
+    for line in plain::lines(answer) {
+        writeln!(out, "      {line}")?;
+    }
+    Ok(())
+}
+
 fn row(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
     writeln!(out, "{count:>7}  {what}")
 }
@@ -93,6 +104,7 @@ pub(super) fn commands(
     let Highlights { thread_ts, edited_ts } = highlights;
     writeln!(out, "\nLook around:\n")?;
     for (what, command) in [
+        ("all of it in a browser, until Ctrl-C", "view".to_owned()),
         (
             "the channels: those of the first day, those that came, and what became of them",
             "channels".to_owned(),

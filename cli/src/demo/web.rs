@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::definitions::{ChannelStep, EMOJI, File, PEOPLE, SHARES};
 use super::messages::CHANNELS;
-use super::slack;
 use super::workspace::DirectorySnapshot;
+use super::{question, slack};
 
 /// Slack may return fewer than asked for: small pages show that all of them are read.
 const PAGE: usize = 4;
@@ -66,6 +66,11 @@ impl Server {
     /// How many channels the app has joined.
     pub(super) fn joined(&self) -> usize {
         self.played().state.workspace(&self.token).map_or(0, |workspace| workspace.joined.len())
+    }
+
+    /// What the app has answered in the channel where it was asked.
+    pub(super) fn answer(&self) -> Option<String> {
+        self.played().state.workspace(&self.token).and_then(|workspace| question::answer(workspace))
     }
 
     fn played(&self) -> MutexGuard<'_, PlayedWorkspace> {

@@ -15,6 +15,7 @@ mod history;
 pub(crate) mod import;
 mod packing;
 pub(crate) mod quarantine;
+pub(crate) mod questions;
 pub(crate) mod reconcile;
 pub(crate) mod restore;
 pub(crate) mod status;

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, Item, Query, key};
+use reader::files::why;
 use reader::find;
+use reader::numbers::human_size;
 use reader::rows::Rows;
 use rules::file::row::{self, Share};
 use rules::project;
@@ -132,37 +134,6 @@ fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A verdict for people.
-fn why(verdict: &str) -> &str {
-    match verdict {
-        "pending" => "there was no token for this workspace",
-        "hidden_by_limit" => "Slack's plan hides it",
-        "access_denied" => "the app may not have it",
-        "too_big" => "it is longer than --max-file-bytes",
-        "not_found" => "Slack does not know it",
-        "gone" => "Slack does not have it any more",
-        "external" => "it is kept on another service",
-        "tombstone" => "it was deleted before it could be fetched",
-        other => other,
-    }
-}
-
-/// A size in the units that Slack shows.
-pub(crate) fn human_size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
-    let mut size = bytes as f64 / 1000.0;
-    let mut unit = 0;
-    while size >= 999.95 && unit + 1 < UNITS.len() {
-        size /= 1000.0;
-        unit += 1;
-    }
-    format!("{size:.1} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -223,20 +194,5 @@ mod tests {
         fixture.post("T1", "C1", "1.000000", "text").await;
         assert!(printed(&fixture, None, false).await.starts_with("No files yet"));
         assert_eq!(printed(&fixture, None, true).await, "");
-    }
-
-    #[test]
-    fn sizes_are_rounded_for_people() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1_000, "1.0 kB"),
-            (999_949, "999.9 kB"),
-            (999_950, "1.0 MB"),
-            (1_073_741_824, "1.1 GB"),
-            (u64::MAX, "18446.7 PB"),
-        ] {
-            assert_eq!(human_size(bytes), text);
-        }
     }
 }

@@ -33,10 +33,11 @@ use crate::zone::ZoneArgs;
 
 pub(crate) use channels::channels;
 pub(crate) use coverage::{CoverageArgs, coverage};
-pub(crate) use files::{FileArgs, files, human_size};
+pub(crate) use files::{FileArgs, files};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
 pub(crate) use range::TimeBound;
+pub(crate) use reader::numbers::human_size;
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::{channel, readable};
 pub(crate) use target::{MessageArgs, channel as channel_name};

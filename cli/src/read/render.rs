@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use reader::files;
 use reader::names::DisplayNames;
+use reader::numbers::human_size;
 use reader::text::{Manner, MessageText, flat};
 
-use super::files::human_size;
 use crate::plain;
 use crate::zone::Zone;
 
@@ -132,27 +133,12 @@ fn shared_file(message: &Value, file: &Value) -> String {
     let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
-    let state = file_state(message, file).map(plain::line);
+    let state = files::state_in(message, file).map(plain::line);
     for detail in [size, state].into_iter().flatten() {
         shown += &format!(", {detail}");
     }
     shown.push(']');
     shown
-}
-
-/// What became of one of a message's files, in a word; `None` while that is not known.
-fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
-    let id = file["id"].as_str()?;
-    let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    // The last part of a file's key is its id, with a name behind it if it is another version.
-    if held.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
-        return Some("held");
-    }
-    if file["deleted"] == true {
-        return Some("deleted");
-    }
-    let failed = (message["files_fetch_failed"] == true).then_some("failed");
-    message["files_verdict"][id].as_str().or(failed)
 }
 
 fn reactions(message: &Value) -> Option<String> {

@@ -1,10 +1,8 @@
 //! `annalist report`: the figures of a period, beside those of the period before.
 //!
-//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; [`page`] is for a browser, with its [`plots`]; JSON is the reader's.
+//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; pages are the viewer's; JSON is the reader's.
 
 mod bars;
-mod page;
-mod plots;
 mod text;
 
 use std::io::Write;
@@ -12,18 +10,29 @@ use std::io::Write;
 use anyhow::bail;
 use jiff::Timestamp;
 use ports::archive::Archive;
+use ports::changes::Changes;
 use ports::clock::Clock;
 use process::config::backend::BackendArgs;
 use reader::figures::json;
-use reader::figures::making::{self, Asked};
+use reader::figures::making::{Asked, AskedReport};
 use reader::figures::period::Period;
+use reader::figures::report::Report;
+use reader::figures::rollups::Rollups;
+use reader::figures::stored::{self, ListedReport, StoredReport};
 use reader::find;
+use rules::figures::kept::ReportHead;
+use serde_json::json;
 use slack::ids::{TeamId, Ts, UserId};
+use workers::statistician::store_report;
 
 use crate::UsageError;
 use crate::operate::date::date;
 use crate::plain;
 use crate::read::{ReadError, channel_name, team};
+
+/// What scripts read of a report that was made now, and of one that was stored. A quote within text has a backslash before it.
+const NOT_CACHED: &str = "\"cached\":false";
+const CACHED: &str = "\"cached\":true";
 
 /// How much of a name from the command line an error shows.
 const SHOWN: usize = 80;
@@ -46,6 +55,9 @@ pub(crate) struct ReportArgs {
     /// Only this person: their name or id
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// Which reports are stored
+    #[arg(long, conflicts_with_all = ["week", "from", "channel", "user", "html"])]
+    list: bool,
     /// One JSON object
     #[arg(long, conflicts_with = "html")]
     json: bool,
@@ -59,13 +71,17 @@ pub(crate) struct ReportArgs {
     pub(crate) backend: BackendArgs,
 }
 
-/// Makes a report and prints it.
+/// Makes a report, or finds it stored, and prints it.
 pub(crate) async fn run(
     archive: &dyn Archive,
+    changes: &dyn Changes,
     clock: &dyn Clock,
     args: &ReportArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    if args.list {
+        return list(archive, args, out).await;
+    }
     let now = Timestamp::from_millisecond(clock.now().0)?;
     let period = match (&args.from, &args.to) {
         (Some(from), Some(to)) => Period::between(from, to).map_err(UsageError::new)?,
@@ -83,13 +99,51 @@ pub(crate) async fn run(
         }
         (None, None) => (workspace(archive, args).await?, Asked::Team),
     };
-    let report = making::make(archive, &team, asked, period, now).await?;
+    let rollups = Rollups::read(archive, changes, &team).await?;
+    let asked = AskedReport::begin(archive, &team, asked, period, rollups.as_ref(), now).await?;
+    if let Some(StoredReport { report, text }) = asked.stored().await? {
+        return print(&report, &text.replacen(NOT_CACHED, CACHED, 1), args, out);
+    }
+    let keeping = asked.keeping();
+    let made = asked.make().await?;
+    let mut text = Vec::new();
+    plain::json_line(&mut text, &json::of(&made.report))?;
+    let text = String::from_utf8(text)?;
+    if let Some(keeping) = keeping {
+        let kept = keeping.of(&made, text.clone(), now);
+        // It is shown even if it cannot be stored: by someone who may only read, or on a full disk.
+        if let Err(error) = store_report(archive, &kept).await {
+            tracing::warn!(%error, "the report cannot be stored; it is made again next time");
+        }
+    }
+    print(&made.report, &text, args, out)
+}
+
+/// Prints a report; `text` is what scripts read, a line.
+fn print(report: &Report, text: &str, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.json {
-        plain::json_line(out, &json::of(&report))?;
+        out.write_all(text.as_bytes())?;
     } else if args.html {
-        writeln!(out, "{}", page::of(&report).into_string())?;
+        writeln!(out, "{}", viewer::pages::figures::standalone(report).into_string())?;
     } else {
-        text::print(&report, out)?;
+        text::print(report, out)?;
+    }
+    Ok(())
+}
+
+/// Prints which reports are stored, by workspace and id.
+async fn list(archive: &dyn Archive, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    for team in find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)? {
+        for ListedReport { team, report_id, head } in stored::list(archive, &team).await? {
+            let ReportHead { basis, made_at, .. } = head;
+            if args.json {
+                let line =
+                    json!({ "team_id": team, "report_id": report_id, "made_at": made_at, "basis": basis });
+                plain::json_line(out, &line)?;
+            } else {
+                writeln!(out, "{team}  {report_id}  made {made_at}")?;
+            }
+        }
     }
     Ok(())
 }

@@ -1,8 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::{QueueName, ReceiveRequest};
 use process::config::backend::BackendArgs;
 use serde_json::Value;
+use workers::runtime::{Outcome, Worker};
+use workers::statistician::Statistician;
 
 use super::*;
 use crate::fixture::Fixture;
@@ -19,6 +23,7 @@ fn args() -> ReportArgs {
         user: None,
         json: false,
         html: false,
+        list: false,
         team: None,
         backend: BackendArgs::embedded("unused".as_ref()),
     }
@@ -31,7 +36,7 @@ fn clock() -> Arc<ManualClock> {
 
 async fn printed(fixture: &Fixture, args: &ReportArgs) -> anyhow::Result<String> {
     let mut out = Vec::new();
-    run(fixture.archive(), &*clock(), args, &mut out).await?;
+    run(fixture.archive(), &*fixture.changes(), &*clock(), args, &mut out).await?;
     Ok(String::from_utf8(out)?)
 }
 
@@ -176,7 +181,7 @@ async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
         assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&quot;'&amp;"));
-        assert!(page.contains(include_str!("style.css")), "the style is as it is");
+        assert!(page.contains("svg .mark { fill: var(--plot); }\n"), "the style is as it is");
         assert_eq!(page.matches("href=\"").count(), page.matches("href=\"https://").count());
         for (name, closed) in
             [("<svg", "</svg>"), ("<table", "</table>"), ("<div", "</div>"), ("<tr", "</tr>")]
@@ -184,4 +189,71 @@ async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
             assert_eq!(page.matches(name).count(), page.matches(closed).count(), "{name}");
         }
     }
+}
+
+/// Lets the statistician count every day that is over.
+async fn count(fixture: &Fixture) {
+    let statistician = Statistician::new(fixture.ports.clone(), fixture.changes());
+    statistician.look().await;
+    fixture.wait(Duration::from_secs(91));
+    let queue = &fixture.ports.queue;
+    loop {
+        let request = ReceiveRequest {
+            queue: QueueName::Stats.into(),
+            max: 10,
+            visibility_timeout: Duration::from_secs(30),
+            wait: Duration::ZERO,
+        };
+        let jobs = queue.receive(request).await.unwrap();
+        if jobs.is_empty() {
+            return;
+        }
+        assert!(statistician.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
+        let receipts: Vec<_> = jobs.into_iter().map(|job| job.receipt).collect();
+        queue.ack(QueueName::Stats.into(), &receipts).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
+    let fixture = busy().await;
+    fixture.wait(Duration::from_secs(14 * 86_400));
+    let [text, json, html] =
+        [args(), ReportArgs { json: true, ..args() }, ReportArgs { html: true, ..args() }];
+    let made = [
+        printed(&fixture, &json).await.unwrap(),
+        printed(&fixture, &text).await.unwrap(),
+        printed(&fixture, &html).await.unwrap(),
+    ];
+    assert!(made[0].contains("\"cached\":false"), "{}", made[0]);
+    let list = ReportArgs { list: true, week: None, ..args() };
+    assert_eq!(printed(&fixture, &list).await.unwrap(), "", "nothing was counted yet");
+    count(&fixture).await;
+    assert_eq!(printed(&fixture, &json).await.unwrap(), made[0], "from roll-ups");
+    let listed = printed(&fixture, &list).await.unwrap();
+    assert!(listed.starts_with("T1  team/2026-11-09/2026-11-16  made 2026-"), "{listed}");
+    let listed = printed(&fixture, &ReportArgs { json: true, ..list }).await.unwrap();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["report_id"], "team/2026-11-09/2026-11-16");
+    let stored = made[0].replacen("\"cached\":false", "\"cached\":true", 1);
+    assert_eq!(printed(&fixture, &json).await.unwrap(), stored);
+    assert_eq!(printed(&fixture, &text).await.unwrap(), made[1]);
+    assert_eq!(printed(&fixture, &html).await.unwrap(), made[2]);
+    let channel = ReportArgs { channel: Some("general".into()), ..json.clone() };
+    assert!(printed(&fixture, &channel).await.unwrap().contains("\"cached\":false"));
+    assert!(printed(&fixture, &channel).await.unwrap().contains("\"cached\":true"));
+    let person = ReportArgs { user: Some("U1".into()), ..json.clone() };
+    for _ in 0..2 {
+        assert!(printed(&fixture, &person).await.unwrap().contains("\"cached\":false"));
+    }
+
+    fixture.edit("T1", "C2", &at(7_000), &format!("{}.000000", MONDAY + 900_000), "two words").await;
+    let edited: Value = serde_json::from_str(&printed(&fixture, &json).await.unwrap()).unwrap();
+    let before: Value = serde_json::from_str(&made[0]).unwrap();
+    assert_eq!(edited["cached"], false, "before it is counted again");
+    let words = |report: &Value| report["figures"]["words"]["value"].as_u64().unwrap();
+    assert_eq!(words(&before) - words(&edited), 498);
+    count(&fixture).await;
+    assert_eq!(serde_json::from_str::<Value>(&printed(&fixture, &json).await.unwrap()).unwrap(), edited);
+    assert!(printed(&fixture, &json).await.unwrap().contains("\"cached\":true"));
 }

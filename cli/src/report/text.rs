@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use reader::figures::report::{Figure, FigureName, Number, Report, Scope, TopMessage};
+use reader::figures::report::{FigureName, Number, Report, Scope, TopMessage};
+use reader::figures::wording::{Change, WEEKDAYS, change, notes_of, shown, title, whose};
 use rules::figures::partners::CountByPerson;
 
 use super::bars;
@@ -14,8 +15,6 @@ const ROWS: usize = 10;
 
 /// Columns for bars.
 const BAR: usize = 20;
-
-pub(super) const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Prints a report.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -59,17 +58,6 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     notes(report, out)
 }
 
-/// What a report is about and of when, in a line or two.
-pub(super) fn title(report: &Report) -> String {
-    let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
-    let name = report.scope_name.as_deref();
-    match &report.scope {
-        Scope::Team => plain::excerpt(team, 60),
-        Scope::Channel(channel) => format!("#{}", plain::excerpt(name.unwrap_or(channel.as_str()), 60)),
-        Scope::User(user) => plain::excerpt(name.unwrap_or(user.as_str()), 60),
-    }
-}
-
 fn heading(report: &Report) -> String {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     format!("{}\n{from} to {to}, beside {before} to {before_to}\n", title(report))
@@ -85,40 +73,6 @@ fn figures(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
-}
-
-/// How a figure changed, for people.
-pub(super) struct Change {
-    pub(super) delta: String,
-    pub(super) percent: String,
-}
-
-pub(super) fn change(name: FigureName, figure: &Figure) -> Change {
-    let delta = figure.delta().map(|delta| {
-        let sign = if delta.real() < 0.0 { "-" } else { "+" };
-        let size = match delta {
-            Number::Count(count) => Number::Count(count),
-            Number::Real(real) => Number::Real(real.abs()),
-        };
-        if delta.real() == 0.0 { "0".to_owned() } else { format!("{sign}{}", shown(name, Some(size))) }
-    });
-    // Of a share the difference says it: percent of percent would be read as that.
-    let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
-    Change {
-        delta: delta.unwrap_or_default(),
-        percent: percent.map_or_else(String::new, |percent| format!("{percent:+.1} %")),
-    }
-}
-
-/// A figure's number; a dash where it is unknown.
-pub(super) fn shown(name: FigureName, number: Option<Number>) -> String {
-    match number {
-        None => "-".to_owned(),
-        Some(number) if name == FigureName::TopTenShare => format!("{:.1} %", number.real() * 100.0),
-        Some(Number::Count(count)) => grouped(count),
-        Some(Number::Real(real)) if real.fract() == 0.0 => grouped(real as u64),
-        Some(Number::Real(real)) => format!("{}.{}", grouped(real as u64), (real.fract() * 10.0) as u64),
-    }
 }
 
 struct TableRow {
@@ -231,16 +185,6 @@ fn messages(title: &str, messages: &[TopMessage], out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// `ana in #general`
-pub(super) fn whose(message: &TopMessage) -> String {
-    let author = message.user_name.as_deref().or(message.user.as_deref()).unwrap_or("unknown");
-    let channel = match &message.channel_name {
-        Some(name) => format!("#{}", plain::excerpt(name, NAME)),
-        None => message.channel.to_string(),
-    };
-    format!("{} in {channel}", plain::excerpt(author, NAME))
-}
-
 fn people(report: &Report, title: &str, counts: &CountByPerson, out: &mut dyn Write) -> io::Result<()> {
     let partners = Report::most_frequent(counts);
     if partners.is_empty() {
@@ -264,25 +208,4 @@ fn notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{note}")?;
     }
     Ok(())
-}
-
-/// What a reader of the figures has to know.
-pub(super) fn notes_of(report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !report.is_over {
-        notes.push("This period is not over yet.".to_owned());
-    }
-    if report.figure(FigureName::FirstTimePosters).value.is_none() {
-        notes.push("Who posted for the first time is unknown: more lies before than is read.".to_owned());
-    }
-    let days = &report.incomplete_days;
-    if let [first, .., last] = days.as_slice() {
-        notes.push(format!(
-            "Messages may be missing on {} days between {first} and {last}:\n`annalist coverage` says where.",
-            days.len()
-        ));
-    } else if let [day] = days.as_slice() {
-        notes.push(format!("Messages may be missing on {day}: `annalist coverage` says where."));
-    }
-    notes
 }

@@ -8,14 +8,11 @@ mod indexing;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use process::config::backend::{BackendArgs, BackendKind};
+use process::config::backend::{BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
 
 pub(crate) use answer::{SearchArgs, SearchPlace, Wanted, marked_negations, search};
 pub(crate) use indexing::{IndexingArgs, index};
-
-/// The index's file.
-const FILE: &str = "index.db";
 
 /// The index's file, in a folder that exists.
 pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
@@ -25,7 +22,7 @@ pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Re
     };
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder of the search index, {}", folder.display()))?;
-    Ok(folder.join(FILE))
+    Ok(folder.join(INDEX_FILE))
 }
 
 fn default_folder(backend: &BackendArgs) -> anyhow::Result<PathBuf> {

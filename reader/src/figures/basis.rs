@@ -10,7 +10,7 @@ use super::period::Period;
 use super::report::{FigureName, Number, Report, Scope, TopMessage};
 
 /// Another one for each change of what a report contains.
-const FORMAT: &str = "1";
+pub(super) const FORMAT: &str = "1";
 
 /// A hash that is being made.
 pub(super) struct Basis(Sha256);
@@ -30,8 +30,11 @@ impl Basis {
     }
 
     pub(super) fn counted(&mut self, counted: &[CountedChannel]) {
-        for CountedChannel { channel, days, .. } in counted {
+        for CountedChannel { channel, days, root_authors, .. } in counted {
             self.part(channel.as_str());
+            for (root_ts, author) in root_authors {
+                self.part(&format!("{root_ts} {author}"));
+            }
             for (day, figures) in days {
                 self.part(&format!("{day} {:x}", figures.basis));
             }
@@ -39,13 +42,7 @@ impl Basis {
     }
 
     pub(super) fn people(&mut self, people: &People) {
-        for (id, Person { kind, name, tz, offset_minutes }) in people.iter() {
-            self.part(id);
-            self.part(kind.as_str());
-            self.part(name.as_deref().unwrap_or_default());
-            self.part(tz.as_deref().unwrap_or_default());
-            self.part(&format!("{offset_minutes:?}"));
-        }
+        hash_people(people, &mut |text| self.part(text));
     }
 
     /// Replies may be later than the period.
@@ -70,5 +67,16 @@ impl Basis {
 
     pub(super) fn finish(self) -> String {
         to_hex(&self.0.finalize())
+    }
+}
+
+/// What a report shows of people, part by part.
+pub(super) fn hash_people(people: &People, part: &mut impl FnMut(&str)) {
+    for (id, Person { kind, name, tz, offset_minutes }) in people.iter() {
+        part(id);
+        part(kind.as_str());
+        part(name.as_deref().unwrap_or_default());
+        part(tz.as_deref().unwrap_or_default());
+        part(&format!("{offset_minutes:?}"));
     }
 }

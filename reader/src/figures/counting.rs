@@ -7,10 +7,11 @@ use rules::figures::day::DayFigures;
 use rules::figures::message::CountedMessage;
 use rules::figures::partners::Partners;
 use rules::figures::person::Person;
-use serde_json::Value;
+use rules::figures::rollup::{ChannelDay, RollupDay};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::period::Period;
+use super::rollups::{Rolled, Rollups};
 use crate::joined::JoinedChannel;
 
 /// Rows read at once.
@@ -27,10 +28,14 @@ impl People {
     /// As [`Archive::query`].
     pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(key::users(team))).await?;
-        let people = rows
-            .iter()
-            .filter_map(|row| Some((row.key.timestamp.clone(), Person::read(row, team.as_str())?)));
-        Ok(Self(people.collect()))
+        let mut people = Self::default();
+        people.add(&rows, team);
+        Ok(people)
+    }
+
+    fn add<'r>(&mut self, rows: impl IntoIterator<Item = &'r Item>, team: &TeamId) {
+        let read = |row: &Item| Some((row.key.timestamp.clone(), Person::read(row, team.as_str())?));
+        self.0.extend(rows.into_iter().filter_map(read));
     }
 
     /// A person.
@@ -48,6 +53,10 @@ impl People {
         let known = message.author.and_then(|author| self.get(author));
         Person::is_bot(message.author, known, message.is_by_app)
     }
+
+    pub(super) fn is_bot_now(&self, id: &str, is_by_app: bool) -> bool {
+        Person::is_bot(Some(id), self.get(id), is_by_app)
+    }
 }
 
 /// What is counted of a channel in a period.
@@ -59,6 +68,8 @@ pub struct CountedChannel {
     pub days: BTreeMap<i64, DayFigures>,
     /// Messages of people that may have begun a thread: their rows say so, or they were replied to in the period.
     pub roots: BTreeSet<Ts>,
+    /// Who wrote the messages that were replied to in the period, as far as their rows are known.
+    pub root_authors: BTreeMap<Ts, String>,
 }
 
 /// What is counted of one person beside their own messages.
@@ -85,7 +96,7 @@ impl<'a> Counter<'a> {
         Self { people, person, about: AboutPerson::default() }
     }
 
-    /// Counts a channel in a period.
+    /// Counts a channel in a period: what was counted before is taken from its roll-ups.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -93,47 +104,65 @@ impl<'a> Counter<'a> {
         &mut self,
         channel: &JoinedChannel<'_>,
         period: &Period,
+        rollups: Option<&Rollups>,
     ) -> Result<CountedChannel, ArchiveError> {
+        // What has to do with one person is in no roll-up.
+        let rollups = rollups.filter(|_| self.person.is_none());
+        let Rolled { mut days, rest } = match rollups {
+            Some(rollups) => rollups.counted(channel, period, self.people).await?,
+            None => Rolled { days: BTreeMap::new(), rest: vec![*period] },
+        };
+        let mut authors = Authors::default();
+        for part in rest {
+            self.count_rows(channel, &part, &mut days, &mut authors).await?;
+        }
+        let threads: BTreeSet<Ts> = days.values().flat_map(|day| day.threads.keys()).cloned().collect();
+        let root_authors = authors.of_roots(channel, &threads).await?;
+        for day in days.values_mut() {
+            day.credit(|root_ts| root_authors.get(root_ts).map(String::as_str));
+        }
+        let mut roots: BTreeSet<Ts> = days.values().flat_map(|day| &day.roots).cloned().collect();
+        if self.person.is_none() {
+            roots.extend(threads.into_iter().filter(|root_ts| period.contains(root_ts)));
+        }
+        Ok(CountedChannel { channel: channel.main().channel.clone(), days, roots, root_authors })
+    }
+
+    async fn count_rows(
+        &mut self,
+        channel: &JoinedChannel<'_>,
+        period: &Period,
+        days: &mut BTreeMap<i64, DayFigures>,
+        authors: &mut Authors,
+    ) -> Result<(), ArchiveError> {
         let partition = channel.main().messages();
         let range = period.range();
         let mut query = Query { limit: PAGE, ..Query::partition(partition.clone()) };
         query.after = range.after().map(|after| ItemKey::new(partition, after));
         query.until = range.until.as_ref().map(Ts::to_string);
-        let mut days: BTreeMap<i64, DayFigures> = BTreeMap::new();
-        let mut roots = BTreeSet::new();
-        let mut authors = Authors::default();
         loop {
             let page = channel.query(&query).await?;
             for row in &page.items {
                 authors.learn(row);
                 let Some(message) = CountedMessage::read(row) else { continue };
-                let root_author = match &message.root_ts {
-                    Some(root_ts) => authors.of_root(channel, root_ts, row).await?,
-                    None => None,
-                };
                 let is_bot = self.people.is_bot(&message);
                 if let Some(person) = self.person {
+                    let root_author = match &message.root_ts {
+                        Some(root_ts) => authors.of_root(channel, root_ts, &message).await?,
+                        None => None,
+                    };
                     self.add_about(person, &message, is_bot, root_author.as_deref());
                     if message.author != Some(person.as_str()) {
                         continue;
                     }
                 }
-                if message.is_root && !is_bot && !message.is_deleted {
-                    roots.insert(message.ts.clone());
-                }
-                days.entry(message.day()).or_default().add(&message, is_bot, root_author.as_deref());
+                days.entry(message.day()).or_default().add(&message, is_bot);
             }
             match page.next {
                 Some(next) => query.after = Some(next),
-                None => break,
+                None => return Ok(()),
             }
         }
-        for root_ts in days.values().flat_map(|day| day.threads.keys()) {
-            if period.contains(root_ts) && self.person.is_none() {
-                roots.insert(root_ts.clone());
-            }
-        }
-        Ok(CountedChannel { channel: channel.main().channel.clone(), days, roots })
     }
 
     fn add_about(
@@ -169,22 +198,65 @@ impl Authors {
         &mut self,
         channel: &JoinedChannel<'_>,
         root_ts: &Ts,
-        reply: &Item,
+        reply: &CountedMessage<'_>,
     ) -> Result<Option<String>, ArchiveError> {
         if let Some(known) = self.0.get(root_ts) {
             return Ok(known.clone());
         }
         let root = channel.message(root_ts).await?;
         let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
-        let author = author.or_else(|| told_author(reply.text("raw_event")?));
+        let author = author.or_else(|| reply.told_author.clone());
         self.0.insert(root_ts.clone(), author.clone());
         Ok(author)
     }
+
+    /// The authors of these roots, as far as their rows say.
+    async fn of_roots(
+        self,
+        channel: &JoinedChannel<'_>,
+        roots: &BTreeSet<Ts>,
+    ) -> Result<BTreeMap<Ts, String>, ArchiveError> {
+        let (known, unknown): (Vec<&Ts>, Vec<&Ts>) =
+            roots.iter().partition(|root_ts| self.0.contains_key(root_ts));
+        let known = known.into_iter().filter_map(|ts| Some((ts.clone(), self.0.get(ts)?.clone()?)));
+        let mut authors: BTreeMap<Ts, String> = known.collect();
+        for (ts, row) in unknown.iter().zip(channel.messages(&unknown).await?) {
+            authors.extend(
+                row.as_ref().and_then(|row| row.text("user")).map(|user| ((*ts).clone(), user.to_owned())),
+            );
+        }
+        Ok(authors)
+    }
 }
 
-/// Whom a reply names as the author of its root, as events do.
-pub(super) fn told_author(raw: &str) -> Option<String> {
-    let raw: Value = serde_json::from_str(raw).ok()?;
-    let author = raw["parent_user_id"].as_str()?;
-    UserId::parse(author).ok().map(|author| author.to_string())
+/// Counts a channel's day from its rows, for a roll-up. People are asked for one by one: a day names few of a large workspace.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFigures, ArchiveError> {
+    let partition = key::messages(&day.team, &day.channel);
+    let mut query = Query { limit: PAGE, ..Query::partition(partition.clone()) };
+    query.after = Some(ItemKey::new(partition, day.day.bound()));
+    query.until = day.day.next().map(RollupDay::bound);
+    let mut people = People::default();
+    let mut asked = BTreeSet::new();
+    let mut figures = DayFigures::default();
+    loop {
+        let page = archive.query(&query).await?;
+        let messages: Vec<CountedMessage<'_>> = page.items.iter().filter_map(CountedMessage::read).collect();
+        let authors = messages.iter().filter_map(|message| UserId::parse(message.author?).ok());
+        let new: Vec<ItemKey> = authors
+            .map(|author| ItemKey::user(&day.team, &author))
+            .filter(|key| asked.insert(key.timestamp.clone()))
+            .collect();
+        let rows = archive.get_all(&new.iter().collect::<Vec<_>>()).await?;
+        people.add(rows.iter().flatten(), &day.team);
+        for message in &messages {
+            figures.add(message, people.is_bot(message));
+        }
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(figures),
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub fn of(report: &Report) -> Value {
         "report_id": report.id(),
         "team_id": report.team,
         "scope": report.scope.id(),
+        "team_name": report.team_name,
         "name": report.scope_name,
         "from": from,
         "to": to,

@@ -10,13 +10,15 @@ use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::basis::Basis;
 use super::counting::{AboutPerson, CountedChannel, Counter, People};
-use super::firsts;
+use super::firsts::{self, FirstPosts};
+use super::grounds::{Candidates, Grounds};
 use super::period::Period;
 use super::report::{Figure, FigureName, Number, Report, Scope, ZoneRow};
+use super::rollups::Rollups;
 use super::summary::{Summary, accounts};
 use super::tables::Tables;
 use crate::coverage::TeamCoverage;
-use crate::directory::{self, Channels};
+use crate::directory::Channels;
 use crate::joined::{ChannelPlace, JoinedChannel};
 use crate::{find, history};
 
@@ -30,7 +32,27 @@ pub enum Asked<'a> {
     User(UserId),
 }
 
-/// Makes a report; `now` says whether its period is over.
+/// A report that is to be made: what it is about, and what it is made from besides its days.
+pub struct AskedReport<'a> {
+    archive: &'a dyn Archive,
+    pub(super) team: &'a TeamId,
+    pub(super) scope: Scope,
+    pub(super) channels: Vec<JoinedChannel<'a>>,
+    pub(super) period: Period,
+    rollups: Option<&'a Rollups>,
+    pub(super) grounds: Grounds,
+    incomplete_days: Vec<String>,
+    now_micros: i64,
+}
+
+/// A report that was made, with what may change it later.
+pub struct MadeReport {
+    /// The report.
+    pub report: Report,
+    pub(super) candidates: Candidates,
+}
+
+/// Makes a report; `now` says whether its period is over. With or without roll-ups it is the same.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -39,72 +61,119 @@ pub async fn make(
     team: &TeamId,
     asked: Asked<'_>,
     period: Period,
+    rollups: Option<&Rollups>,
     now: Timestamp,
 ) -> Result<Report, ArchiveError> {
-    let people = People::read(archive, team).await?;
-    let names = directory::read(archive, team).await?;
-    let workspace = directory::workspace(archive, team).await?;
-    let (scope, channels) = match asked {
-        Asked::Team => (Scope::Team, channels_of(archive, team, &names).await?),
-        Asked::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
-        Asked::User(user) => (Scope::User(user), channels_of(archive, team, &names).await?),
-    };
-    let person = match &scope {
-        Scope::User(user) => Some(user),
-        Scope::Team | Scope::Channel(_) => None,
-    };
-    let (counted, about) = count_all(&channels, &people, person, &period).await?;
-    let (counted_before, about_before) = count_all(&channels, &people, person, &period.previous()).await?;
-    let (mut now_there, mut before) = (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
-    for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
-        summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
-        if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
-            complete(of_person, about);
-        }
+    let asked = AskedReport::begin(archive, team, asked, period, rollups, now).await?;
+    Ok(asked.make().await?.report)
+}
+
+impl<'a> AskedReport<'a> {
+    /// Reads what a report is made from besides its days.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn begin(
+        archive: &'a dyn Archive,
+        team: &'a TeamId,
+        asked: Asked<'a>,
+        period: Period,
+        rollups: Option<&'a Rollups>,
+        now: Timestamp,
+    ) -> Result<Self, ArchiveError> {
+        let grounds = Grounds::read(archive, team, rollups).await?;
+        let (scope, channels) = match asked {
+            Asked::Team => (Scope::Team, channels_of(archive, team, &grounds.names).await?),
+            Asked::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
+            Asked::User(user) => (Scope::User(user), channels_of(archive, team, &grounds.names).await?),
+        };
+        let now_micros = now.as_microsecond();
+        let incomplete_days = incomplete_days(archive, team, &channels, &period, now_micros).await?;
+        Ok(Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros })
     }
-    let old = old_posters(&channels, &people, [&now_there, &before], &period).await?;
-    let tables = Tables { people: &people, names: &names, workspace: &workspace };
-    let most_reacted = tables.most_reacted(&channels, &now_there).await?;
-    let most_replied = tables.most_replied(&channels, &counted).await?;
-    let mut basis = Basis::new(&scope, &period);
-    basis.counted(&counted);
-    basis.counted(&counted_before);
-    basis.people(&people);
-    basis.replied(&most_replied);
-    let total = match person {
-        Some(_) => about.messages.values().sum(),
-        None => now_there.total.messages,
-    };
-    let scope_name = match &scope {
-        Scope::Team => None,
-        Scope::Channel(channel) => names.name(channel).map(str::to_owned),
-        Scope::User(user) => tables.person_name(user.as_str()),
-    };
-    let micros = now.as_microsecond();
-    let mut report = Report {
-        team: team.clone(),
-        team_name: workspace.name.clone(),
-        scope_name,
-        period,
-        basis: String::new(),
-        figures: figures([&now_there, &before], &people, old.as_ref()),
-        channels: tables.channels(&now_there, &before),
-        users: tables.users(&now_there, &before, total, &about),
-        hours: now_there.hours,
-        timezones: zones(&now_there),
-        emoji: emoji(&now_there),
-        most_reacted,
-        most_replied,
-        partners: person.is_some().then_some(about.partners),
-        names: BTreeMap::new(),
-        incomplete_days: incomplete_days(archive, team, &channels, &period, micros).await?,
-        is_over: period.to() <= micros,
-        scope,
-    };
-    basis.shown(&report);
-    report.basis = basis.finish();
-    report.names = tables.names_in(&report);
-    Ok(report)
+
+    pub(super) fn archive(&self) -> &'a dyn Archive {
+        self.archive
+    }
+
+    /// What identifies the state of everything that the report shows; `None` if that is not known, or may change without it.
+    pub(super) fn stamp(&self) -> Option<String> {
+        let is_about_person = matches!(self.scope, Scope::User(_));
+        let rollups = self.rollups.filter(|_| !is_about_person && self.period.has_whole_days())?;
+        let Self { team, scope, period, channels, incomplete_days, .. } = self;
+        self.grounds.stamp(team, scope, period, channels, incomplete_days, rollups)
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn make(self) -> Result<MadeReport, ArchiveError> {
+        let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
+            self;
+        let Grounds { people, names, workspace, first_posts, .. } = grounds;
+        let person = match &scope {
+            Scope::User(user) => Some(user),
+            Scope::Team | Scope::Channel(_) => None,
+        };
+        let (counted, about) = count_all(&channels, &people, person, &period, rollups).await?;
+        let (counted_before, about_before) =
+            count_all(&channels, &people, person, &period.previous(), rollups).await?;
+        let (mut now_there, mut before) =
+            (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
+        for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
+            summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
+            if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
+                complete(of_person, about);
+            }
+        }
+        // Who is new in a channel is not known of the whole workspace.
+        let of_team = rollups.filter(|_| scope == Scope::Team);
+        let firsts = of_team.map(|rollups| FirstPosts { archive, team, rollups, rows: &first_posts });
+        let old = old_posters(firsts, &channels, &people, [&now_there, &before], &period).await?;
+        let tables = Tables { people: &people, names: &names, workspace: &workspace };
+        let most_reacted = tables.most_reacted(&channels, &now_there).await?;
+        let candidates = tables.candidates(&channels, &counted).await?;
+        let most_replied = tables.most_replied(&channels, &candidates).await?;
+        let mut basis = Basis::new(&scope, &period);
+        basis.counted(&counted);
+        basis.counted(&counted_before);
+        basis.people(&people);
+        basis.replied(&most_replied);
+        let total = match person {
+            Some(_) => about.messages.values().sum(),
+            None => now_there.total.messages,
+        };
+        let scope_name = match &scope {
+            Scope::Team => None,
+            Scope::Channel(channel) => names.name(channel).map(str::to_owned),
+            Scope::User(user) => tables.person_name(user.as_str()),
+        };
+        let mut report = Report {
+            team: team.clone(),
+            team_name: workspace.name.clone(),
+            scope_name,
+            period,
+            basis: String::new(),
+            figures: figures([&now_there, &before], &people, old.as_ref()),
+            channels: tables.channels(&now_there, &before),
+            users: tables.users(&now_there, &before, total, &about),
+            hours: now_there.hours,
+            timezones: zones(&now_there),
+            emoji: emoji(&now_there),
+            most_reacted,
+            most_replied,
+            partners: person.is_some().then_some(about.partners),
+            names: BTreeMap::new(),
+            incomplete_days,
+            is_over: period.to() <= now_micros,
+            scope,
+        };
+        basis.shown(&report);
+        report.basis = basis.finish();
+        report.names = tables.names_in(&report);
+        Ok(MadeReport { report, candidates })
+    }
 }
 
 /// The channels of a workspace, each once.
@@ -134,11 +203,12 @@ async fn count_all(
     people: &People,
     person: Option<&UserId>,
     period: &Period,
+    rollups: Option<&Rollups>,
 ) -> Result<(Vec<CountedChannel>, AboutPerson), ArchiveError> {
     let mut counter = Counter::new(people, person);
     let mut counted = Vec::with_capacity(channels.len());
     for channel in channels {
-        counted.push(counter.count(channel, period).await?);
+        counted.push(counter.count(channel, period, rollups).await?);
     }
     Ok((counted, counter.about))
 }
@@ -153,13 +223,21 @@ fn complete(person: &mut PersonDay, about: &AboutPerson) {
 
 /// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.
 async fn old_posters(
+    first_posts: Option<FirstPosts<'_>>,
     channels: &[JoinedChannel<'_>],
     people: &People,
     summaries: [&Summary; 2],
     period: &Period,
 ) -> Result<Option<BTreeSet<String>>, ArchiveError> {
     let posters = summaries.iter().flat_map(|summary| summary.posters()).map(|(id, _)| id);
-    firsts::wrote_before(channels, people, period.previous().from(), posters.collect()).await
+    let before = period.previous().from();
+    let mut candidates: BTreeSet<&str> = posters.collect();
+    let mut old = BTreeSet::new();
+    if let Some(first_posts) = first_posts {
+        old = first_posts.settle(people, before, &mut candidates).await?;
+    }
+    let found = firsts::wrote_before(channels, people, before, candidates).await?;
+    Ok(found.map(|found| old.into_iter().chain(found).collect()))
 }
 
 fn figures(

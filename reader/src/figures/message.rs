@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use ports::archive::{ArchiveError, Item};
-use rules::figures::message::{date, mentions, reactions, reactions_text, words};
+use rules::figures::message::{date, mentions, reactions, reactions_text, told_author, words};
 use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, Ts, UserId};
 
-use super::counting::told_author;
 use crate::joined::JoinedChannel;
 use crate::thread;
 

@@ -1,19 +1,25 @@
 //! Figures for readers: what is counted of a period, from the rows of the archive.
 //!
 //! * [`period`]: from when to when; [`counting`]: rows as roll-ups of days.
+//! * [`stored`]: reports that were made before.
+//! * [`rollups`]: what was counted before, and what of it holds.
 //! * [`making`] makes a [`report`]; [`json`] is how scripts read it.
-//! * [`message`]: the figures of single messages.
+//! * [`message`]: the figures of single messages; [`wording`]: figures in words.
 
 mod basis;
 pub mod counting;
 mod firsts;
+mod grounds;
 pub mod json;
 pub mod making;
 pub mod message;
 pub mod period;
 pub mod report;
+pub mod rollups;
+pub mod stored;
 mod summary;
 mod tables;
+pub mod wording;
 
 #[cfg(test)]
 #[path = "report_tests.rs"]

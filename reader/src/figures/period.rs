@@ -57,6 +57,11 @@ impl Period {
         }
     }
 
+    /// From one time on and before another, in microseconds; `None` if nothing lies between them.
+    pub(super) fn of_micros(from: i64, to: i64) -> Option<Self> {
+        (from < to).then_some(Self { from, to })
+    }
+
     /// A week as ISO 8601 counts them, from Monday to Monday in UTC.
     ///
     /// # Errors
@@ -95,6 +100,20 @@ impl Period {
         Self { from: self.from - (self.to - self.from), to: self.from }
     }
 
+    /// Whether it consists of whole days in UTC, and the one before it too.
+    pub(super) fn has_whole_days(&self) -> bool {
+        self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0
+    }
+
+    /// Reads what [`Period::bounds`] says.
+    pub(super) fn read_bounds(from: &str, to: &str) -> Option<Self> {
+        let micros = |text: &str| match text.parse::<Date>() {
+            Ok(date) => Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_microsecond()),
+            Err(_) => Some(text.parse::<Timestamp>().ok()?.as_microsecond()),
+        };
+        Self::of_micros(micros(from)?, micros(to)?)
+    }
+
     /// Its first microsecond.
     #[must_use]
     pub fn from(&self) -> i64 {
@@ -122,7 +141,7 @@ impl Period {
     /// Its beginning and its end: dates if both are midnights in UTC, else times.
     #[must_use]
     pub fn bounds(&self) -> [String; 2] {
-        let is_whole = self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0;
+        let is_whole = self.has_whole_days();
         [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })
     }
 

@@ -30,6 +30,14 @@ impl Scope {
     }
 }
 
+impl Scope {
+    /// What identifies a report among those of its workspace.
+    pub(super) fn report_id(&self, period: &Period) -> String {
+        let [from, to] = period.bounds();
+        format!("{}/{from}/{to}", self.id())
+    }
+}
+
 /// A figure's name, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FigureName {
@@ -104,6 +112,26 @@ impl FigureName {
             Self::Replies => "replies",
             Self::Threads => "threads",
             Self::BotMessages => "bot_messages",
+        }
+    }
+
+    /// Whether it is a count, and no median or share.
+    #[must_use]
+    pub fn is_count(self) -> bool {
+        match self {
+            Self::MedianMessages | Self::MedianWords | Self::TopTenShare => false,
+            Self::AllUsers
+            | Self::ActiveUsers
+            | Self::Posters
+            | Self::Messages
+            | Self::Words
+            | Self::HalfOfWords
+            | Self::FirstTimePosters
+            | Self::ChannelsUsed
+            | Self::Reactions
+            | Self::Replies
+            | Self::Threads
+            | Self::BotMessages => true,
         }
     }
 
@@ -312,8 +340,7 @@ impl Report {
     /// What identifies it among the reports of its workspace.
     #[must_use]
     pub fn id(&self) -> String {
-        let [from, to] = self.period.bounds();
-        format!("{}/{from}/{to}", self.scope.id())
+        self.scope.report_id(&self.period)
     }
 
     /// A figure of it.

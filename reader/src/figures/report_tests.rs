@@ -247,7 +247,7 @@ async fn report(archive: &MemoryArchive, scope: &Scope, period: Period) -> Repor
         }
         Scope::User(user) => Asked::User(user.clone()),
     };
-    make(archive, &team(), asked, period, now()).await.unwrap()
+    make(archive, &team(), asked, period, None, now()).await.unwrap()
 }
 
 /// After everything.

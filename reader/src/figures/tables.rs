@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use ports::archive::{ArchiveError, Item};
-use rules::figures::day::TOP;
+use rules::figures::day::{DayThread, TOP};
 use rules::figures::message::CountedMessage;
 use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, Ts};
 
 use super::counting::{AboutPerson, CountedChannel, People};
+use super::grounds::Candidates;
 use super::message;
 use super::report::{ChannelRow, PersonRow, Report, TopMessage};
 use super::summary::Summary;
@@ -110,37 +111,50 @@ impl Tables<'_> {
         Ok(most_reacted)
     }
 
-    /// The messages that began threads in the period, by the replies that the archive has of them.
-    pub(super) async fn most_replied(
+    /// Messages that began threads in the period, with the replies that the archive has of them.
+    pub(super) async fn candidates(
         &self,
         channels: &[JoinedChannel<'_>],
         counted: &[CountedChannel],
-    ) -> Result<Vec<TopMessage>, ArchiveError> {
+    ) -> Result<Candidates, ArchiveError> {
         let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = Vec::new();
         for (channel, counted) in channels.iter().zip(counted) {
             for root_ts in &counted.roots {
-                let replies = counted.days.values().filter_map(|day| day.threads.get(root_ts)).sum();
+                let threads = counted.days.values().filter_map(|day| day.threads.get(root_ts));
+                let replies = threads.map(DayThread::replies).sum();
                 roots.push((replies, channel, root_ts));
             }
         }
         roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
-        let mut found = Vec::new();
+        let mut candidates = Vec::new();
         for (_, channel, root_ts) in roots.into_iter().take(MAX_ROOTS) {
             let replies = message::replies(channel, root_ts).await?.len() as u64;
-            if replies > 0 {
-                found.push((replies, channel, root_ts));
-            }
+            candidates.push((channel.main().channel.clone(), root_ts.clone(), replies));
         }
-        found.sort_by(|one, other| {
-            let places = (&one.1.main().channel, &other.1.main().channel);
-            other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)).then_with(|| places.0.cmp(places.1))
+        candidates.sort_by(|one, other| {
+            other.2.cmp(&one.2).then_with(|| one.1.cmp(&other.1)).then_with(|| one.0.cmp(&other.0))
         });
+        Ok(Candidates(candidates))
+    }
+
+    /// The messages with the most replies.
+    pub(super) async fn most_replied(
+        &self,
+        channels: &[JoinedChannel<'_>],
+        candidates: &Candidates,
+    ) -> Result<Vec<TopMessage>, ArchiveError> {
         let mut most_replied = Vec::new();
-        for (replies, channel, root_ts) in found {
+        for (id, root_ts, replies) in candidates.0.iter().filter(|(.., replies)| *replies > 0) {
+            let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
+                continue;
+            };
+            if most_replied.len() == TOP {
+                break;
+            }
             let root = channel.message(root_ts).await?;
             let message = root.as_ref().and_then(CountedMessage::read).filter(|root| !root.is_deleted);
-            if most_replied.len() < TOP && message.is_some_and(|message| !self.people.is_bot(&message)) {
-                most_replied.push(self.top(&channel.main().channel, root_ts, root.as_ref(), replies));
+            if message.is_some_and(|message| !self.people.is_bot(&message)) {
+                most_replied.push(self.top(id, root_ts, root.as_ref(), *replies));
             }
         }
         Ok(most_replied)

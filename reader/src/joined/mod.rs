@@ -70,6 +70,22 @@ impl<'a> JoinedChannel<'a> {
         Ok(self.merged(ts).await?.map(|merged| merged.row))
     }
 
+    /// Messages, in the order of their timestamps in `of`.
+    ///
+    /// # Errors
+    /// As [`Archive::get`].
+    pub async fn messages(&self, of: &[&Ts]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        if self.places.len() == 1 {
+            let keys: Vec<ItemKey> = of.iter().map(|ts| self.main().message(ts)).collect();
+            return self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await;
+        }
+        let mut rows = Vec::with_capacity(of.len());
+        for ts in of {
+            rows.push(self.message(ts).await?);
+        }
+        Ok(rows)
+    }
+
     /// The revisions of a message in every place, each once. Where there are several places, what each has as its
     /// content is among them: it may have lost to that of another.
     ///

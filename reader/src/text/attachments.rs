@@ -6,22 +6,24 @@ use serde_json::Value;
 
 use super::blocks::{blocks, linked, list, text};
 use super::mrkdwn;
-use super::spans::{LineBuffer, Span};
+use super::spans::{LineBuffer, LineKind, Span, TextFrame, TextLine};
 
 /// Adds what attachments say.
 pub(super) fn attachments<'v>(attachments: impl Iterator<Item = &'v Value>, lines: &mut LineBuffer) {
-    for attachment in attachments {
+    for (number, attachment) in attachments.enumerate() {
         if lines.is_full() {
             return;
         }
-        let mut said = LineBuffer::default();
+        let mut said = lines.for_part();
         content(attachment, &mut said);
         if said.is_empty() {
-            said = LineBuffer::default();
+            said = lines.for_part();
             say(text(attachment, "fallback"), &mut said);
         }
+        let color = text(attachment, "color").map(str::to_owned);
+        let frame = Some(TextFrame { number, color });
         for line in said.into_lines() {
-            lines.line(line);
+            lines.line(TextLine { frame: frame.clone(), ..line });
         }
     }
 }
@@ -34,13 +36,16 @@ pub(super) fn is_preview(attachment: &Value) -> bool {
 }
 
 fn content(attachment: &Value, lines: &mut LineBuffer) {
+    if lines.has_looks() {
+        beside(text(attachment, "service_name"), lines);
+    }
     say(text(attachment, "pretext"), lines);
     say(text(attachment, "author_name"), lines);
     if text(attachment, "title").is_some() {
         lines.spans(linked(&attachment["title"], &attachment["title_link"]));
     }
     // Blocks say the same and more.
-    let mut inside = LineBuffer::default();
+    let mut inside = lines.for_part();
     blocks(&attachment["blocks"], &mut inside);
     if inside.is_empty() {
         say(text(attachment, "text"), lines);
@@ -70,6 +75,15 @@ fn content(attachment: &Value, lines: &mut LineBuffer) {
     }
     if !buttons.is_empty() {
         lines.spans(buttons);
+    }
+    if lines.has_looks() {
+        beside(text(attachment, "footer"), lines);
+    }
+}
+
+fn beside(text: Option<&str>, lines: &mut LineBuffer) {
+    if let Some(text) = text {
+        lines.spans_as(LineKind::Context, mrkdwn::parse(text));
     }
 }
 

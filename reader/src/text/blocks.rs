@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::mrkdwn;
 use super::rich_text;
-use super::spans::{LineBuffer, Span, TextLine};
+use super::spans::{LineBuffer, LineKind, Span, TextLine};
 
 /// Adds what blocks say. What is not known yet is passed over, unless it has a `text` as most have.
 pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
@@ -21,17 +21,22 @@ pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
                 for field in list(&block["fields"]) {
                     say(field, lines);
                 }
-                row(std::slice::from_ref(&block["accessory"]), lines);
+                row(std::slice::from_ref(&block["accessory"]), LineKind::Plain, lines);
             }
-            "context" | "actions" | "context_actions" => row(list(&block["elements"]), lines),
-            "image" => row(std::slice::from_ref(block), lines),
+            "header" => lines.spans_as(LineKind::Heading, composed(&block["text"])),
+            "context" => row(list(&block["elements"]), LineKind::Context, lines),
+            "actions" | "context_actions" => row(list(&block["elements"]), LineKind::Plain, lines),
+            "image" => row(std::slice::from_ref(block), LineKind::Plain, lines),
+            "divider" if lines.has_looks() => {
+                lines.line(TextLine { kind: LineKind::Divider, ..TextLine::default() });
+            }
             "video" => {
                 lines.spans(linked(&block["title"], &block["title_url"]));
                 say(&block["description"], lines);
             }
             "input" => {
                 say(&block["label"], lines);
-                row(std::slice::from_ref(&block["element"]), lines);
+                row(std::slice::from_ref(&block["element"]), LineKind::Plain, lines);
             }
             // Its text is Markdown, which reads as it is.
             "markdown" => {
@@ -88,7 +93,7 @@ fn composed(object: &Value) -> Vec<Span> {
 }
 
 /// Elements that stand beside each other.
-fn row(elements: &[Value], lines: &mut LineBuffer) {
+fn row(elements: &[Value], kind: LineKind, lines: &mut LineBuffer) {
     let mut spans = Vec::new();
     for element in elements {
         let shown = element_shown(element);
@@ -98,7 +103,7 @@ fn row(elements: &[Value], lines: &mut LineBuffer) {
         spans.extend(shown);
     }
     if !spans.is_empty() {
-        lines.spans(spans);
+        lines.spans_as(kind, spans);
     }
 }
 
@@ -125,7 +130,7 @@ fn table(rows: &Value, lines: &mut LineBuffer) {
         let mut spans = Vec::new();
         for (column, cell) in list(cells).iter().enumerate() {
             if column > 0 {
-                spans.push(Span::text(" | "));
+                spans.push(Span::Cell);
             }
             if cell["type"] == "rich_text" {
                 let mut inside = LineBuffer::default();
@@ -140,6 +145,6 @@ fn table(rows: &Value, lines: &mut LineBuffer) {
                 spans.extend(cell["text"].as_str().map(Span::text));
             }
         }
-        lines.line(TextLine::plain(spans));
+        lines.line(TextLine { kind: LineKind::TableRow, ..TextLine::plain(spans) });
     }
 }

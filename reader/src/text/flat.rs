@@ -12,7 +12,7 @@ const LEVEL: usize = 2;
 pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
-        LineKind::Plain => {}
+        LineKind::Plain | LineKind::Heading | LineKind::Context | LineKind::TableRow | LineKind::Divider => {}
         LineKind::Quote => text += "> ",
         LineKind::Preformatted => text += "  ",
     }
@@ -48,7 +48,8 @@ fn write(spans: &[Span], names: &DisplayNames<'_>, text: &mut String) {
             },
             Span::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id), text),
             Span::Broadcast(name) => called('@', name, text),
-            Span::Emoji(name) => *text += &format!(":{name}:"),
+            Span::Emoji { name, .. } => *text += &format!(":{name}:"),
+            Span::Cell => *text += " | ",
             Span::Control(label) => *text += &format!("[{label}]"),
         }
     }

@@ -1,9 +1,13 @@
 //! What a message says and who says it, read from its row into [`spans`]: a function of the row alone, before anything is
 //! looked up. [`flat`] makes it plain text.
+//!
+//! [`read`] is for words: the message's text as Slack sent it. [`read_with_looks`] is for pages: what Slack shows, with blocks in
+//! place of the text that stands for them, and with markup read as styles.
 
 mod attachments;
 mod blocks;
 pub mod flat;
+mod looks;
 pub mod mrkdwn;
 mod notices;
 mod rich_text;
@@ -77,6 +81,33 @@ pub fn read(message: &Value) -> MessageText {
     }
     blocks(&raw["blocks"], &mut lines);
     attachments(list(&raw["attachments"]).iter(), &mut lines);
+    MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
+}
+
+/// Reads a row as [`read`] does, as it looks: blocks come before the text that stands for them where they are not shown, links
+/// have their previews, and markup is read.
+#[must_use]
+pub fn read_with_looks(message: &Value) -> MessageText {
+    let raw =
+        text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);
+    let mut author = author(message, &raw);
+    if let Some(notice) = notices::read(message, &raw) {
+        author.user = notice.user.or(author.user);
+        return MessageText { author, manner: Manner::Notice, lines: notice.lines };
+    }
+    let mut lines = LineBuffer::with_looks();
+    blocks(&raw["blocks"], &mut lines);
+    if lines.is_empty() {
+        lines = LineBuffer::with_looks();
+        let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
+        own.into_iter().for_each(|text| lines.spans(mrkdwn::parse(text)));
+    }
+    // A preview that only has the address of what it previews says nothing.
+    let says = |attachment: &&Value| {
+        !is_preview(attachment)
+            || ["title", "text", "pretext"].into_iter().any(|name| text(attachment, name).is_some())
+    };
+    attachments(list(&raw["attachments"]).iter().filter(says), &mut lines);
     MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
 }
 

@@ -45,7 +45,7 @@ fn items(element: &Value, lines: &mut LineBuffer) {
         let blank = " ".repeat(sign.chars().count());
         for (number, spans) in broken(inline(&item["elements"])).into_iter().enumerate() {
             let sign = if number == 0 { sign.clone() } else { blank.clone() };
-            lines.line(TextLine { level, kind, sign, spans });
+            lines.line(TextLine { level, kind, sign, spans, frame: None });
         }
     }
 }
@@ -66,7 +66,10 @@ fn span(element: &Value) -> Option<Span> {
         "channel" => Some(Span::Channel { id: owned("channel_id")?, label: None }),
         "usergroup" => Some(Span::UserGroup { id: owned("usergroup_id")?, label: None }),
         "broadcast" => Some(Span::Broadcast(owned("range")?)),
-        "emoji" => Some(Span::Emoji(owned("name")?)),
+        "emoji" => {
+            let skin_tone = element["skin_tone"].as_u64().and_then(|tone| u8::try_from(tone).ok());
+            Some(Span::Emoji { name: owned("name")?, skin_tone })
+        }
         "date" => owned("fallback").map(Span::text),
         "color" => owned("value").map(Span::text),
         // Here a blank is a word too, and nothing is escaped.

@@ -1,5 +1,7 @@
 //! What a message says, as lines of spans. Nothing here knows what shows them, or what anyone is called.
 
+use super::looks;
+
 /// Lines made of one message's blocks and attachments; beyond it the reader is sent to the raw event. Slack allows 50
 /// blocks and 100 attachments, and a person reads no more.
 const MAX_LINES: usize = 2_000;
@@ -15,6 +17,17 @@ pub struct TextLine {
     pub sign: String,
     /// What it says.
     pub spans: Vec<Span>,
+    /// The attachment that it is of; `None` for what the message says itself.
+    pub frame: Option<TextFrame>,
+}
+
+/// An attachment around lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFrame {
+    /// Which of the message's.
+    pub number: usize,
+    /// Its colour as Slack sent it: `good`, `warning`, `danger`, or a number of six digits.
+    pub color: Option<String>,
 }
 
 /// What a line is part of.
@@ -27,6 +40,14 @@ pub enum LineKind {
     Quote,
     /// Preformatted text.
     Preformatted,
+    /// A heading.
+    Heading,
+    /// What an app says beside the rest.
+    Context,
+    /// A row of a table, with [`Span::Cell`] between its cells.
+    TableRow,
+    /// A line between parts. It says nothing, and is only there if looks are asked for.
+    Divider,
 }
 
 /// A piece of a line. Texts are unescaped; ids, labels and addresses are what Slack sent and may be anything.
@@ -64,8 +85,15 @@ pub enum Span {
     },
     /// `here`, `channel` or `everyone`.
     Broadcast(String),
-    /// An emoji, by name.
-    Emoji(String),
+    /// An emoji.
+    Emoji {
+        /// What Slack calls it.
+        name: String,
+        /// Its skin tone, from 2 to 6, if it has one.
+        skin_tone: Option<u8>,
+    },
+    /// The next cell of a table begins.
+    Cell,
     /// What a person may press or choose, by what stands on it.
     Control(String),
 }
@@ -151,13 +179,40 @@ fn last(lines: &mut Vec<Vec<Span>>) -> &mut Vec<Span> {
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     lines: Vec<TextLine>,
+    has_looks: bool,
 }
 
 impl LineBuffer {
+    /// For lines whose markup is read too: see [`looks`].
+    pub(super) fn with_looks() -> Self {
+        Self { lines: Vec::new(), has_looks: true }
+    }
+
+    /// An empty one for the same purpose.
+    pub(super) fn for_part(&self) -> Self {
+        Self { lines: Vec::new(), has_looks: self.has_looks }
+    }
+
+    /// Whether markup is read.
+    pub(super) fn has_looks(&self) -> bool {
+        self.has_looks
+    }
+
     /// Adds spans as ordinary lines.
     pub(super) fn spans(&mut self, spans: Vec<Span>) {
-        for spans in broken(spans) {
-            self.line(TextLine::plain(spans));
+        self.spans_as(LineKind::Plain, spans);
+    }
+
+    /// Adds spans as lines of a kind.
+    pub(super) fn spans_as(&mut self, kind: LineKind, spans: Vec<Span>) {
+        let lines = if self.has_looks {
+            looks::lines(spans)
+        } else {
+            broken(spans).into_iter().map(TextLine::plain).collect()
+        };
+        for line in lines {
+            let kind = if line.kind == LineKind::Plain { kind } else { line.kind };
+            self.line(TextLine { kind, ..line });
         }
     }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::functions::Function;
-use super::parameters::{self, ALL_ALARMS, ALL_ALARMS_AND_BOT_TOKEN, HAS_ALARM_EMAIL};
+use super::parameters::{
+    self, ALL_ALARMS, ALL_ALARMS_AND_ANSWERS, ALL_ALARMS_AND_BOT_TOKEN, ANSWERS, HAS_ALARM_EMAIL,
+};
 use super::{Resources, get, logical, queues, reference};
 use crate::names::Names;
 use crate::permissions::Part;
@@ -175,7 +177,11 @@ fn of_functions(functions: &[Function]) -> Vec<Alarm> {
             above: 0,
             period_s: MINUTES_5,
             of_three: 1,
-            condition: Some(function.condition().map_or(ALL_ALARMS, |_| ALL_ALARMS_AND_BOT_TOKEN)),
+            condition: Some(match function.condition() {
+                None => ALL_ALARMS,
+                Some(ANSWERS) => ALL_ALARMS_AND_ANSWERS,
+                Some(_) => ALL_ALARMS_AND_BOT_TOKEN,
+            }),
         }
     };
     functions.iter().map(failing).collect()

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::parameters::{
-    self, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
+    self, ANSWERS, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN,
+    HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
 };
 use super::{Resources, bucket, get, logical, reference, tables};
 use crate::names::{Names, settings};
@@ -13,7 +14,7 @@ use crate::permissions::{Grant, LOGS, Part, Target};
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
 use ports::workers::{HourlySpec, WORKERS, WorkerSpec};
-use slack::credentials::{BOT_TOKEN, SIGNING_SECRET};
+use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 
 /// Slack waits three seconds, so a later answer would reach no client, and ingest gives up on the queue after two.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -60,9 +61,14 @@ impl Function {
         format!("{}Role", self.id())
     }
 
-    /// What runs every hour asks Slack: it is there only if there is a token to ask with.
+    /// What runs every hour asks Slack: it is there only if there is a token to ask with. What answers questions is there only
+    /// if it is turned on: each queue that wakes a function is on the bill.
     pub(super) fn condition(&self) -> Option<&'static str> {
-        matches!(self.part, Part::Hourly(_)).then_some(HAS_BOT_TOKEN)
+        match self.part {
+            Part::Hourly(_) => Some(HAS_BOT_TOKEN),
+            Part::Worker(spec) => is_of_responder(spec.queue).then_some(ANSWERS),
+            Part::Ingest | Part::Annalist | Part::Eraser | Part::Provision => None,
+        }
     }
 
     /// What it may do, its own log included.
@@ -75,6 +81,11 @@ impl Function {
     fn may_use(&self, target: Target) -> bool {
         self.part.grants().iter().any(|grant| grant.on.contains(&target))
     }
+}
+
+/// Whether a queue is consumed only if questions are answered.
+fn is_of_responder(queue: QueueName) -> bool {
+    matches!(queue, QueueName::Questions | QueueName::Replies)
 }
 
 /// Ingest, a function per worker, and those that run every hour.
@@ -182,6 +193,23 @@ fn environment(names: &Names, function: &Function) -> Map<String, Value> {
     if function.source.as_ref().is_some_and(|source| source.queue == QueueName::Backfill) {
         variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
     }
+    let queue = function.source.as_ref().map(|source| source.queue);
+    if queue.is_some_and(|queue| queue == QueueName::Events || is_of_responder(queue)) {
+        variables.insert("ANNALIST_RESPONDER".to_owned(), reference(parameters::RESPONDER));
+    }
+    for (secret, variable, is_kept, arn) in [
+        (Target::ModelKey, MODEL_KEY, HAS_MODEL_KEY_ARN, parameters::MODEL_KEY_ARN),
+        (Target::ProcessorToken, PROCESSOR_TOKEN, HAS_PROCESSOR_TOKEN_ARN, parameters::PROCESSOR_TOKEN_ARN),
+    ] {
+        if function.may_use(secret) {
+            variables.insert(variable.arn.to_owned(), if_holds(is_kept, reference(arn)));
+        }
+    }
+    if function.may_use(Target::ModelKey) {
+        let url = if_holds(HAS_PROCESSOR_URL, reference(parameters::PROCESSOR_URL));
+        let model = if_holds(HAS_MODEL_KEY_ARN, reference(parameters::MODEL));
+        variables.extend([("ANNALIST_PROCESSOR_URL".to_owned(), url), ("ANNALIST_MODEL".to_owned(), model)]);
+    }
     for (secret, variable, is_kept, arn, value) in [
         (
             Target::SigningSecret,
@@ -247,6 +275,8 @@ mod tests {
             assert_eq!(told(variable), users(Uses::SlackApi));
         }
         assert_eq!(told("ANNALIST_BACKFILL"), ["Historian"]);
+        assert_eq!(told("ANNALIST_RESPONDER"), ["MessageWriter", "Responder", "Poster"]);
+        assert_eq!(told("ANTHROPIC_API_KEY_ARN"), ["Responder"]);
         assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
         assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
     }

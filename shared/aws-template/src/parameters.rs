@@ -17,6 +17,12 @@ pub(super) const BOT_TOKEN: &str = "BotToken";
 pub(super) const INGEST_CONCURRENCY: &str = "IngestConcurrency";
 /// What the historian does by itself.
 pub(super) const BACKFILL: &str = "Backfill";
+/// Whether questions are answered, and by what.
+pub(super) const RESPONDER: &str = "AnswerQuestions";
+pub(super) const PROCESSOR_URL: &str = "ProcessorUrl";
+pub(super) const PROCESSOR_TOKEN_ARN: &str = "ProcessorTokenArn";
+pub(super) const MODEL_KEY_ARN: &str = "ModelKeyArn";
+pub(super) const MODEL: &str = "Model";
 /// How long logs are kept.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
 /// Which alarms there are.
@@ -32,6 +38,15 @@ pub(super) const HAS_SIGNING_SECRET_ARN: &str = "HasSigningSecretArn";
 pub(super) const HAS_BOT_TOKEN: &str = "HasBotToken";
 /// It is in Secrets Manager.
 pub(super) const HAS_BOT_TOKEN_ARN: &str = "HasBotTokenArn";
+/// Questions are answered.
+pub(super) const ANSWERS: &str = "AnswersQuestions";
+/// There are all alarms, and questions are answered.
+pub(super) const ALL_ALARMS_AND_ANSWERS: &str = "AllAlarmsAndAnswersQuestions";
+/// What answers them is behind HTTP, with a token in Secrets Manager.
+pub(super) const HAS_PROCESSOR_URL: &str = "HasProcessorUrl";
+pub(super) const HAS_PROCESSOR_TOKEN_ARN: &str = "HasProcessorTokenArn";
+/// A model answers them, whose key is in Secrets Manager.
+pub(super) const HAS_MODEL_KEY_ARN: &str = "HasModelKeyArn";
 /// Concurrency is reserved.
 pub(super) const RESERVES: &str = "ReservesConcurrency";
 /// There are all alarms, not only the most important ones.
@@ -80,6 +95,11 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
             "The secret in Secrets Manager that holds the app's signing secret as plain text",
         ),
         (BOT_TOKEN_ARN, "The secret that holds the bot token, or a JSON object of workspace ids and tokens"),
+        (PROCESSOR_TOKEN_ARN, "The secret that holds the bearer token of ProcessorUrl"),
+        (
+            MODEL_KEY_ARN,
+            "The secret that holds the key of Anthropic's API, for a model that answers questions",
+        ),
     ] {
         add(
             name,
@@ -144,6 +164,21 @@ pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
         }),
     );
     add(
+        RESPONDER,
+        json!({
+            "Type": "String",
+            "Default": "off",
+            "AllowedValues": ["off", "on"],
+            "Description": "Whether questions in Slack are answered, which needs the scope chat:write",
+        }),
+    );
+    for (name, what, pattern) in [
+        (PROCESSOR_URL, "What answers questions: an address that begins with https://", "^$|^https://.+$"),
+        (MODEL, "The model that answers questions, if ModelKeyArn is given", "^[A-Za-z0-9._:@/-]*$"),
+    ] {
+        add(name, json!({ "Type": "String", "Default": "", "Description": what, "AllowedPattern": pattern }));
+    }
+    add(
         LOG_DAYS,
         json!({
             "Type": "Number",
@@ -187,6 +222,11 @@ pub(super) fn conditions() -> Value {
     json!({
         HAS_SIGNING_SECRET_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SIGNING_SECRET_ARN }, ""] }] },
         HAS_BOT_TOKEN_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN_ARN }, ""] }] },
+        ANSWERS: { "Fn::Equals": [{ "Ref": RESPONDER }, "on"] },
+        ALL_ALARMS_AND_ANSWERS: { "Fn::And": [{ "Condition": ALL_ALARMS }, { "Condition": ANSWERS }] },
+        HAS_PROCESSOR_URL: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": PROCESSOR_URL }, ""] }] },
+        HAS_PROCESSOR_TOKEN_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": PROCESSOR_TOKEN_ARN }, ""] }] },
+        HAS_MODEL_KEY_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": MODEL_KEY_ARN }, ""] }] },
         HAS_BOT_TOKEN: {
             "Fn::Or": [{ "Condition": HAS_BOT_TOKEN_ARN }, { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN }, ""] }] }],
         },

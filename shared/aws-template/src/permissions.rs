@@ -114,6 +114,10 @@ pub enum Target {
     SigningSecret,
     /// The secret that holds the bot token, if there is one.
     BotToken,
+    /// The secret that holds the key of a model, if there is one.
+    ModelKey,
+    /// The secret that holds the token of a processor, if there is one.
+    ProcessorToken,
     /// The log of the function itself.
     OwnLog,
     /// All that this installation's names name.
@@ -264,6 +268,9 @@ fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
         ],
         Uses::Threads => vec![Grant::of(INDEX, [Target::Index])],
         Uses::SlackApi => vec![Grant::of(SECRET, [Target::BotToken])],
+        Uses::Processor => {
+            [Target::ModelKey, Target::ProcessorToken].map(|key| Grant::of(SECRET, [key])).into()
+        }
     })
 }
 
@@ -320,6 +327,8 @@ impl Target {
             Self::Objects(keys) => format!("`{keys}`"),
             Self::SigningSecret => "the signing secret".to_owned(),
             Self::BotToken => "the bot token".to_owned(),
+            Self::ModelKey => "the key of a model".to_owned(),
+            Self::ProcessorToken => "the token of a processor".to_owned(),
             Self::OwnLog => "its log".to_owned(),
             Self::Everything => "everything".to_owned(),
         }

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::functions::Function;
-use super::parameters::{self, HAS_BOT_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds};
+use super::parameters::{
+    self, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds,
+};
 use super::{Resources, bucket, get, queues, reference, tables};
 use crate::permissions::{Grant, Target};
 use ports::archive::key::PASSING;
@@ -46,6 +48,8 @@ fn statement(grant: &Grant, function: &Function) -> Value {
     match grant.on.as_slice() {
         [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),
         [Target::BotToken] => if_holds(HAS_BOT_TOKEN_ARN, statement),
+        [Target::ModelKey] => if_holds(HAS_MODEL_KEY_ARN, statement),
+        [Target::ProcessorToken] => if_holds(HAS_PROCESSOR_TOKEN_ARN, statement),
         _ => statement,
     }
 }
@@ -66,6 +70,8 @@ fn arn(target: Target, function: &Function) -> Value {
         // The statement itself is there only where the secret is.
         Target::SigningSecret => reference(parameters::SIGNING_SECRET_ARN),
         Target::BotToken => reference(parameters::BOT_TOKEN_ARN),
+        Target::ModelKey => reference(parameters::MODEL_KEY_ARN),
+        Target::ProcessorToken => reference(parameters::PROCESSOR_TOKEN_ARN),
         Target::OwnLog => get(&function.log_id(), "Arn"),
         Target::Everything => json!("*"),
     }

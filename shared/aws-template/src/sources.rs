@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::functions::{Function, Source};
-use super::parameters::HAS_BOT_TOKEN;
+use super::parameters::{self, HAS_BOT_TOKEN};
 use super::{Resources, get, queues, reference};
 use crate::permissions::Part;
 use crate::{DEAD_LETTERS, SYNC};
@@ -40,13 +40,14 @@ fn of_queue(function: &Function, source: &Source) -> (String, Value) {
         let most = reference(&source.concurrency_parameter(function));
         mapping["Properties"]["ScalingConfig"] = json!({ "MaximumConcurrency": most });
     }
+    parameters::only_if(&mut mapping, function.condition());
     (format!("{id}Source"), mapping)
 }
 
 /// The worker moves its dead letters to quarantine.
 fn dead_letters_hourly(function: &Function) -> [(String, Value); 2] {
     let (id, arn) = (format!("{}DeadLettersHourly", function.id()), get(&function.id(), "Arn"));
-    let rule = json!({
+    let mut rule = json!({
         "Type": "AWS::Events::Rule",
         "Properties": {
             "Description": format!("{} puts its dead letters in quarantine", function.part.label()),
@@ -54,7 +55,7 @@ fn dead_letters_hourly(function: &Function) -> [(String, Value); 2] {
             "Targets": [{ "Id": "worker", "Arn": arn, "Input": word(DEAD_LETTERS) }],
         },
     });
-    let permission = json!({
+    let mut permission = json!({
         "Type": "AWS::Lambda::Permission",
         "Properties": {
             "Action": "lambda:InvokeFunction",
@@ -63,6 +64,8 @@ fn dead_letters_hourly(function: &Function) -> [(String, Value); 2] {
             "SourceArn": get(&id, "Arn"),
         },
     });
+    parameters::only_if(&mut rule, function.condition());
+    parameters::only_if(&mut permission, function.condition());
     [(id.clone(), rule), (format!("{id}Invokes"), permission)]
 }
 

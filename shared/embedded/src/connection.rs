@@ -36,6 +36,8 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/08.sql")),
     M::up(include_str!("schema/09.sql")),
     M::up(include_str!("schema/10.sql")),
+    M::up(include_str!("schema/11.sql")),
+    M::up(include_str!("schema/12.sql")),
 ];
 
 /// The schema of this version.
@@ -209,6 +211,10 @@ pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
 #[cfg(test)]
 #[path = "figures_tests.rs"]
 mod figures_tests;
+
+#[cfg(test)]
+#[path = "questions_tests.rs"]
+mod questions_tests;
 
 #[cfg(test)]
 mod tests {

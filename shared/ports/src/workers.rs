@@ -20,6 +20,8 @@ pub enum Uses {
     Threads,
     /// Slack's Web API, with the bot token.
     SlackApi,
+    /// What answers questions, with its key.
+    Processor,
 }
 
 /// One row of the table.
@@ -74,13 +76,13 @@ const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 4] = [
+pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "message-writer",
         what: "Turns events into rows",
         queue: QueueName::Events,
         // An event that waits for its channel to be known waits on its own queue.
-        sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files],
+        sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files, QueueName::Questions],
         uses: &[Uses::Existence, Uses::SlackApi],
         // Ten events of up to a megabyte, read and written.
         memory_mb: 256,
@@ -115,6 +117,32 @@ pub const WORKERS: [WorkerSpec; 4] = [
         hourly: None,
     },
     WorkerSpec {
+        name: "responder",
+        what: "Answers questions, if it is turned on",
+        queue: QueueName::Questions,
+        // A question that was reset is asked again.
+        sends_to: &[QueueName::Replies, QueueName::Questions],
+        uses: &[Uses::Claims, Uses::Threads, Uses::Processor],
+        memory_mb: 256,
+        // A model takes a minute, and may take more.
+        timeout: LONG,
+        // What it asks is paid for by the question.
+        concurrency: Some(4),
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "poster",
+        what: "Posts answers, if the responder is turned on",
+        queue: QueueName::Replies,
+        sends_to: &[],
+        uses: &[Uses::Claims, Uses::Threads, Uses::SlackApi],
+        memory_mb: 256,
+        // An answer has up to eight parts, a second apart; Slack may want a look before one is repeated.
+        timeout: SHORT,
+        concurrency: Some(2),
+        hourly: None,
+    },
+    WorkerSpec {
         name: "historian",
         what: "Reads Slack's history where events were missed",
         queue: QueueName::Backfill,
@@ -126,6 +154,21 @@ pub const WORKERS: [WorkerSpec; 4] = [
         timeout: LONG,
         // One workspace is one message group, so one function at a time.
         concurrency: None,
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "statistician",
+        what: "Counts each channel's days",
+        queue: QueueName::Stats,
+        // It finds the days that are to be counted itself.
+        sends_to: &[QueueName::Stats],
+        uses: &[],
+        // A page of a day's messages, of up to a megabyte, and what was counted of them.
+        memory_mb: 256,
+        // A day may have many messages.
+        timeout: LONG,
+        // It waits behind what is live.
+        concurrency: Some(2),
         hourly: None,
     },
 ];

@@ -33,6 +33,7 @@ pub use tokens::{Token, TokenKind, Tokens};
 
 use self::http::Http;
 use self::limits::MethodLimits;
+use self::method::Pace;
 use self::tokens::{Source, TokenOwner};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
@@ -69,6 +70,12 @@ impl WebApi {
     #[must_use]
     pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
         Self { transport, limits: MethodLimits::new(), url, tokens }
+    }
+
+    /// The same, posting this number of messages a minute to a workspace, or any number.
+    #[must_use]
+    pub fn posting(self, per_minute: Option<NonZeroU32>) -> Self {
+        Self { limits: self.limits.posting(Pace::posts(per_minute)), ..self }
     }
 
     /// Where the API is.

@@ -23,6 +23,8 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub(super) struct MethodLimits {
     clock: RuntimeClock,
+    /// How often messages may be posted, if that was set.
+    posts: Option<Pace>,
     lanes: Mutex<HashMap<(Option<TeamId>, Method), Lane>>,
 }
 
@@ -36,7 +38,16 @@ struct Lane {
 
 impl MethodLimits {
     pub(super) fn new() -> Self {
-        Self { clock: RuntimeClock::default(), lanes: Mutex::default() }
+        Self { clock: RuntimeClock::default(), posts: None, lanes: Mutex::default() }
+    }
+
+    /// The same with another limit for messages.
+    pub(super) fn posting(self, pace: Pace) -> Self {
+        Self { posts: Some(pace), ..self }
+    }
+
+    fn pace(&self, method: Method) -> Pace {
+        self.posts.filter(|_| method == Method::ChatPostMessage).unwrap_or(method.pace())
     }
 
     /// Waits for a permit, unless Slack asked for a longer pause than `time_limit`: then that is the answer.
@@ -91,8 +102,8 @@ impl MethodLimits {
         // Nothing panics between two halves of a change.
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let lane = lanes.entry((team.cloned(), method)).or_insert_with(|| Lane {
-            limiter: self.limiter(method.pace()),
-            per_minute: method.pace().per_minute,
+            limiter: self.limiter(self.pace(method)),
+            per_minute: self.pace(method).per_minute,
             held_until: None,
         });
         work(lane)

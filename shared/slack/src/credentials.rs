@@ -1,4 +1,4 @@
-//! The secrets that Slack gives an app, by the names of their settings.
+//! Secrets, by the names of their settings: those that Slack gives an app, and those of what answers questions.
 
 /// A secret's variable, and the one that names where else it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,3 +16,11 @@ pub const SIGNING_SECRET: SecretVariable =
 
 /// The bot token of one workspace; in Secrets Manager also a JSON object of workspace ids and tokens.
 pub const BOT_TOKEN: SecretVariable = SecretVariable { value: "SLACK_BOT_TOKEN", arn: "SLACK_BOT_TOKEN_ARN" };
+
+/// The key of Anthropic's Messages API.
+pub const MODEL_KEY: SecretVariable =
+    SecretVariable { value: "ANTHROPIC_API_KEY", arn: "ANTHROPIC_API_KEY_ARN" };
+
+/// The bearer token of a processor behind HTTP.
+pub const PROCESSOR_TOKEN: SecretVariable =
+    SecretVariable { value: "ANNALIST_PROCESSOR_TOKEN", arn: "ANNALIST_PROCESSOR_TOKEN_ARN" };

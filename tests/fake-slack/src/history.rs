@@ -106,6 +106,11 @@ impl ChannelHistory {
         }
     }
 
+    /// Every message, oldest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Value> {
+        self.messages.values().map(|posted| posted.message.clone())
+    }
+
     /// Whether there is such a message.
     pub(crate) fn has(&self, ts: &Ts) -> bool {
         self.messages.contains_key(ts)

@@ -13,6 +13,7 @@ mod directory;
 mod history;
 mod limits;
 mod paging;
+mod posting;
 mod state;
 mod workspace;
 

@@ -9,7 +9,7 @@ use crate::answer::{SlackAnswer, refused};
 use crate::limits::RateLimits;
 use crate::paging::Paging;
 use crate::workspace::Workspace;
-use crate::{conversations, directory};
+use crate::{conversations, directory, posting};
 
 /// Entries on a page at most, unless a test says otherwise.
 const PAGE: usize = 1_000;
@@ -39,6 +39,8 @@ pub struct SlackState {
     workspaces: BTreeMap<String, Workspace>,
     answers: BTreeMap<String, VecDeque<SlackAnswer>>,
     refusals: BTreeMap<String, Value>,
+    /// How many of the next answers of a method do not arrive.
+    lost: BTreeMap<String, usize>,
     away: bool,
     limits: RateLimits,
     calls: Vec<Call>,
@@ -52,6 +54,7 @@ impl Default for SlackState {
             workspaces: BTreeMap::new(),
             answers: BTreeMap::new(),
             refusals: BTreeMap::new(),
+            lost: BTreeMap::new(),
             away: false,
             limits: RateLimits::default(),
             calls: Vec::new(),
@@ -89,6 +92,11 @@ impl SlackState {
     /// The next answers of a method; after them it answers as it should.
     pub fn next(&mut self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
         self.answers.entry(method.to_owned()).or_default().extend(answers);
+    }
+
+    /// The next calls of a method are done, and their answers do not arrive.
+    pub fn lose_answers(&mut self, method: &str, count: usize) {
+        *self.lost.entry(method.to_owned()).or_default() += count;
     }
 
     /// From now on a method refuses: the whole answer.
@@ -152,6 +160,13 @@ impl SlackState {
                 Ok(()) => SlackAnswer::json(&self.call(method, token, parameters, now_ms)),
             },
         };
+        let answer = match self.lost.get_mut(method) {
+            Some(count @ 1..) => {
+                *count -= 1;
+                SlackAnswer::new(504)
+            }
+            Some(0) | None => answer,
+        };
         let answer = answer.with_header("date", &http_date(now_ms));
         match self.workspaces.get(token).map(|workspace| workspace.scopes.join(",")) {
             Some(scopes) if !scopes.is_empty() => answer.with_header("x-oauth-scopes", &scopes),
@@ -183,6 +198,7 @@ impl SlackState {
             "conversations.replies" => {
                 conversations::replies(workspace, &parameter, paging, self.calls.len())
             }
+            "chat.postMessage" => posting::post(workspace, &parameter, now_ms),
             _ => directory::answer(workspace, method, &parameter, paging),
         }
     }

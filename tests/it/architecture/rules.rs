@@ -16,7 +16,8 @@ pub(super) struct Rule {
     pub(super) example: &'static str,
 }
 
-const EVERYWHERE: &[&str] = &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "workers/"];
+const EVERYWHERE: &[&str] =
+    &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "viewer/", "workers/"];
 
 /// The table.
 pub(super) const RULES: &[Rule] = &[
@@ -53,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "async fn fold(clock: SharedClock) {}",
     },
     Rule {
-        rooms: &["reader/src/", "search/src/"],
+        rooms: &["reader/src/", "search/src/", "viewer/src/", "cli/src/view.rs"],
         except: &[],
         forbidden: &[
             ".write(",
@@ -90,6 +91,22 @@ pub(super) const RULES: &[Rule] = &[
         why: "a write that does not settle loses the set-if-absent attributes of an update whose register lost: \
               everyone but backends and doubles writes by ArchiveExt",
         example: "archive.apply_once(&[&update]).await;",
+    },
+    Rule {
+        rooms: &["viewer/src/pages/"],
+        except: &[],
+        forbidden: &["async", "await", "Archive", "axum", "tokio", "handlers", "ServedLinks"],
+        tests_too: true,
+        why: "a page is a function from what was read to HTML: what serves pages and what writes them to files show the same",
+        example: "async fn page(archive: &dyn Archive) -> Markup {}",
+    },
+    Rule {
+        rooms: EVERYWHERE,
+        except: &["viewer/"],
+        forbidden: &["maud"],
+        tests_too: true,
+        why: "one place makes HTML, and there every text is escaped",
+        example: "use maud::html;",
     },
     Rule {
         rooms: &["reader/src/"],
@@ -199,6 +216,22 @@ pub(super) const RULES: &[Rule] = &[
         example: "let leases: HashMap<u64, u64> = HashMap::new();",
     },
     Rule {
+        rooms: &["shared/processor/src/"],
+        except: &[],
+        forbidden: &["slack_api", "Archive", "WebApi", "BOT_TOKEN", "env::var"],
+        tests_too: true,
+        why: "what answers questions gets a question and nothing else: no token of Slack's and no archive can reach it",
+        example: "async fn answer(web: &WebApi) {}",
+    },
+    Rule {
+        rooms: &["workers/src/responder/"],
+        except: &[],
+        forbidden: &["WebApi", "slack_api", "Token"],
+        tests_too: true,
+        why: "the responder asks a processor and writes rows; only the poster, which runs no processor, can post",
+        example: "let web: Arc<WebApi> = environment.web.clone();",
+    },
+    Rule {
         rooms: &["shared/slack-api/src/probe.rs"],
         except: &[],
         forbidden: &["Token", "Tokens", "TokenKind", "WebApi", "bearer_auth", "basic_auth", "AUTHORIZATION"],
@@ -211,6 +244,7 @@ pub(super) const RULES: &[Rule] = &[
             "cli/src/operate/doctor/setup.rs",
             "cli/src/operate/doctor/arrival.rs",
             "cli/src/operate/doctor/keeping.rs",
+            "cli/src/operate/doctor/answering.rs",
         ],
         except: &[],
         forbidden: &["async", "await", "tokio", "std::fs", "Clock", "Archive", "Queue", "Backend"],
@@ -228,7 +262,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         rooms: EVERYWHERE,
-        except: &["shared/slack/src/", "shared/slack-api/src/"],
+        except: &["shared/slack/src/", "shared/slack-api/src/", "shared/processor/src/"],
         forbidden: &["expose_secret", "ExposeSecret"],
         tests_too: true,
         why: "a secret is opened where it is used, beside the signature and the bearer header, and nowhere else",

@@ -36,6 +36,8 @@ pub(super) async fn workers(place: &impl Place, each: usize, slack: Option<&str>
         for _ in 0..each {
             let mut command = Command::new(&program);
             place.lead(&mut command);
+            // Those that answer questions run only then.
+            command.env("ANNALIST_RESPONDER", "on");
             if let Some(slack) = slack {
                 command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
                 // Hundreds of made-up people at Slack's pace are minutes; `permissions` has the check on AWS.

@@ -13,7 +13,12 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 async fn started(program: &Path, installation: &Installation) -> Outcome {
     let mut variables = installation.environment();
-    variables.extend([("SLACK_SIGNING_SECRET", SIGNING_SECRET), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")]);
+    variables.extend([
+        ("SLACK_SIGNING_SECRET", SIGNING_SECRET),
+        ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0"),
+        // Those that answer questions start only then.
+        ("ANNALIST_RESPONDER", "on"),
+    ]);
     let args: &[&str] = match program.file_name().and_then(|name| name.to_str()) {
         Some("ingest") => &["--listen", "127.0.0.1:0"],
         Some("annalist") => &["up", "--listen", "127.0.0.1:0"],

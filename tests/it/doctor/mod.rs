@@ -46,6 +46,7 @@ async fn where_all_is_well_it_says_so_of_everything() {
             "disk",
             "permissions",
             "database",
+            "responder",
         ]
     );
     for line in lines {

@@ -75,6 +75,14 @@ impl SlackTruth {
         }
     }
 
+    /// What the app has posted in a channel.
+    pub(super) fn posted_in(&self, channel: &str) -> Vec<Value> {
+        lock(&self.state)
+            .workspace(BOT_TOKEN)
+            .map(|workspace| workspace.posted_in(channel))
+            .unwrap_or_default()
+    }
+
     /// Everything that happened, each event as the body of a request.
     pub(super) fn happened(&self) -> Vec<Value> {
         let event = |text: &String| serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -47,12 +47,20 @@ impl Worker for CheckedWorker {
         self.inner.max_batch()
     }
 
+    fn slots(&self) -> Option<usize> {
+        self.inner.slots()
+    }
+
     async fn permit(&self) {
         self.inner.permit().await;
     }
 
     fn looks_every(&self) -> Option<Duration> {
         self.inner.looks_every()
+    }
+
+    fn first_look_after(&self) -> Duration {
+        self.inner.first_look_after()
     }
 
     async fn look(&self) {

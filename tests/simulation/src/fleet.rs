@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use ingest::Ingest;
 use ports::archive::{Archive, ErasureFact};
+use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
@@ -22,13 +23,15 @@ use workers::directory::Joiner;
 use workers::environment::Environment;
 use workers::existence::{self, Check};
 use workers::runtime::{self, Ports, Settings};
-use workers::{file_downloader, registry};
+use workers::{file_downloader, registry, statistician};
 
 use super::api::{PlayedSlack, SlackTruth};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
 use super::checked_worker::CheckedWorker;
+use super::figures;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
+use super::questions;
 use super::schedule::{Life, Steps};
 use super::world::{JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
@@ -52,6 +55,8 @@ pub(super) struct Surroundings {
     /// Whether the processes fill gaps from history while events come. If not, the archive is exactly what the events make of
     /// it, and the gaps are filled afterwards.
     pub(super) fills_at_once: bool,
+    /// Whether people ask questions.
+    pub(super) asks: bool,
 }
 
 /// A process that runs.
@@ -129,6 +134,7 @@ impl Surroundings {
         });
         let environment = Environment {
             ports: ports.clone(),
+            changes: Arc::clone(&self.archive) as Arc<dyn Changes>,
             files,
             web,
             claims,
@@ -137,6 +143,8 @@ impl Surroundings {
             instance: life.name.clone(),
             downloads: downloads(),
             backfill,
+            responder: questions::settings(&self.world, self.asks),
+            search: None,
         };
         let settings = Settings {
             seed: self.world.random().u64(..),
@@ -144,8 +152,11 @@ impl Surroundings {
             ..Settings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
-        for (_, build) in registry::workers() {
-            let worker = build(&environment);
+        for (spec, build) in registry::workers() {
+            let worker = match spec.name {
+                statistician::NAME => figures::statistician(&ports, &environment.changes),
+                _ => build(&environment),
+            };
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {
                 inner: self.mutants.worker(worker),

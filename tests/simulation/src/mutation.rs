@@ -230,6 +230,10 @@ impl Worker for MarksBefore {
         self.inner.looks_every()
     }
 
+    fn first_look_after(&self) -> Duration {
+        self.inner.first_look_after()
+    }
+
     async fn look(&self) {
         self.inner.look().await;
     }

@@ -16,7 +16,10 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
-use super::{erasing, faults, gap_filling, history, operator, reconciling, supervisor, verdict, workload};
+use super::{
+    erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor, verdict,
+    workload,
+};
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -85,6 +88,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         mutants: Mutants::with(mutation),
         erasures: Mutex::default(),
         fills_at_once: world.percent(60),
+        asks: world.percent(40),
     });
     let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
     let doors = Arc::new(Doors::of(processes));
@@ -96,13 +100,19 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         supervisors.spawn(supervisor);
     }
     let channels = workload::channels(world);
-    let planned = workload::plan(world, channels);
+    let mut planned = workload::plan(world, channels);
+    let mut openers = workload::openers(channels);
+    if all.asks {
+        planned.extend(questions::plan(world));
+        planned.sort_by_key(|planned| planned.at_ms);
+        openers.extend(questions::openers());
+    }
     let sender = Sender::new(world, &ledger, &doors, &all.truth);
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
             // A channel whose first message came would be dropped by rule or not, by what was done first.
-            for opener in workload::openers(channels) {
+            for opener in openers {
                 sender.insist(&opener).await;
             }
             if all_known(&all, channels).await {
@@ -121,11 +131,13 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         gap_filling::wait(&all).await;
         operator::until_idle(&all).await;
     }
+    figures::judge(&all).await;
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {
         ended(world, supervisor.is_ok());
     }
     verdict::judge(&all, channels).await;
+    questions::judge(&all);
     if !all.fills_at_once {
         gap_filling::fill(&all, channels).await;
     }
@@ -151,6 +163,12 @@ async fn all_known(all: &Surroundings, channels: usize) -> bool {
             }
             sleep(Duration::from_millis(500)).await;
         }
+    }
+    while all.asks && !questions::is_known(all) {
+        if !all.world.has_faults() {
+            return false;
+        }
+        sleep(Duration::from_millis(500)).await;
     }
     true
 }

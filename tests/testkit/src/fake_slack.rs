@@ -11,6 +11,8 @@ use slack_api::{ApiUrl, Token, Tokens, WebApi};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer};
 
+use crate::faults::CrashPoint;
+
 use self::carrier::{FakeClock, MemoryCarrier, SocketCarrier, Table};
 
 /// The second at which its clock starts.
@@ -63,7 +65,17 @@ impl FakeSlack {
     /// If it is not a token.
     #[must_use]
     pub fn client_in_memory(&self, token: &str) -> Arc<WebApi> {
-        let carrier = MemoryCarrier { table: Arc::clone(&self.table), token: token.to_owned() };
+        self.client_until(token, &CrashPoint::never())
+    }
+
+    /// The same in a process that dies at the point: before a call is carried, or with its answer on the way.
+    ///
+    /// # Panics
+    /// If it is not a token.
+    #[must_use]
+    pub fn client_until(&self, token: &str, point: &Arc<CrashPoint>) -> Arc<WebApi> {
+        let (table, point) = (Arc::clone(&self.table), Arc::clone(point));
+        let carrier = MemoryCarrier { table, token: token.to_owned(), point };
         Arc::new(WebApi::carried_by(Arc::new(carrier), ApiUrl::default(), one_token(token)))
     }
 

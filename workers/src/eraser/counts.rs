@@ -25,6 +25,8 @@ pub struct EraserCounts {
     pub users: u64,
     /// States of channels.
     pub states: u64,
+    /// Stored reports.
+    pub reports: u64,
     /// Jobs in quarantine.
     pub quarantined: u64,
     /// Rows that were read for it.
@@ -57,6 +59,7 @@ impl AddAssign for EraserCounts {
             bytes,
             users,
             states,
+            reports,
             quarantined,
             rows_read,
             read_units,
@@ -68,6 +71,7 @@ impl AddAssign for EraserCounts {
         self.bytes += bytes;
         self.users += users;
         self.states += states;
+        self.reports += reports;
         self.quarantined += quarantined;
         self.rows_read += rows_read;
         self.read_units += read_units;

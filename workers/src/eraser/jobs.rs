@@ -10,9 +10,12 @@ use ports::queue::topology::QUEUES;
 use rules::channel::ChannelEvent;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
+use rules::question::QuestionId;
+use rules::question::job::{QuestionJob, ReplyJob};
 use rules::{Change, Event};
 use serde_json::Value;
 use slack::envelope::Envelope;
+use slack::ids::UserId;
 
 use super::{Eraser, EraserCounts, EraserError};
 use crate::quarantine;
@@ -87,8 +90,21 @@ fn brought(body: &str) -> Option<Vec<Update>> {
             let job = ImageJob::decode(raw).ok()?;
             Some(vec![job.held(&FileKey::image(&job.team, &job.url))])
         }
-        Payload::Refused(_) | Payload::Backfill(_) => Some(Vec::new()),
+        Payload::Question(raw) => {
+            let QuestionJob { id, asked, .. } = QuestionJob::decode(raw).ok()?;
+            let author = asked.map(|asked| asked.user);
+            Some(vec![question(&id, author.as_ref())])
+        }
+        Payload::Reply(raw) => Some(vec![question(&ReplyJob::decode(raw).ok()?.id, None)]),
+        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) => Some(Vec::new()),
     }
+}
+
+/// What a job about a question goes with.
+fn question(id: &QuestionId, author: Option<&UserId>) -> Update {
+    let mut question = Update::new(ItemKey::question(&id.team, &id.channel, &id.ts));
+    question.set.extend(author.map(|user| ("user".to_owned(), Value::from(user.as_str()))));
+    question
 }
 
 /// Whether a body that cannot be read names what a fact is about, as a value of its own.
@@ -141,7 +157,7 @@ mod tests {
     use rules::file::FileObject;
     use rules::file::row::Share;
     use serde_json::json;
-    use slack::ids::{ChannelId, TeamId, Ts, UserId};
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::*;
 

@@ -4,15 +4,18 @@
 //! Work is in parts, and each may be done again: what names other rows is erased after them, so that a run that is killed is
 //! ended by the next one.
 //!
-//! * [`messages`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job brings something that is erased.
+//! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job brings something that is erased.
+//! * [`figures`]: what was counted of them.
 //! * [`record`]: what is kept of an erasure.
 
 mod channels;
 mod counts;
+mod figures;
 mod files;
 mod jobs;
 mod messages;
 mod people;
+mod questions;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,12 +66,16 @@ pub enum ErasurePart {
     Messages(TeamId, ChannelId),
     /// One message, with its files.
     Message(TeamId, ChannelId, Ts),
+    /// Questions to the responder, and their answers.
+    Questions(TeamId),
     /// The files that no message shares any more.
     Files(TeamId),
     /// What is known of a channel.
     Channel(TeamId, ChannelId),
     /// A person.
     Person(TeamId, UserId),
+    /// What was counted in a workspace.
+    Figures(TeamId),
     /// Jobs in quarantine.
     Quarantine,
 }
@@ -80,9 +87,11 @@ impl ErasurePart {
         match self {
             Self::Messages(team, _)
             | Self::Message(team, ..)
+            | Self::Questions(team)
             | Self::Files(team)
             | Self::Channel(team, _)
-            | Self::Person(team, _) => Some(team),
+            | Self::Person(team, _)
+            | Self::Figures(team) => Some(team),
             Self::Quarantine => None,
         }
     }
@@ -131,6 +140,8 @@ impl<'a> Eraser<'a> {
     pub async fn parts(&self) -> Result<Vec<ErasurePart>, ArchiveError> {
         let mut parts = BTreeSet::new();
         for ErasureFact { team, scope, .. } in &self.facts {
+            parts.insert(ErasurePart::Figures(team.clone()));
+            parts.insert(ErasurePart::Questions(team.clone()));
             match scope {
                 ErasureScope::User(user) => {
                     let channels = channels_of(self.archive, team).await?;
@@ -160,9 +171,11 @@ impl<'a> Eraser<'a> {
         match part {
             ErasurePart::Messages(team, channel) => self.messages(team, channel).await,
             ErasurePart::Message(team, channel, ts) => self.one_message(team, channel, ts).await,
+            ErasurePart::Questions(team) => self.questions(team).await,
             ErasurePart::Files(team) => self.files(team).await,
             ErasurePart::Channel(team, channel) => self.channel(team, channel).await,
             ErasurePart::Person(team, user) => self.person(team, user).await,
+            ErasurePart::Figures(team) => self.figures(team).await,
             ErasurePart::Quarantine => self.quarantine().await,
         }
     }

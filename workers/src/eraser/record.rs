@@ -33,7 +33,8 @@ impl ErasureRecord {
         let mut set_if_absent: Attributes =
             texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
         set_if_absent.extend(by.as_ref().map(|by| ("by".to_owned(), Value::from(by.as_str()))));
-        let EraserCounts { messages, revisions, files, bytes, users, states, quarantined, .. } = *counts;
+        let EraserCounts { messages, revisions, files, bytes, users, states, reports, quarantined, .. } =
+            *counts;
         let numbers = [
             ("messages", messages),
             ("revisions", revisions),
@@ -41,6 +42,7 @@ impl ErasureRecord {
             ("bytes", bytes),
             ("users", users),
             ("states", states),
+            ("reports", reports),
             ("quarantined", quarantined),
             ("jobs", *jobs),
         ];

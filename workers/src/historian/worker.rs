@@ -169,7 +169,10 @@ impl Worker for Historian {
                 DecodedPayload::Event(_)
                 | DecodedPayload::File(_)
                 | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_) => job.refuse_payload(),
+                | DecodedPayload::Refused(_)
+                | DecodedPayload::Stats(_)
+                | DecodedPayload::Question(_)
+                | DecodedPayload::Reply(_) => job.refuse_payload(),
             }
         }
     }

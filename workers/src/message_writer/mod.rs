@@ -2,14 +2,16 @@
 //!
 //! * [`decision`] decides, in the order of each group, which events are stored at all.
 //! * [`parking`] is where events wait whose audience is not known yet.
-//! * [`follow_up`] is what other workers do next.
+//! * [`follow_up`] is what other workers do next. [`asking`] finds questions to the responder.
 
+mod asking;
 mod decision;
 mod follow_up;
 mod parking;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -32,6 +34,7 @@ use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
 
+use asking::Asking;
 use decision::EventStep;
 
 /// The worker's name in the topology.
@@ -48,6 +51,7 @@ pub struct MessageWriter {
     check: Option<Check>,
     runs: Runs,
     clock: SharedClock,
+    asking: Option<Asking>,
 }
 
 /// An event of a batch, with the job it came in.
@@ -83,6 +87,7 @@ impl MessageWriter {
             check: None,
             runs: Runs::default(),
             clock: SystemClock::shared(),
+            asking: None,
         }
     }
 
@@ -96,6 +101,13 @@ impl MessageWriter {
     #[must_use]
     pub fn timed_by(self, clock: SharedClock) -> Self {
         Self { clock, ..self }
+    }
+
+    /// The same, and questions that are not older than this go to the responder.
+    #[must_use]
+    pub fn asking(self, max_age: Duration) -> Self {
+        let max_age_s = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
+        Self { asking: Some(Asking::new(max_age_s)), ..self }
     }
 
     /// What the existence check says of each job. It is asked about what would be stored, so that events of private channels
@@ -247,10 +259,28 @@ impl Worker for MessageWriter {
             }
         }
         let unmarked = self.mark(&candidates, &steps).await;
+        let mut questions = match &self.asking {
+            Some(asking) => {
+                let jobs = candidates.iter().map(|candidate| candidate.event_job);
+                Some(asking.read(&*self.archive, jobs, self.clock.now()).await)
+            }
+            None => None,
+        };
         let mut admitted: Vec<(&BatchJob<'_>, EventEffects)> = Vec::with_capacity(candidates.len());
-        for (candidate, step) in candidates.iter().zip(steps) {
+        for (index, (candidate, step)) in candidates.iter().zip(steps).enumerate() {
+            let is_stored = matches!(step, Some(Ok(EventStep::Store { .. })));
+            let question = match &mut questions {
+                Some(questions) if is_stored => questions.job(index).map_err(Failure::from),
+                Some(_) | None => Ok(None),
+            };
             let effects = match step {
-                Some(Ok(step)) => self.effects(candidate, step, &unmarked).await,
+                Some(Ok(step)) => match question {
+                    Ok(question) => self.effects(candidate, step, &unmarked).await.map(|mut effects| {
+                        effects.follow_ups.extend(question);
+                        effects
+                    }),
+                    Err(failure) => Err(failure),
+                },
                 Some(Err(failure)) => Err(failure),
                 // An event of its group waits in front of it.
                 None => continue,

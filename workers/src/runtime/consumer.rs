@@ -52,7 +52,7 @@ pub(crate) async fn consume(
         wait: settings.wait,
     };
     let is_messages = worker.queue() == QueueName::Events;
-    let slots = Arc::new(Semaphore::new(settings.slots));
+    let slots = Arc::new(Semaphore::new(worker.slots().unwrap_or(settings.slots)));
     let cut = Arc::new(Semaphore::new(0));
     let context = Arc::new(Context {
         backoff: Backoff::new(settings.backoff_base, settings.backoff_cap, settings.seed),

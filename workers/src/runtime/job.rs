@@ -6,9 +6,11 @@ use ports::queue::Delivery;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
+use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::history::job::SpanJob;
+use rules::question::job::{QuestionJob, ReplyJob};
 use rules::{Event, gap};
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
@@ -34,6 +36,12 @@ pub enum DecodedPayload<'j> {
     Refused(RefusedTime),
     /// A span of Slack's history to read.
     Backfill(SpanJob),
+    /// A channel's day to count.
+    Stats(DayJob),
+    /// A question to answer.
+    Question(Box<QuestionJob>),
+    /// An answer to post.
+    Reply(ReplyJob),
 }
 
 /// A request that Slack sent.
@@ -74,6 +82,9 @@ impl<'j> DecodedPayload<'j> {
                 Self::Refused(RefusedTime { team, gap })
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
+            Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
+            Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
+            Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
         };
         Ok((payload, replayed))
     }
@@ -86,6 +97,9 @@ impl<'j> DecodedPayload<'j> {
             Self::Image(_) => "an image",
             Self::Refused(_) => "a time of refused requests",
             Self::Backfill(_) => "a span of history",
+            Self::Stats(_) => "a day to count",
+            Self::Question(_) => "a question",
+            Self::Reply(_) => "an answer",
         }
     }
 }

@@ -94,6 +94,12 @@ pub trait Worker: Send + Sync + 'static {
     /// How many jobs it takes at once.
     fn max_batch(&self) -> usize;
 
+    /// How many batches it works on at once, if that differs from other workers: one that waits for others most of the time
+    /// does more of it.
+    fn slots(&self) -> Option<usize> {
+        None
+    }
+
     /// Resolves when the worker may take more jobs: a worker with a rate limit leaves the rest on the queue, where they
     /// cost no lease. Called once before each batch; dropping the future must be safe.
     async fn permit(&self) {}
@@ -101,6 +107,12 @@ pub trait Worker: Send + Sync + 'static {
     /// How often the worker looks for work that no queue brings; `None` if it never does.
     fn looks_every(&self) -> Option<Duration> {
         None
+    }
+
+    /// The first look comes this long after the start: what is on the queue comes first, and with it the end of a time in which
+    /// nothing ran.
+    fn first_look_after(&self) -> Duration {
+        Duration::from_secs(30)
     }
 
     /// Looks for work that no queue brings, and sends jobs for it. Dropping the future must be safe.

@@ -8,6 +8,8 @@ mod existence;
 mod file_downloader;
 mod historian;
 mod message_writer;
+mod responder;
 mod runtime;
+mod statistician;
 mod store;
 mod workspaces;

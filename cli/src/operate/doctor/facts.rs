@@ -27,6 +27,7 @@ pub(super) struct Facts {
     /// The signing secret, if one is set, or why it cannot be used.
     pub(super) secret: Result<Option<Secret>, String>,
     pub(super) slack: Slack,
+    pub(super) responder: Responder,
     pub(super) ingest: Ingest,
     pub(super) request_url: RequestUrl,
     pub(super) folder: Option<Result<Folder, String>>,
@@ -58,6 +59,14 @@ pub(super) enum Slack {
     NoToken(Option<Times>),
     /// The tokens that Slack was asked about, and the number of all tokens.
     Tokens { total: usize, asked: Vec<Token> },
+}
+
+/// Whether questions are answered, by the settings.
+pub(super) enum Responder {
+    Off,
+    On,
+    /// A setting cannot be used.
+    Unusable(String),
 }
 
 /// A token, and what Slack says of it.
@@ -172,6 +181,7 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
         },
         secret,
         slack,
+        responder: local_facts::responder(&args.responder).await,
         ingest,
         request_url,
         folder: local_facts::folder(&args.backend),

@@ -7,11 +7,12 @@ use embedded::condition::{self, Folder};
 use ports::clock::Clock;
 use ports::metrics::INGEST_REFUSED;
 use process::config::backend::{BackendArgs, BackendKind};
+use process::config::responder::ResponderArgs;
 use process::config::{self, ConfigError};
 use slack::signature::{Refused, SigningSecrets};
 use slack_api::probe;
 
-use super::facts::{Ingest, RefusedCounts, RequestUrl, within};
+use super::facts::{Ingest, RefusedCounts, RequestUrl, Responder, within};
 
 /// Secrets Manager answers within a second.
 const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -61,6 +62,14 @@ pub(super) fn folder(args: &BackendArgs) -> Option<Result<Folder, String>> {
         BackendKind::Aws => false,
     };
     is_kept_here.then(|| condition::folder(data).map_err(|error| error.to_string()))
+}
+
+pub(super) async fn responder(args: &ResponderArgs) -> Responder {
+    match args.settings().await {
+        Ok(settings) if settings.is_on() => Responder::On,
+        Ok(_) => Responder::Off,
+        Err(error) => Responder::Unusable(error.to_string()),
+    }
 }
 
 #[cfg(test)]

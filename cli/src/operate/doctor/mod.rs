@@ -1,9 +1,10 @@
 //! `annalist doctor`: which step of the set-up is missing, and what is the next one.
 //!
 //! * [`facts`] are gathered first, each within a bounded time: [`slack_facts`], [`local_facts`] and [`archive_facts`] ask.
-//! * [`setup`], [`arrival`] and [`keeping`] judge them: functions of the facts alone.
+//! * [`setup`], [`arrival`], [`keeping`] and [`answering`] judge them: functions of the facts alone.
 //! * [`check`] is what comes of it: a line each, in the order in which an installation is set up.
 
+mod answering;
 mod archive_facts;
 mod arrival;
 mod check;
@@ -18,6 +19,7 @@ use std::io::{self, Write};
 use anyhow::bail;
 use ports::clock::{Clock, SystemClock};
 use process::config::backend::BackendArgs;
+use process::config::responder::ResponderArgs;
 use process::config::slack::SlackArgs;
 use process::config::{ListenArgs, MetricsArgs};
 
@@ -36,6 +38,8 @@ pub(crate) struct DoctorArgs {
     metrics: MetricsArgs,
     #[command(flatten)]
     slack: SlackArgs,
+    #[command(flatten)]
+    responder: ResponderArgs,
     /// The Request URL of the Slack app; tried as Slack tries it
     #[arg(long, value_name = "URL", value_parser = manifest::request_url)]
     url: Option<String>,
@@ -71,6 +75,7 @@ fn judged(facts: &Facts, now_s: i64) -> Vec<Check> {
     let mut checks = setup::checks(facts);
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
+    checks.push(answering::check(facts));
     checks
 }
 

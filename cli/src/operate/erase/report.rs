@@ -45,8 +45,7 @@ impl EraseReport<'_> {
                 "files": sum.files,
                 "bytes": sum.bytes,
                 "users": sum.users,
-                // Figures keep no names, and no reports are stored yet.
-                "reports": 0,
+                "reports": sum.reports,
                 "quarantined": sum.quarantined,
                 "jobs": jobs,
                 "until": until.as_str(),
@@ -76,12 +75,14 @@ impl EraseReport<'_> {
     }
 
     fn counted(&self) -> String {
-        let EraserCounts { messages, revisions, files, bytes, users, states, quarantined, .. } = self.sum;
+        let EraserCounts { messages, revisions, files, bytes, users, states, reports, quarantined, .. } =
+            self.sum;
         let some = [
             (revisions, "earlier version", "earlier versions"),
             (files, "file", "files"),
             (users, "person", "people"),
             (states, "state of a channel", "states of channels"),
+            (reports, "stored report", "stored reports"),
             (quarantined, "job in quarantine", "jobs in quarantine"),
             (self.jobs, "job on a queue", "jobs on queues"),
         ];

@@ -9,6 +9,9 @@
 //! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until` |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
+//! A question to the responder, its answer and each reply are covered as the message is whose key they have: `user` is there
+//! the person who asked.
+//!
 //! A message's author is the content's: reactions, marks of deletion and states of files say nothing of a person's words,
 //! and make a row that no reader sees. No fact covers a file's row: a file belongs to every message that shares it and goes
 //! with the last of them, which its writer looks at.
@@ -170,6 +173,10 @@ impl ErasureFacts {
         match (kind, ids.next(), ids.next()) {
             ("message", Some(channel), None) => facts.cover_message(channel, &key.timestamp, author),
             ("revision", Some(channel), Some(ts)) => facts.cover_message(channel, ts, author),
+            ("question" | "answer" | "responded" | "botmessage", None, None) => key
+                .timestamp
+                .split_once('#')
+                .is_some_and(|(channel, ts)| facts.cover_message(channel, ts, author)),
             ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
@@ -190,7 +197,18 @@ impl TeamFacts {
 #[must_use]
 pub fn team(key: &ItemKey) -> Option<TeamId> {
     let mut ids = key.item_id.split('#');
-    let covered = matches!(ids.next()?, "message" | "revision" | "channel" | "user" | "userhistory");
+    let covered = matches!(
+        ids.next()?,
+        "message"
+            | "revision"
+            | "channel"
+            | "user"
+            | "userhistory"
+            | "question"
+            | "answer"
+            | "responded"
+            | "botmessage"
+    );
     TeamId::parse(ids.next().filter(|_| covered)?).ok()
 }
 

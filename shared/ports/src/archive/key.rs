@@ -122,6 +122,72 @@ impl ItemKey {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
+    /// How far the statistician has followed what is written to messages.
+    #[must_use]
+    pub fn figures_state() -> Self {
+        Self::new("meta#figures", "state")
+    }
+
+    /// What was counted of a channel's day.
+    #[must_use]
+    pub fn rollup(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
+        Self::new(rollups(team, channel), day)
+    }
+
+    /// That a channel's day is to be counted.
+    #[must_use]
+    pub fn rollup_due(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
+        Self::new(rollups_due(team), format!("{day}#{channel}"))
+    }
+
+    /// Changes whenever a roll-up of this day does, of whatever channel.
+    #[must_use]
+    pub fn rollup_day(team: &TeamId, day: &str) -> Self {
+        Self::new(rollup_days(team), day)
+    }
+
+    /// The first message of a person.
+    #[must_use]
+    pub fn first_post(team: &TeamId, user: &UserId) -> Self {
+        Self::new(first_posts(team), user.as_str())
+    }
+
+    /// A question to the responder: the message that asks it.
+    #[must_use]
+    pub fn question(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(questions(team), format!("{channel}#{ts}"))
+    }
+
+    /// The answer to a question, and how much of it is posted.
+    #[must_use]
+    pub fn answer(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(answers(team), format!("{channel}#{ts}"))
+    }
+
+    /// That a question was answered, and with what.
+    #[must_use]
+    pub fn responded(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(responded(team), format!("{channel}#{ts}"))
+    }
+
+    /// A thread in which the responder has spoken.
+    #[must_use]
+    pub fn bot_thread(team: &TeamId, channel: &ChannelId, thread_ts: &Ts) -> Self {
+        Self::new(format!("botthread#{team}"), format!("{channel}#{thread_ts}"))
+    }
+
+    /// A message that the responder has posted.
+    #[must_use]
+    pub fn bot_message(team: &TeamId, channel: &ChannelId, posted_ts: &Ts) -> Self {
+        Self::new(bot_messages(team), format!("{channel}#{posted_ts}"))
+    }
+
+    /// How many questions of an hour, or of a thread, were taken on.
+    #[must_use]
+    pub fn budget(team: &TeamId, of: &str) -> Self {
+        Self::new(budgets(team), of)
+    }
+
     /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
     #[must_use]
     pub fn archive_identity() -> Self {
@@ -141,9 +207,20 @@ pub const TEAMS: &str = "meta#teams";
 /// The partition of what the existence check waits for.
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
-/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, and the breakers of the existence check.
-/// All other rows are there for good. A `*` stands for the rest of a name.
-pub const PASSING: [&str; 3] = ["quarantine#*", "meta#attempts#*", EXISTENCE_BREAKERS];
+/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, the breakers of the existence check, days
+/// that are to be counted, stored reports, and what the responder has done with. All other rows are there for good. A `*`
+/// stands for the rest of a name.
+pub const PASSING: [&str; 9] = [
+    "quarantine#*",
+    "meta#attempts#*",
+    EXISTENCE_BREAKERS,
+    "rollupdue#*",
+    "report#*",
+    "question#*",
+    "answer#*",
+    "botmessage#*",
+    "budget#*",
+];
 
 /// Whether the rows of a partition come and go.
 #[must_use]
@@ -251,6 +328,42 @@ pub fn unreadable(team: &TeamId) -> String {
     format!("unreadable#{team}")
 }
 
+/// The partition of a channel's days as they were counted.
+#[must_use]
+pub fn rollups(team: &TeamId, channel: &ChannelId) -> String {
+    format!("rollup#{team}#{channel}")
+}
+
+/// The partition of the days that are to be counted: `{day}#{channel}`.
+#[must_use]
+pub fn rollups_due(team: &TeamId) -> String {
+    format!("rollupdue#{team}")
+}
+
+/// The partition of the versions of days: one row for all channels.
+#[must_use]
+pub fn rollup_days(team: &TeamId) -> String {
+    format!("rollupdays#{team}")
+}
+
+/// The partition that lists a workspace's stored reports.
+#[must_use]
+pub fn reports(team: &TeamId) -> String {
+    format!("report#{team}")
+}
+
+/// The partition of a stored report.
+#[must_use]
+pub fn report(team: &TeamId, report_id: &str) -> String {
+    format!("report#{team}#{report_id}")
+}
+
+/// The partition of people's first messages.
+#[must_use]
+pub fn first_posts(team: &TeamId) -> String {
+    format!("firstpost#{team}")
+}
+
 /// The partition of what each run of ingest saw of a workspace.
 #[must_use]
 pub fn runs(team: &TeamId) -> String {
@@ -261,6 +374,36 @@ pub fn runs(team: &TeamId) -> String {
 #[must_use]
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
+}
+
+/// The partition of a workspace's questions to the responder: by channel and time, `{channel}#{ts}`.
+#[must_use]
+pub fn questions(team: &TeamId) -> String {
+    format!("question#{team}")
+}
+
+/// The partition of the answers to them, under the same keys.
+#[must_use]
+pub fn answers(team: &TeamId) -> String {
+    format!("answer#{team}")
+}
+
+/// The partition of the questions that were answered, under the same keys. They are kept.
+#[must_use]
+pub fn responded(team: &TeamId) -> String {
+    format!("responded#{team}")
+}
+
+/// The partition of what the responder has posted: by channel and time, `{channel}#{posted_ts}`.
+#[must_use]
+pub fn bot_messages(team: &TeamId) -> String {
+    format!("botmessage#{team}")
+}
+
+/// The partition of the responder's budgets.
+#[must_use]
+pub fn budgets(team: &TeamId) -> String {
+    format!("budget#{team}")
 }
 
 /// The partition of the erasures that were done: when, by whom, and how much.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use slack::ids::{FileId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// Slack's event ids have about 12 characters; a longer one is malformed.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// The key of a claim (seed 004): an event's id, or a file and the message it is in.
+/// The key of a claim (seed 004): an event's id, a file and the message it is in, or a question and what is done about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventKey(Box<str>);
 
@@ -21,6 +21,19 @@ impl EventKey {
     #[must_use]
     pub fn of_file(file: &FileId, ts: &Ts) -> Self {
         Self(format!("{file}_{ts}").into())
+    }
+
+    /// `{team}_{channel}_{ts}_q{attempt}`: the answering of a question. A workspace's id begins as no file's does. Each attempt
+    /// has a claim of its own: one that is completed is remembered for hours, and would refuse the next.
+    #[must_use]
+    pub fn of_question(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
+        Self(format!("{team}_{channel}_{ts}_q{attempt}").into())
+    }
+
+    /// `{team}_{channel}_{ts}_r{attempt}`: the posting of an answer.
+    #[must_use]
+    pub fn of_answer(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
+        Self(format!("{team}_{channel}_{ts}_r{attempt}").into())
     }
 
     /// `Ev…`: an event.
@@ -89,6 +102,21 @@ mod tests {
             assert!(refused.len() < 120, "{refused}");
         }
         assert_eq!(EventKey::of_event("Ev08MFMKH6").unwrap().as_str(), "Ev08MFMKH6");
+    }
+
+    #[test]
+    fn each_attempt_at_a_question_has_a_claim_of_its_own() {
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let ts = Ts::parse("1620000000.000200").unwrap();
+        let keys = [
+            EventKey::of_question(&team, &channel, &ts, 0),
+            EventKey::of_question(&team, &channel, &ts, 1),
+            EventKey::of_answer(&team, &channel, &ts, 0),
+        ];
+        assert_eq!(
+            keys.each_ref().map(EventKey::as_str),
+            ["T1_C1_1620000000.000200_q0", "T1_C1_1620000000.000200_q1", "T1_C1_1620000000.000200_r0",]
+        );
     }
 
     #[test]

@@ -274,6 +274,32 @@ metrics_table! {
             next: "Files are fetched all the same, some of them twice. The log of the file-downloader says what fails.",
         };
 
+    ["Questions"]
+    QUESTIONS = "annalist_questions_total", Counter, "outcome",
+        "Questions by outcome: answered, skipped, over_budget, refused, deleted, retry, error.",
+        Alert {
+            name: "AnnalistQuestionsFail",
+            when: Grew { selector: "outcome=\"error\"", by: "", within: "1h" },
+            lasts: "0m",
+            severity: Warning,
+            summary: "Questions could not be answered",
+            next: "annalist questions list --status error says why; annalist questions retry asks again.",
+        };
+    REPLIES = "annalist_replies_total", Counter, "outcome",
+        "Parts of answers by what became of posting them: posted, found, unknown, rate_limited, stopped, error.",
+        Alert {
+            name: "AnnalistRepliesFail",
+            when: Grew { selector: "outcome=~\"error|stopped\"", by: "outcome", within: "1h" },
+            lasts: "0m",
+            severity: Warning,
+            summary: "Answers could not be posted ({{ $labels.outcome }})",
+            next: "annalist questions list says why; annalist doctor says what the token lacks.",
+        };
+    REPLY_LOOKUPS = "annalist_reply_lookups_total", Counter, "found",
+        "Looks for a reply whose posting had no answer, by where it was found: archive, slack, nowhere.";
+    PROCESSOR_SECONDS = "annalist_processor_seconds", Histogram, "",
+        "Time in which the processor answered a question, in seconds.";
+
     ["Archive"]
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";

@@ -1,6 +1,6 @@
 //! What a queue carries: `{"v":1,"event":…}`, the event as the bytes that Slack signed without the verification token, with
 //! the `run` of ingest that took it; or a `file` or an `image` to fetch; or a time in which requests were `refused`;
-//! or a span to `backfill`.
+//! or a span to `backfill`, a day for `stats`, a `question` to answer, or a `reply` to post.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -42,9 +42,15 @@ pub enum Payload<'a> {
     Refused(&'a RawValue),
     /// A span of Slack's history, to read.
     Backfill(&'a RawValue),
+    /// A channel's day, to count.
+    Stats(&'a RawValue),
+    /// A question to the responder.
+    Question(&'a RawValue),
+    /// An answer, to post.
+    Reply(&'a RawValue),
 }
 
-/// A job as the queue carries it: exactly one of the last five fields is set.
+/// A job as the queue carries it: exactly one of the last eight fields is set.
 #[derive(Deserialize, Serialize)]
 struct JobBody<'a> {
     v: u32,
@@ -62,6 +68,12 @@ struct JobBody<'a> {
     refused: Option<&'a RawValue>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     backfill: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    stats: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    question: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    reply: Option<&'a RawValue>,
 }
 
 /// Where a replayed job came from.
@@ -88,7 +100,9 @@ pub enum JobError {
     #[error("the message is not a job: {0}")]
     Malformed(#[from] serde_json::Error),
     /// It asks for nothing that this version knows: trying again cannot help.
-    #[error("the job has no event, file, image, refused time or span to backfill")]
+    #[error(
+        "the job has no event, file, image, refused time, span to backfill, day to count, question or reply"
+    )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
     #[error("the job has version {0}, this worker understands {VERSION}: upgrade it")]
@@ -131,6 +145,24 @@ pub fn encode_backfill(span: &str) -> String {
     encode("backfill", span)
 }
 
+/// Encodes a channel's day to be counted, which must be JSON.
+#[must_use]
+pub fn encode_stats(day: &str) -> String {
+    encode("stats", day)
+}
+
+/// Encodes a question to the responder, which must be JSON.
+#[must_use]
+pub fn encode_question(question: &str) -> String {
+    encode("question", question)
+}
+
+/// Encodes an answer to be posted, which must be JSON.
+#[must_use]
+pub fn encode_reply(reply: &str) -> String {
+    encode("reply", reply)
+}
+
 fn encode(kind: &str, json: &str) -> String {
     format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
@@ -141,13 +173,15 @@ impl<'a> Job<'a> {
     /// # Errors
     /// [`JobError`], whose variants say whether trying again can help.
     pub fn decode(body: &'a str) -> Result<Self, JobError> {
-        let JobBody { v, origin, run, event, file, image, refused, backfill } = serde_json::from_str(body)?;
+        let JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply } =
+            serde_json::from_str(body)?;
         if v > VERSION {
             return Err(JobError::Newer(v));
         }
         let payload = refused.map(Payload::Refused).or(event.map(Payload::Event));
         let payload = payload.or(file.map(Payload::File)).or(image.map(Payload::Image));
-        let payload = payload.or(backfill.map(Payload::Backfill));
+        let payload = payload.or(backfill.map(Payload::Backfill)).or(stats.map(Payload::Stats));
+        let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
         Ok(Self { origin, run, payload: payload.ok_or(JobError::NoPayload)? })
     }
 
@@ -158,13 +192,17 @@ impl<'a> Job<'a> {
     pub fn encode(&self) -> serde_json::Result<String> {
         let (origin, run) = (self.origin.clone(), self.run.clone());
         let (v, event, file, image, refused, backfill) = (VERSION, None, None, None, None, None);
-        let body = JobBody { v, origin, run, event, file, image, refused, backfill };
+        let (stats, question, reply) = (None, None, None);
+        let body = JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply };
         serde_json::to_string(&match self.payload {
             Payload::Event(event) => JobBody { event: Some(event), ..body },
             Payload::File(file) => JobBody { file: Some(file), ..body },
             Payload::Image(image) => JobBody { image: Some(image), ..body },
             Payload::Refused(refused) => JobBody { refused: Some(refused), ..body },
             Payload::Backfill(span) => JobBody { backfill: Some(span), ..body },
+            Payload::Stats(day) => JobBody { stats: Some(day), ..body },
+            Payload::Question(question) => JobBody { question: Some(question), ..body },
+            Payload::Reply(reply) => JobBody { reply: Some(reply), ..body },
         })
     }
 
@@ -173,7 +211,13 @@ impl<'a> Job<'a> {
     pub fn event(&self) -> Option<&'a RawValue> {
         match self.payload {
             Payload::Event(event) => Some(event),
-            Payload::File(_) | Payload::Image(_) | Payload::Refused(_) | Payload::Backfill(_) => None,
+            Payload::File(_)
+            | Payload::Image(_)
+            | Payload::Refused(_)
+            | Payload::Backfill(_)
+            | Payload::Stats(_)
+            | Payload::Question(_)
+            | Payload::Reply(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one place where a backend is chosen.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 #[cfg(feature = "aws")]
 use std::sync::OnceLock;
@@ -20,6 +20,9 @@ use ports::clock::SharedClock;
 use ports::existence::Existence;
 use ports::files::Files;
 use ports::queue::Queue;
+
+/// The file of the search index, in its folder.
+pub const INDEX_FILE: &str = "index.db";
 
 /// Which backend, and where.
 #[derive(Debug, Clone, clap::Args)]
@@ -74,6 +77,15 @@ impl BackendArgs {
             BackendKind::Aws => Ok(format!("s3://{}", self.aws.names()?.bucket())),
             #[cfg(not(all(feature = "embedded", feature = "aws")))]
             kind => Err(ConfigError::NotBuilt(kind).into()),
+        }
+    }
+
+    /// The file of the search index beside the data; `None` if the data is not on this machine.
+    #[must_use]
+    pub fn local_index(&self) -> Option<PathBuf> {
+        match self.backend {
+            BackendKind::Embedded => Some(self.data.data.join(INDEX_FILE)),
+            BackendKind::Aws => None,
         }
     }
 

@@ -7,11 +7,14 @@ pub mod backfill;
 mod claims;
 pub mod existence;
 pub mod lambda;
+#[cfg(feature = "web")]
+pub mod responder;
 mod secrets;
 #[cfg(feature = "web")]
 pub mod slack;
 #[cfg(feature = "web")]
 mod tokens;
+pub mod viewer;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;
@@ -210,6 +213,50 @@ pub enum ConfigError {
     #[cfg(feature = "aws")]
     #[error(transparent)]
     AwsName(#[from] aws_template::names::InvalidName),
+    /// Several processors are set.
+    #[error(
+        "ANNALIST_PROCESSOR_URL, ANNALIST_PROCESSOR_CMD and ANTHROPIC_API_KEY each name what answers questions: keep one of them"
+    )]
+    TwoProcessors,
+    /// A model's key is set, and no model.
+    #[error(
+        "ANTHROPIC_API_KEY is set and ANNALIST_MODEL (--model) is not: name the model that answers questions"
+    )]
+    NoModel,
+    /// The address of a processor cannot be used.
+    #[cfg(feature = "web")]
+    #[error("{variable} cannot be used: {why}")]
+    ProcessorUrl {
+        /// What it was set by.
+        variable: &'static str,
+        /// What is wrong with it.
+        why: processor::InvalidUrl,
+    },
+    /// The command cannot be run.
+    #[cfg(feature = "web")]
+    #[error("ANNALIST_PROCESSOR_CMD (--processor-cmd) cannot be used: {0}")]
+    ProcessorCommand(processor::command::InvalidCommand),
+    /// A function runs no command.
+    #[error(
+        "ANNALIST_PROCESSOR_CMD does not work on Lambda: set ANNALIST_PROCESSOR_URL or ANTHROPIC_API_KEY instead"
+    )]
+    CommandOnLambda,
+    /// No client could be made.
+    #[error("the processor cannot be asked: {0}")]
+    ProcessorClient(String),
+    /// The file of instructions cannot be used.
+    #[error("ANNALIST_SYSTEM_PROMPT_FILE {} cannot be used: {why}", path.display())]
+    SystemPromptFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A part of the responder is started alone, and it is off.
+    #[error(
+        "{0} has nothing to do while ANNALIST_RESPONDER is off: set it to on, here and for the message-writer"
+    )]
+    ResponderOff(&'static str),
     /// Tokens are set in both ways.
     #[error(
         "SLACK_BOT_TOKEN and SLACK_BOT_TOKENS_FILE are both set: keep the first for one workspace, or the file for \

@@ -1,5 +1,6 @@
 //! Where Slack's Web API is, and the tokens for it.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,9 +35,24 @@ pub struct JoinArgs {
 /// # Errors
 /// [`ConfigError`] if a setting cannot be used.
 pub async fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
+    Ok(Arc::new(client(args).await?))
+}
+
+/// The same, posting this number of messages a minute to a workspace, or any number.
+///
+/// # Errors
+/// As [`web_api`].
+pub async fn posting_web_api(
+    args: &SlackArgs,
+    per_minute: Option<NonZeroU32>,
+) -> Result<Arc<WebApi>, ConfigError> {
+    Ok(Arc::new(client(args).await?.posting(per_minute)))
+}
+
+async fn client(args: &SlackArgs) -> Result<WebApi, ConfigError> {
     let file = super::text(BOT_TOKENS_FILE);
     let tokens = tokens(secrets::find(BOT_TOKEN).await?.as_ref(), file.as_deref().map(Path::new))?;
-    Ok(Arc::new(WebApi::new(api_url(args)?, tokens)))
+    Ok(WebApi::new(api_url(args)?, tokens))
 }
 
 fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {

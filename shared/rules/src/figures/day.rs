@@ -1,6 +1,6 @@
 //! A roll-up: what is counted of a channel's day. It merges, and it can be stored as one row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub struct PersonDay {
     pub reactions_given: u64,
     /// Messages of others that mention them.
     pub mentions_received: u64,
-    /// Replies of others to threads that they began.
+    /// Replies of others to threads that they began; only after [`DayFigures::credit`].
     pub replies_received: u64,
     /// The first message of the day that they wrote, deleted or not.
     pub first: Option<Ts>,
@@ -55,7 +55,44 @@ impl PersonDay {
     }
 }
 
+/// The replies of a day to one root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DayThread {
+    /// How many, by who wrote them.
+    pub repliers: BTreeMap<String, u64>,
+    /// Whom the replies name as the author of the root, as events do: the least id if they differ.
+    pub told_author: Option<String>,
+}
+
+impl DayThread {
+    /// How many replies there are.
+    #[must_use]
+    pub fn replies(&self) -> u64 {
+        self.repliers.values().sum()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (replier, count) in &other.repliers {
+            *self.repliers.entry(replier.clone()).or_default() += count;
+        }
+        self.told_author = self.told_author.iter().chain(&other.told_author).min().cloned();
+    }
+}
+
+/// As what an author's messages were counted, besides those of a person that no app posted. A set of bits.
+mod kind {
+    /// As a person's, although an app posted it.
+    pub(super) const PERSON_BY_APP: u64 = 1;
+    /// As an app's, although none posted it: its author is an app.
+    pub(super) const BOT: u64 = 2;
+    /// As an app's that an app posted.
+    pub(super) const BOT_BY_APP: u64 = 4;
+}
+
 /// What is counted of a channel's day, or of a part of it. Messages of apps are counted, and nothing else of them.
+///
+/// What other rows say is not in it: who wrote the roots that were replied to is asked for when it is read
+/// ([`DayFigures::credit`]), and which authors are apps is checked then ([`DayFigures::agrees`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DayFigures {
     /// Messages of apps.
@@ -69,7 +106,11 @@ pub struct DayFigures {
     /// Reactions to people's messages, by emoji.
     pub emoji: BTreeMap<String, u64>,
     /// Replies of this day by the root that they reply to, which may be older.
-    pub threads: BTreeMap<Ts, u64>,
+    pub threads: BTreeMap<Ts, DayThread>,
+    /// Messages of people whose rows say that they begin a thread.
+    pub roots: BTreeSet<Ts>,
+    /// Authors whose messages were not all counted as those of a person, with the bits of [`kind`].
+    pub(super) authorship: BTreeMap<String, u64>,
     /// The messages with the most reactions, at most [`TOP`], by their number and then by time.
     pub most_reacted: Vec<(Ts, u64)>,
     /// Changes if anything that is counted changes: the sum of the digests of all messages.
@@ -82,9 +123,17 @@ pub struct DayFigures {
 pub struct TooLarge(pub usize);
 
 impl DayFigures {
-    /// Adds a message. `is_bot`: an app's; `root_author` wrote the message that it replies to.
-    pub fn add(&mut self, message: &CountedMessage<'_>, is_bot: bool, root_author: Option<&str>) {
+    /// Adds a message. `is_bot`: an app's.
+    pub fn add(&mut self, message: &CountedMessage<'_>, is_bot: bool) {
         self.basis = self.basis.wrapping_add(message.digest);
+        if let Some(author) = message.author.filter(|_| is_bot || message.is_by_app) {
+            let bit = match (is_bot, message.is_by_app) {
+                (false, _) => kind::PERSON_BY_APP,
+                (true, false) => kind::BOT,
+                (true, true) => kind::BOT_BY_APP,
+            };
+            *self.authorship.entry(author.to_owned()).or_default() |= bit;
+        }
         let (Some(author), false) = (message.author, is_bot) else {
             self.bot_messages += u64::from(!message.is_deleted);
             return;
@@ -96,6 +145,9 @@ impl DayFigures {
         }
         self.files += message.files;
         self.edited += u64::from(message.is_edited);
+        if message.is_root {
+            self.roots.insert(message.ts.clone());
+        }
         let reactions = message.reactions.len() as u64;
         let person = self.person(author);
         person.messages += 1;
@@ -112,16 +164,46 @@ impl DayFigures {
             *self.emoji.entry((*name).to_owned()).or_default() += 1;
         }
         if let Some(root_ts) = &message.root_ts {
-            *self.threads.entry(root_ts.clone()).or_default() += 1;
-            if let Some(root_author) = root_author.filter(|root_author| *root_author != author) {
-                self.person(root_author).replies_received += 1;
-                self.basis = self.basis.wrapping_add(message.digest.rotate_left(1) ^ digest_of(root_author));
-            }
+            let reply = DayThread {
+                repliers: BTreeMap::from([(author.to_owned(), 1)]),
+                told_author: message.told_author.clone(),
+            };
+            self.threads.entry(root_ts.clone()).or_default().merge(&reply);
         }
         if reactions > 0 {
             self.most_reacted.push((message.ts.clone(), reactions));
             self.rank();
         }
+    }
+
+    /// Counts the replies for the authors of the roots: `author_of` says what their rows say. To be called once.
+    pub fn credit<'a>(&mut self, author_of: impl Fn(&Ts) -> Option<&'a str>) {
+        let mut received: Vec<(String, u64)> = Vec::new();
+        for (root_ts, thread) in &self.threads {
+            let Some(author) = author_of(root_ts).or(thread.told_author.as_deref()) else { continue };
+            let of_others = thread.repliers.iter().filter(|(replier, _)| *replier != author);
+            let replies: u64 = of_others.map(|(_, count)| count).sum();
+            if replies > 0 {
+                received.push((author.to_owned(), replies));
+            }
+        }
+        for (author, replies) in received {
+            self.person(&author).replies_received += replies;
+        }
+    }
+
+    /// Whether every message would be counted today as what it was counted as: as an app's, if `is_bot` says so of its author
+    /// and of whether an app posted it.
+    #[must_use]
+    pub fn agrees(&self, is_bot: impl Fn(&str, bool) -> bool) -> bool {
+        let bits = |id: &str| self.authorship.get(id).copied().unwrap_or_default();
+        let wrote = self.people.iter().filter(|(_, person)| person.first.is_some());
+        let people_agree = wrote.into_iter().all(|(id, _)| !is_bot(id, bits(id) & kind::PERSON_BY_APP != 0));
+        people_agree
+            && self.authorship.iter().all(|(id, bits)| {
+                (bits & kind::BOT == 0 || is_bot(id, false))
+                    && (bits & kind::BOT_BY_APP == 0 || is_bot(id, true))
+            })
     }
 
     /// Adds another part of the day, or another day of the channel.
@@ -135,8 +217,12 @@ impl DayFigures {
         for (name, count) in &other.emoji {
             *self.emoji.entry(name.clone()).or_default() += count;
         }
-        for (root_ts, count) in &other.threads {
-            *self.threads.entry(root_ts.clone()).or_default() += count;
+        for (root_ts, thread) in &other.threads {
+            self.threads.entry(root_ts.clone()).or_default().merge(thread);
+        }
+        self.roots.extend(other.roots.iter().cloned());
+        for (id, bits) in &other.authorship {
+            *self.authorship.entry(id.clone()).or_default() |= bits;
         }
         self.most_reacted.extend_from_slice(&other.most_reacted);
         self.rank();
@@ -172,8 +258,8 @@ impl DayFigures {
             "reactions": total.reactions_received, "files": self.files, "edited": self.edited,
             "bot_messages": self.bot_messages,
             "users": people.collect::<Map<_, _>>(), "emoji": self.emoji,
-            "threads": self.threads.iter().map(|(ts, count)| (ts.to_string(), json!(count))).collect::<Map<_, _>>(),
-            "top_reacted": self.most_reacted, "basis": to_hex(&self.basis.to_be_bytes()),
+            "threads": self.threads.iter().map(thread_stored).collect::<Map<_, _>>(),
+            "roots": self.roots, "authorship": self.authorship, "top_reacted": self.most_reacted, "basis": to_hex(&self.basis.to_be_bytes()),
         });
         let stored = stored.to_string();
         if stored.len() > MAX_STORED_BYTES { Err(TooLarge(stored.len())) } else { Ok(stored) }
@@ -186,6 +272,8 @@ impl DayFigures {
         let people = stored["users"].as_object()?.iter();
         let emoji = stored["emoji"].as_object()?.iter();
         let threads = stored["threads"].as_object()?.iter();
+        let roots = stored["roots"].as_array()?.iter();
+        let authorship = stored["authorship"].as_object()?.iter();
         let top = stored["top_reacted"].as_array()?.iter();
         Some(Self {
             bot_messages: stored["bot_messages"].as_u64()?,
@@ -196,7 +284,11 @@ impl DayFigures {
                 .collect::<Option<_>>()?,
             emoji: emoji.map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect::<Option<_>>()?,
             threads: threads
-                .map(|(ts, count)| Some((Ts::parse(ts).ok()?, count.as_u64()?)))
+                .map(|(ts, thread)| Some((Ts::parse(ts).ok()?, thread_read(thread)?)))
+                .collect::<Option<_>>()?,
+            roots: roots.map(|ts| Ts::parse(ts.as_str()?).ok()).collect::<Option<_>>()?,
+            authorship: authorship
+                .map(|(id, bits)| Some((id.clone(), bits.as_u64()?)))
                 .collect::<Option<_>>()?,
             most_reacted: top
                 .map(|one| Some((Ts::parse(one[0].as_str()?).ok()?, one[1].as_u64()?)))
@@ -248,7 +340,18 @@ fn person_read(stored: &Value) -> Option<PersonDay> {
     Some(person)
 }
 
-/// An id as a number.
-fn digest_of(id: &str) -> u128 {
-    id.bytes().fold(0, |digest: u128, byte| digest.wrapping_mul(257).wrapping_add(u128::from(byte)))
+fn thread_stored((root_ts, thread): (&Ts, &DayThread)) -> (String, Value) {
+    let mut stored = json!({ "by": thread.repliers });
+    if let Some(told_author) = &thread.told_author {
+        stored["told"] = told_author.as_str().into();
+    }
+    (root_ts.to_string(), stored)
+}
+
+fn thread_read(stored: &Value) -> Option<DayThread> {
+    let repliers = stored["by"].as_object()?.iter();
+    Some(DayThread {
+        repliers: repliers.map(|(id, count)| Some((id.clone(), count.as_u64()?))).collect::<Option<_>>()?,
+        told_author: stored["told"].as_str().map(str::to_owned),
+    })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::day::{DayFigures, MAX_STORED_BYTES, PersonDay, TOP};
+use super::day::{DayFigures, DayThread, MAX_STORED_BYTES, PersonDay, TOP};
 use super::message::{CountedMessage, date, mentions, reactions, reactions_text, words};
 use super::partners::Partners;
 use crate::message::CONTENT_VERSION;
@@ -60,8 +60,9 @@ impl Told {
             4 => row["files"] = json!([{ "id": "F1" }, { "id": "F2" }]),
             _ => {}
         }
-        if let Some(root_ts) = self.root_ts() {
+        if let (Some(root_ts), Some((_, author))) = (self.root_ts(), self.root) {
             row["thread_ts"] = root_ts.into();
+            row["raw_event"] = json!({ "parent_user_id": AUTHORS[author] }).to_string().into();
         }
         for (emoji, of) in &self.reacted {
             row[format!("reaction#{}#{}", EMOJI[*emoji], AUTHORS[*of])] = "000000000001.000000/added".into();
@@ -69,6 +70,12 @@ impl Told {
         // One that was taken back.
         row["reaction#gone#U1"] = "000000000001.000000/removed".into();
         item(&self.ts(n), row)
+    }
+
+    /// The author of its root: whom the replies tell, and the first of them if they differ.
+    fn root_author(&self, counted: &[(usize, &Self)]) -> Option<usize> {
+        let (root, _) = self.root?;
+        counted.iter().filter_map(|(_, told)| told.root).filter(|(of, _)| *of == root).map(|(_, of)| of).min()
     }
 
     fn is_counted(&self) -> bool {
@@ -102,10 +109,15 @@ fn day<'a>(told: impl IntoIterator<Item = (usize, &'a Told)>) -> DayFigures {
     for (n, told) in told {
         let row = told.row(n);
         if let Some(message) = CountedMessage::read(&row) {
-            let root_author = told.root.map(|(_, author)| AUTHORS[author]);
-            day.add(&message, message.author == Some("UBOT"), root_author);
+            day.add(&message, message.author == Some("UBOT"));
         }
     }
+    day
+}
+
+/// With the replies to the roots of each person, whose authors only the replies tell.
+fn credited(mut day: DayFigures) -> DayFigures {
+    day.credit(|_| None);
     day
 }
 
@@ -145,7 +157,7 @@ fn recounted(told: &[Told]) -> DayFigures {
                 .count() as u64,
             replies_received: counted
                 .iter()
-                .filter(|(_, told)| told.author != place && told.root.is_some_and(|(_, of)| of == place))
+                .filter(|(_, told)| told.author != place && told.root_author(&counted) == Some(place))
                 .count() as u64,
             first: first.map(|(n, told)| parse(&told.ts(*n))).min(),
             quarters,
@@ -163,8 +175,15 @@ fn recounted(told: &[Told]) -> DayFigures {
         }
     }
     let mut threads = BTreeMap::new();
-    for root in counted.iter().filter_map(|(_, told)| told.root_ts()) {
-        *threads.entry(parse(&root)).or_default() += 1;
+    for (_, told) in &counted {
+        if let (Some(root_ts), Some((_, author))) = (told.root_ts(), told.root) {
+            let thread: &mut DayThread = threads.entry(parse(&root_ts)).or_default();
+            *thread.repliers.entry(AUTHORS[told.author].to_owned()).or_default() += 1;
+            let author = AUTHORS[author].to_owned();
+            if thread.told_author.as_ref().is_none_or(|told| *told > author) {
+                thread.told_author = Some(author);
+            }
+        }
     }
     let mut most_reacted: Vec<(Ts, u64)> = counted
         .iter()
@@ -184,7 +203,7 @@ fn recounted(told: &[Told]) -> DayFigures {
         emoji,
         threads,
         most_reacted,
-        basis: 0,
+        ..DayFigures::default()
     }
 }
 
@@ -203,7 +222,16 @@ proptest! {
         let backwards: Vec<(usize, &Told)> = told.iter().enumerate().rev().collect();
         prop_assert_eq!(&day(backwards), &whole);
         prop_assert_eq!(DayFigures::read(&whole.stored().unwrap()), Some(whole.clone()));
-        prop_assert_eq!(DayFigures { basis: 0, ..whole }, recounted(&told));
+        prop_assert_eq!(credited(DayFigures { basis: 0, ..whole.clone() }).people, recounted(&told).people);
+        prop_assert!(whole.agrees(|id, _| id == "UBOT"));
+        let has_bot = told.iter().any(|told| told.kind != 1 && AUTHORS[told.author] == "UBOT");
+        prop_assert_eq!(whole.agrees(|_, _| false), !has_bot);
+        let recounted = recounted(&told);
+        prop_assert_eq!(
+            (whole.bot_messages, whole.files, whole.edited, whole.emoji, whole.threads, whole.most_reacted),
+            (recounted.bot_messages, recounted.files, recounted.edited, recounted.emoji, recounted.threads,
+                recounted.most_reacted)
+        );
     }
 
     #[test]
@@ -212,12 +240,13 @@ proptest! {
     ) {
         let person = AUTHORS[place];
         let mut partners = Partners::default();
-        for (n, told) in told.iter().enumerate().filter(|(_, told)| told.is_counted()) {
-            let row = told.row(n);
-            let root_author = told.root.map(|(_, author)| AUTHORS[author]);
+        let counted: Vec<(usize, &Told)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
+        for (n, told) in &counted {
+            let row = told.row(*n);
+            let root_author = told.root_author(&counted).map(|author| AUTHORS[author]);
             partners.add(person, &CountedMessage::read(&row).unwrap(), root_author);
         }
-        let whole = day(told.iter().enumerate());
+        let whole = credited(day(told.iter().enumerate()));
         let of = whole.people.get(person).cloned().unwrap_or_default();
         let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
         let own = told.iter().filter(|told| told.is_counted() && told.author == place);
@@ -269,7 +298,7 @@ fn a_message_with_ten_thousand_reactions_counts_each() {
     }
     let row = item("1795132800.000100", row);
     let mut day = DayFigures::default();
-    day.add(&CountedMessage::read(&row).unwrap(), false, None);
+    day.add(&CountedMessage::read(&row).unwrap(), false);
     assert_eq!(day.total().reactions_received, 10_000);
     assert_eq!((day.emoji.len(), day.people.len()), (7, 10_001));
     assert_eq!(day.most_reacted, [(Ts::parse("1795132800.000100").unwrap(), 10_000)]);

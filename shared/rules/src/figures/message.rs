@@ -20,8 +20,9 @@ const COUNTED_SUBTYPES: [&str; 3] = ["file_share", "thread_broadcast", "me_messa
 /// The subtype of what apps of the old kind post: they have no user.
 const BOT_MESSAGE: &str = "bot_message";
 
-/// Microseconds of a day and of a quarter of an hour.
-pub(super) const DAY_MICROS: i64 = 86_400_000_000;
+/// Microseconds of a day.
+pub const DAY_MICROS: i64 = 86_400_000_000;
+/// And of a quarter of an hour.
 const QUARTER_MICROS: i64 = DAY_MICROS / 96;
 
 /// Words: what white space parts.
@@ -69,6 +70,14 @@ pub fn date(ts: &Ts) -> String {
     moment.map_or_else(|_| String::new(), |moment| moment.to_zoned(TimeZone::UTC).date().to_string())
 }
 
+/// Whom a reply names as the author of its root, as events do.
+#[must_use]
+pub fn told_author(raw: &str) -> Option<String> {
+    let raw: Value = serde_json::from_str(raw).ok()?;
+    let author = raw["parent_user_id"].as_str()?;
+    UserId::parse(author).ok().map(|author| author.to_string())
+}
+
 /// What a message is counted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedMessage<'a> {
@@ -88,6 +97,8 @@ pub struct CountedMessage<'a> {
     pub reactions: Vec<(&'a str, &'a str)>,
     /// The message that it replies to.
     pub root_ts: Option<Ts>,
+    /// Whom a reply names as the author of that message, as events do.
+    pub told_author: Option<String>,
     /// Whether its row says that it begins a thread.
     pub is_root: bool,
     /// How many files it has.
@@ -130,7 +141,9 @@ impl<'a> CountedMessage<'a> {
         }
         let digest: [u8; 32] = digest.finalize().into();
         let (half, _) = digest.split_at(16);
+        let is_reply = thread_ts.is_some() && !is_root;
         Some(Self {
+            told_author: message.text("raw_event").filter(|_| is_reply).and_then(told_author),
             author,
             is_by_app: author.is_none() || message.text("bot_id").is_some(),
             is_deleted,

@@ -3,12 +3,16 @@
 //! * [`message`]: what one message says of itself: words, mentions, reactions, its place in a thread.
 //! * [`person`]: which kind of author counts where.
 //! * [`day`]: a channel's day, in quarters of an hour, so that each author's own clock can be read from it later.
+//! * [`rollup`]: roll-ups as rows, and jobs to count a day.
+//! * [`kept`]: stored reports as rows.
 //! * [`partners`]: who answers, mentions and reacts to one person, and the other way round.
 
 pub mod day;
+pub mod kept;
 pub mod message;
 pub mod partners;
 pub mod person;
+pub mod rollup;
 
 #[cfg(test)]
 #[path = "day_tests.rs"]

@@ -24,6 +24,9 @@ pub enum AuthorKind {
 }
 
 impl AuthorKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Member, Self::Guest, Self::Stranger, Self::Deleted, Self::Bot];
+
     /// As scripts read it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

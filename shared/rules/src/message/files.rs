@@ -28,7 +28,7 @@ const MAX_TEXT_BYTES: usize = 1024;
 const MAX_FILES: usize = 100;
 
 /// The files of a message; `None` if it has none.
-pub(super) fn of(object: &MessageObject<'_>) -> Option<Value> {
+pub(crate) fn of(object: &MessageObject<'_>) -> Option<Value> {
     let listed = object.files.and_then(|files| {
         let files: Vec<&RawValue> = serde_json::from_str(files.get()).ok()?;
         (!files.is_empty()).then_some(files)

@@ -123,7 +123,12 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
             let key = on.strip_prefix(names.bucket()).and_then(|rest| rest.strip_prefix('/'));
             key.is_some_and(|key| key.starts_with(keys.trim_end_matches('*')))
         }
-        Target::SigningSecret | Target::BotToken | Target::OwnLog | Target::Everything => false,
+        Target::SigningSecret
+        | Target::BotToken
+        | Target::ModelKey
+        | Target::ProcessorToken
+        | Target::OwnLog
+        | Target::Everything => false,
     }
 }
 

@@ -12,6 +12,8 @@ use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusC
 use tokio::time::Instant;
 use wiremock::{Request, Respond, ResponseTemplate};
 
+use crate::faults::CrashPoint;
+
 /// What a socket and a transport share.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -67,6 +69,8 @@ pub(super) struct SocketCarrier(pub(super) Arc<Mutex<Table>>);
 pub(super) struct MemoryCarrier {
     pub(super) table: Arc<Mutex<Table>>,
     pub(super) token: String,
+    /// The process on this side of it.
+    pub(super) point: Arc<CrashPoint>,
 }
 
 impl fmt::Debug for MemoryCarrier {
@@ -95,12 +99,14 @@ impl Respond for SocketCarrier {
 #[async_trait]
 impl Transport for MemoryCarrier {
     async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+        self.point.step()?;
         let token = question.token.map_or("", |_| self.token.as_str());
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let answer = Table::answer(&self.table, question.url.path(), token, parameters);
         let time_limit = question.time_limit.unwrap_or(Duration::MAX);
         tokio::time::sleep(answer.delay.min(time_limit)).await;
+        self.point.step()?;
         if answer.delay > time_limit {
             return Err("no answer in time".to_owned());
         }

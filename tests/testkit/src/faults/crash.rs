@@ -42,7 +42,7 @@ impl CrashPoint {
         self.steps.load(Ordering::SeqCst) > self.after
     }
 
-    pub(super) fn step(&self) -> Result<(), String> {
+    pub(crate) fn step(&self) -> Result<(), String> {
         let before = self.steps.fetch_add(1, Ordering::SeqCst);
         if before < self.after { Ok(()) } else { Err(format!("the process died after step {}", self.after)) }
     }

@@ -6,8 +6,11 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// More head than any server here sends.
+/// More than most servers here send.
 const ANSWER_BYTES: usize = 4096;
+
+/// More than any of them sends: pages are the longest.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// An open connection.
 pub(crate) struct Connection {
@@ -23,6 +26,11 @@ impl Connection {
         Ok(Self { stream, answer: Vec::with_capacity(ANSWER_BYTES) })
     }
 
+    /// How long the last answer was, its head included.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answer.len()
+    }
+
     /// Sends a request and returns the status of its answer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<u16> {
         self.stream.write_all(request).await.context("cannot send")?;
@@ -34,7 +42,7 @@ impl Connection {
             if let Some(answer) = complete(&self.answer)? {
                 return Ok(answer);
             }
-            if self.answer.len() >= ANSWER_BYTES {
+            if self.answer.len() >= MAX_ANSWER_BYTES {
                 bail!("the answer is too long");
             }
         }

@@ -1,5 +1,5 @@
 //! A backlog filled through `ingest` with no worker, then drained by one `message-writer`: alone, beside a search index that
-//! follows the archive, and beside an import.
+//! follows the archive, beside a statistician that counts it, and beside an import.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,18 +33,20 @@ struct Run {
 enum Beside {
     Nothing,
     Index,
+    Statistician,
     /// At the lowest priority.
     PoliteImport,
     Import,
 }
 
 impl Beside {
-    const ALL: [Self; 4] = [Self::Nothing, Self::Index, Self::PoliteImport, Self::Import];
+    const ALL: [Self; 5] = [Self::Nothing, Self::Index, Self::Statistician, Self::PoliteImport, Self::Import];
 
     fn title(self) -> &'static str {
         match self {
             Self::Nothing => "alone",
             Self::Index => "beside a search index that follows",
+            Self::Statistician => "beside a statistician",
             Self::PoliteImport => "beside `nice -n 19 annalist import`",
             Self::Import => "beside `annalist import`",
         }
@@ -55,6 +57,7 @@ impl Beside {
         match self {
             Self::Nothing => None,
             Self::Index => Some(follow(data).await),
+            Self::Statistician => Some(statistician(data).await),
             Self::PoliteImport => {
                 let mut command = Command::new("nice");
                 command.args(["-n", "19"]).arg(&binaries().annalist);
@@ -72,7 +75,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let folder = machine::data_folder()?;
     let export = folder.path().join("export.zip");
     export::write(&export, settings.rows)?;
-    let mut runs: [Vec<Run>; 4] = Default::default();
+    let mut runs: [Vec<Run>; 5] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
         for (runs, beside) in runs.iter_mut().zip(Beside::ALL) {
@@ -88,13 +91,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         let figures = [per_second(runs), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
         std::iter::once(beside.title().to_owned()).chain(figures.map(figure)).collect()
     };
-    let [alone, followed, polite, import] = runs.each_ref().map(|runs| per_second(runs));
+    let [alone, followed, counted, polite, import] = runs.each_ref().map(|runs| per_second(runs));
     Ok(Section {
         title: "Draining a backlog",
         method: format!(
             "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
-             the queue is empty: alone, beside `annalist index --follow` on the same folder, and beside an import of an export of {} \
-             messages into it, which goes on longer. CPU is the writer's. Medians of {} interleaved rounds.",
+             the queue is empty: alone, beside `annalist index --follow` on the same folder, beside a `statistician`, and beside an \
+             import of an export of {} messages into it, which goes on longer. CPU is the writer's. Medians of {} interleaved rounds.",
             settings.backlog, settings.rows, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
@@ -102,6 +105,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         goals: vec![
             Goal::at_least("a backlog drains at", alone, 30_000.0, " ev/s"),
             Goal::at_least("… beside a search index that follows", followed / alone, 0.9, " ×"),
+            Goal::at_least("… beside a statistician", counted / alone, 0.98, " ×"),
             Goal::at_least("… beside a polite import", polite / alone, 0.98, " ×"),
             Goal::at_least("… beside an import", import / alone, 0.8, " ×"),
         ],
@@ -133,6 +137,13 @@ async fn follow(data: &Path) -> Process {
     follower
 }
 
+/// A statistician that works.
+async fn statistician(data: &Path) -> Process {
+    let mut command = Command::new(binaries().worker("statistician"));
+    command.arg("--data").arg(data).env_clear();
+    process::worker(&mut command).await
+}
+
 fn import(mut command: Command, data: &Path, export: &Path) -> Process {
     command.args(["import", "--no-files"]).arg(export).arg("--data").arg(data).env_clear();
     Process::start(&mut command)
@@ -156,7 +167,7 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, beside: Beside, export: &Pat
     }
     let rows = observer.rows()?;
     let is_complete = match beside {
-        Beside::Nothing | Beside::Index => rows == pool.rows(pool.len()),
+        Beside::Nothing | Beside::Index | Beside::Statistician => rows == pool.rows(pool.len()),
         Beside::PoliteImport | Beside::Import => rows > pool.rows(pool.len()),
     };
     ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));

@@ -11,13 +11,16 @@ mod drain;
 mod driver;
 mod erase;
 mod existence;
+mod figures;
 mod files;
 mod flat;
 mod import;
 mod lambda;
 mod machine;
 mod observer;
+mod pages;
 mod pool;
+mod questions;
 mod report;
 mod search;
 mod slack;
@@ -61,7 +64,7 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
-    /// Rows of the large channel of `flat`, messages of `import` and `search`
+    /// Rows of the large channel of `flat`, messages of `import`, `search` and `pages`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
 }
@@ -90,8 +93,14 @@ enum What {
     Import,
     /// How long erasing a person takes
     Erase,
+    /// How long a weekly report takes
+    Figures,
     /// How fast messages are found, and how large the index is
     Search,
+    /// Pages of an archive, as `annalist view` serves them
+    Pages,
+    /// How fast questions are answered, and what that costs messages
+    Questions,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -141,7 +150,10 @@ fn main() -> anyhow::Result<()> {
         | What::Files
         | What::Import
         | What::Erase
+        | What::Figures
         | What::Search
+        | What::Pages
+        | What::Questions
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -197,8 +209,19 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     if all || matches!(args.what, What::Erase) {
         report.add(erase::measure(settings).await?);
     }
+    if all || matches!(args.what, What::Figures) {
+        report.add(figures::measure(settings).await?);
+    }
     if all || matches!(args.what, What::Search) {
         for section in search::measure(settings).await? {
+            report.add(section);
+        }
+    }
+    if all || matches!(args.what, What::Pages) {
+        report.add(pages::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Questions) {
+        for section in questions::measure(settings).await? {
             report.add(section);
         }
     }

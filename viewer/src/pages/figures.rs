@@ -1,12 +1,14 @@
-//! A report as one page that needs nothing else: no script, no font, no picture.
+//! A report: as a page among others, or as one that needs nothing else, no script, no font, no picture.
 
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, Number, Report, Scope, TopMessage};
+use reader::figures::wording::{WEEKDAYS, change, notes_of, shown, title, whose};
+use reader::numbers::grouped;
+use reader::plain;
 use rules::figures::partners::CountByPerson;
 
 use super::plots;
-use super::text::{WEEKDAYS, change, notes_of, shown, title, whose};
-use crate::plain::{self, grouped};
+use crate::links::LinkScheme;
 
 /// Rows of a table, and how much of a name is shown.
 const ROWS: usize = 15;
@@ -15,25 +17,16 @@ const NAME: usize = 60;
 /// Nothing is loaded, nothing runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(
+    include_str!("../../assets/tokens.css"),
+    include_str!("../../assets/report.css"),
+    include_str!("../../assets/figures.css")
+);
 
-/// The page.
-pub(super) fn of(report: &Report) -> Markup {
-    let title = title(report);
-    let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
-    let people: Vec<RankedRow> = report
-        .users
-        .iter()
-        .map(|row| {
-            RankedRow::new(
-                row.rank,
-                row.name.as_deref().unwrap_or(&row.user),
-                row.messages,
-                row.previous,
-                row.share,
-            )
-        })
-        .collect();
+/// A page that needs nothing else. Its messages are linked to in Slack.
+#[must_use]
+pub fn standalone(report: &Report) -> Markup {
+    let [from, to] = report.period.bounds();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,31 +35,44 @@ pub(super) fn of(report: &Report) -> Markup {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
-                title { (title) ", " (from) " to " (to) }
+                title { (title(report)) ", " (from) " to " (to) }
                 style { (STYLE) }
             }
-            body {
-                main {
-                    h1 { (title) }
-                    p { (from) " to " (to) span class="quiet" { ", beside " (before) " to " (before_to) } }
-                    @for note in notes_of(report) { p class="note" { (note) } }
-                    (figures(report))
-                    @if report.figure(FigureName::Messages).value.map(Number::real) != Some(0.0) { (times(report)) }
-                    @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
-                    (table("People", &people))
-                    div class="sides" {
-                        (counts("Reactions", report.emoji.iter().map(|(name, count)| (format!(":{name}:"), *count))))
-                        (counts("Time zones", report.timezones.iter().map(|row| (row.zone.clone(), row.messages))))
-                    }
-                    (messages("Most reactions", &report.most_reacted))
-                    (messages("Most replies", &report.most_replied))
-                    (partners(report))
-                    footer {
-                        p { "Counted by Annalist from the messages of its archive. Weekdays and hours are those of each author's own clock, "
-                            "dates are in UTC." }
-                    }
-                }
-            }
+            body { main { (of(report, None)) } }
+        }
+    }
+}
+
+/// The figures of a report. Its messages are linked to where `links` leads, or else in Slack.
+#[must_use]
+pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
+    let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
+    let people: Vec<RankedRow> = report
+        .users
+        .iter()
+        .map(|row| {
+            let name = row.name.as_deref().unwrap_or(&row.user);
+            RankedRow::new(row.rank, name, row.messages, row.previous, row.share)
+        })
+        .collect();
+    html! {
+        h1 { (title(report)) }
+        p { (from) " to " (to) span class="quiet" { ", beside " (before) " to " (before_to) } }
+        @for note in notes_of(report) { p class="note" { (note) } }
+        (figures(report))
+        @if report.figure(FigureName::Messages).value.map(Number::real) != Some(0.0) { (times(report)) }
+        @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
+        (table("People", &people))
+        div class="sides" {
+            (counts("Reactions", report.emoji.iter().map(|(name, count)| (format!(":{name}:"), *count))))
+            (counts("Time zones", report.timezones.iter().map(|row| (row.zone.clone(), row.messages))))
+        }
+        (messages("Most reactions", &report.most_reacted, links))
+        (messages("Most replies", &report.most_replied, links))
+        (partners(report))
+        footer {
+            p { "Counted by Annalist from the messages of its archive. Weekdays and hours are those of each author's own clock, "
+                "dates are in UTC." }
         }
     }
 }
@@ -108,8 +114,8 @@ fn times(report: &Report) -> Markup {
         h2 { "When people write" }
         (plots::week(&report.hours, &WEEKDAYS))
         div class="sides" {
-            div { h3 { "By hour" } (plots::columns(&report.by_hour(), &hours)) }
-            div { h3 { "By weekday" } (plots::columns(&report.by_weekday(), &weekdays)) }
+            div { h3 { "By hour" } (plots::columns("Messages by hour", &report.by_hour(), &hours)) }
+            div { h3 { "By weekday" } (plots::columns("Messages by weekday", &report.by_weekday(), &weekdays)) }
         }
     }
 }
@@ -145,8 +151,8 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
             h2 { (title) }
             table {
                 thead { tr {
-                    th class="number" { "" } th { "" } th class="number" { "messages" } th class="number" { "before" }
-                    th class="number" { "share" } th { "" }
+                    td {} td {} th scope="col" class="number" { "messages" } th scope="col" class="number" { "before" }
+                    th scope="col" class="number" { "share" } td {}
                 } }
                 tbody {
                     @for row in rows.iter().take(ROWS) {
@@ -193,13 +199,17 @@ fn counts(title: &str, rows: impl Iterator<Item = (String, u64)>) -> Markup {
     }
 }
 
-fn messages(title: &str, messages: &[TopMessage]) -> Markup {
+fn messages(title: &str, messages: &[TopMessage], links: Option<&dyn LinkScheme>) -> Markup {
+    let address = |message: &TopMessage| {
+        let here = links.and_then(|links| links.permalink(&message.channel, &message.ts));
+        here.unwrap_or_else(|| message.permalink.clone())
+    };
     html! {
         @if !messages.is_empty() {
             h2 { (title) }
             ol class="messages" {
                 @for message in messages {
-                    li { b { (grouped(message.count)) } a href=(message.permalink) { (whose(message)) } }
+                    li { b { (grouped(message.count)) } a href=(address(message)) { (whose(message)) } }
                 }
             }
         }

@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-use crate::plain::grouped;
+use reader::numbers::grouped;
 
 /// Bars beside each other, each with its label below; a hover shows its number.
-pub(super) fn columns(values: &[u64], labels: &[String]) -> Markup {
+pub(super) fn columns(title: &str, values: &[u64], labels: &[String]) -> Markup {
     const HEIGHT: f64 = 110.0;
     const WIDTH: f64 = 440.0;
     let greatest = values.iter().copied().max().unwrap_or_default();
     let step = WIDTH / values.len().max(1) as f64;
     html! {
-        svg viewBox="0 0 440 140" role="img" {
+        svg viewBox="0 0 440 140" role="img" aria-label=(title) {
             @for (place, (value, label)) in values.iter().zip(labels).enumerate() {
                 @let height = part(*value, greatest) * HEIGHT;
                 @let left = place as f64 * step;
@@ -30,7 +30,7 @@ pub(super) fn week(hours: &[[u64; 24]; 7], weekdays: &[&str; 7]) -> Markup {
     const LEFT: f64 = 40.0;
     let greatest = hours.iter().flatten().copied().max().unwrap_or_default();
     html! {
-        svg viewBox="0 0 720 226" role="img" {
+        svg viewBox="0 0 720 226" role="img" aria-label="Messages by weekday and hour" {
             @for (line, (day, weekday)) in hours.iter().zip(weekdays).enumerate() {
                 @let top = line as f64 * SIDE;
                 text x="0" y=(number(top + SIDE * 0.62)) { (weekday) }
@@ -53,7 +53,7 @@ pub(super) fn week(hours: &[[u64; 24]; 7], weekdays: &[&str; 7]) -> Markup {
 /// A bar in a table.
 pub(super) fn bar(value: u64, greatest: u64) -> Markup {
     html! {
-        svg viewBox="0 0 100 8" preserveAspectRatio="none" style="height:0.6rem" aria-hidden="true" {
+        svg viewBox="0 0 100 8" preserveAspectRatio="none" class="thin" aria-hidden="true" {
             rect class="mark" x="0" y="0" width=(number(100.0 * part(value, greatest))) height="8" {}
         }
     }

@@ -1,0 +1,32 @@
+//! One question to the responder, answered by the archive's own search.
+
+use fake_slack::Workspace;
+use ports::clock::SharedClock;
+
+use super::play::Slack;
+use super::slack::{self, BOT};
+use super::workspace::{DeliveryKind, Request};
+
+/// Who asks, and where.
+const ASKER: &str = "U0ANA";
+const CHANNEL: &str = "C0GENERAL";
+
+/// What is looked for.
+pub(super) const ASKED: &str = "search release";
+
+/// Asks, as a person does who mentions the app.
+pub(super) async fn ask(slack: &Slack, clock: &SharedClock) -> anyhow::Result<()> {
+    let now_ms = clock.now().0;
+    let ts = format!("{}.{:03}000", now_ms / 1_000, now_ms % 1_000);
+    let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {ASKED}"), None);
+    let event = slack::posted((CHANNEL, "channel"), &message);
+    let request = Request { kind: DeliveryKind::Event, body: slack::envelope("EvQUESTION", &event) };
+    slack.play(&[request], 1).await?;
+    Ok(())
+}
+
+/// What the app has answered.
+pub(super) fn answer(workspace: &Workspace) -> Option<String> {
+    let posted = workspace.posted_in(CHANNEL).pop()?;
+    Some(posted["text"].as_str()?.to_owned())
+}

@@ -1,0 +1,72 @@
+//! Whether questions are answered, and whether the token may post.
+
+use super::check::Check;
+use super::facts::{Facts, Responder, Slack};
+use crate::manifest::RESPONDER_SCOPE;
+
+const RESPONDER: &str = "responder";
+
+pub(super) fn check(facts: &Facts) -> Check {
+    match &facts.responder {
+        Responder::Off => Check::ok(RESPONDER, "off: questions are not answered, and nothing is posted"),
+        Responder::Unusable(why) => {
+            Check::finding(RESPONDER, why.as_str(), "correct that setting and start `annalist up` again")
+        }
+        Responder::On => may_post(&facts.slack),
+    }
+}
+
+fn may_post(slack: &Slack) -> Check {
+    let asked = match slack {
+        Slack::Tokens { asked, .. } => asked.as_slice(),
+        Slack::Unusable(_) | Slack::NoToken(_) => &[],
+    };
+    let known: Vec<bool> =
+        asked.iter().filter_map(|token| Some(token.scopes.as_ref()?.contains(RESPONDER_SCOPE))).collect();
+    if asked.is_empty() {
+        return Check::finding(
+            RESPONDER,
+            "questions are to be answered, and there is no token to post with",
+            "set SLACK_BOT_TOKEN, of an app with what `annalist manifest --responder` asks for",
+        );
+    }
+    if known.contains(&false) {
+        return Check::finding(
+            RESPONDER,
+            format!("questions are to be answered, and the app lacks {RESPONDER_SCOPE}"),
+            "add it at api.slack.com/apps > your app > OAuth & Permissions > Bot Token Scopes, then reinstall the app",
+        );
+    }
+    Check::ok(RESPONDER, "on: questions are answered in their threads, and the app may post")
+}
+
+#[cfg(test)]
+mod tests {
+    use slack::ids::TeamId;
+    use slack_api::TokenKind;
+    use slack_api::check::Bot;
+
+    use super::super::check::{CheckState, says};
+    use super::super::facts::Token;
+    use super::*;
+
+    fn with(scopes: &[&str]) -> Slack {
+        let bot = Bot { team: TeamId::parse("T1").unwrap(), team_name: None, user: None };
+        let token = Token {
+            given_for: None,
+            kind: TokenKind::Bot,
+            answer: Ok(bot),
+            scopes: Some(scopes.iter().map(|scope| (*scope).to_owned()).collect()),
+            times: None,
+            channels: None,
+        };
+        Slack::Tokens { total: 1, asked: vec![token] }
+    }
+
+    #[test]
+    fn who_answers_needs_a_token_that_may_post() {
+        says(&may_post(&with(&["channels:history", "chat:write"])), CheckState::Ok, "on");
+        says(&may_post(&with(&["channels:history"])), CheckState::Finding, "chat:write");
+        says(&may_post(&Slack::NoToken(None)), CheckState::Finding, "SLACK_BOT_TOKEN");
+    }
+}

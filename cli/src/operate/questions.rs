@@ -1,0 +1,281 @@
+//! `annalist questions`: what was asked, what was answered, and what to do about the rest.
+
+use std::io::Write;
+
+use anyhow::bail;
+use clap::Subcommand;
+use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
+use ports::clock::Clock;
+use process::config::backend::{Backend, BackendArgs};
+use reader::find;
+use rules::question::QuestionId;
+use rules::question::job::QuestionJob;
+use rules::question::rows::{self, AnswerRow, QuestionRow};
+use rules::question::state::{TrackedKind, WorkStage};
+use serde_json::{Value, json};
+use slack::ids::TeamId;
+
+use crate::UsageError;
+use crate::plain;
+use crate::read::{MessageArgs, ReadError, team};
+use crate::zone::{Zone, ZoneArgs};
+
+/// What is shown of a question in a list.
+const MAX_SHOWN: usize = 100;
+
+/// The words that `--status` takes.
+const STATUSES: [&str; 4] = ["pending", "processing", "processed", "error"];
+
+/// `annalist questions …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuestionsCommand {
+    /// List the questions, oldest first
+    List(ListArgs),
+    /// Show a question and its answer whole
+    Show(MessageArgs),
+    /// Ask a question again that was not answered, or that is stuck
+    Retry(MessageArgs),
+    /// Answer a question not at all
+    Cancel(MessageArgs),
+}
+
+/// Which questions.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only those that are pending, processing, processed or error
+    #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
+    status: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    #[command(flatten)]
+    zone: ZoneArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+impl QuestionsCommand {
+    /// Where the archive is.
+    pub(crate) fn backend(&self) -> &BackendArgs {
+        match self {
+            Self::List(args) => &args.backend,
+            Self::Show(args) | Self::Retry(args) | Self::Cancel(args) => &args.read.backend,
+        }
+    }
+}
+
+/// A question with its answer, as their rows have them.
+struct Found {
+    question: QuestionRow,
+    row: Item,
+    answer: Option<(AnswerRow, Item)>,
+}
+
+/// Runs a command.
+pub(crate) async fn run(
+    backend: &Backend,
+    clock: &dyn Clock,
+    command: &QuestionsCommand,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let archive = &*backend.archive();
+    match command {
+        QuestionsCommand::List(args) => list(archive, args, out).await,
+        QuestionsCommand::Show(args) => {
+            let found = find(archive, args).await?;
+            if args.read.json {
+                return Ok(plain::json_line(out, &found.json())?);
+            }
+            Ok(show(&found, &args.read.zone.zone(), out)?)
+        }
+        QuestionsCommand::Retry(args) => {
+            let found = find(archive, args).await?;
+            retry(backend, clock, &found, out).await
+        }
+        QuestionsCommand::Cancel(args) => {
+            let found = find(archive, args).await?;
+            cancel(archive, clock, &found, out).await
+        }
+    }
+}
+
+async fn list(archive: &dyn Archive, args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(UsageError::new)?;
+    let mut questions = Vec::new();
+    for team in teams {
+        for row in query_all(archive, Query::partition(key::questions(&team))).await? {
+            let Some(question) = QuestionRow::read(&row) else { continue };
+            let status = TrackedKind::Question.label(question.state.stage);
+            if args.status.as_deref().is_none_or(|wanted| wanted == status) {
+                questions.push(with_answer(archive, question, row).await?);
+            }
+        }
+    }
+    questions.sort_by_key(|found| found.question.id.ts.micros());
+    let zone = args.zone.zone();
+    for found in &questions {
+        if args.json {
+            plain::json_line(out, &found.json())?;
+        } else {
+            line(found, &zone, out)?;
+        }
+    }
+    if questions.is_empty() && !args.json {
+        writeln!(out, "There are no such questions.")?;
+    }
+    Ok(())
+}
+
+async fn find(archive: &dyn Archive, args: &MessageArgs) -> anyhow::Result<Found> {
+    let place =
+        find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
+    let row = archive.get(&ItemKey::question(&place.team, &place.channel, &args.ts)).await?;
+    let Some((question, row)) = row.and_then(|row| Some((QuestionRow::read(&row)?, row))) else {
+        let shown = plain::excerpt(&args.channel, 80);
+        bail!("no question {} in channel {shown}: `annalist questions list` shows them", args.ts);
+    };
+    Ok(with_answer(archive, question, row).await?)
+}
+
+async fn with_answer(archive: &dyn Archive, question: QuestionRow, row: Item) -> Result<Found, ArchiveError> {
+    let QuestionId { team, channel, ts, .. } = &question.id;
+    let answer = archive.get(&ItemKey::answer(team, channel, ts)).await?;
+    let answer = answer.and_then(|row| Some((AnswerRow::read(&row)?, row)));
+    Ok(Found { question, row, answer })
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        let QuestionRow { id, asked, state, fetched_at_s } = &self.question;
+        let answer = self.answer.as_ref().map(|(answer, row)| {
+            let posted = answer.posted().into_iter().map(|ts| ts.to_string());
+            json!({
+                "status": TrackedKind::Answer.label(answer.state.stage),
+                "retry_count": row.attributes.get("retry_count").cloned().unwrap_or_else(|| 0.into()),
+                "sent_at": time(row, "sent_at"),
+                "error_message": row.text(rows::ERROR),
+                "posted": posted.collect::<Vec<_>>(),
+                "text": answer.text,
+            })
+        });
+        json!({
+            "message_id": id.ts.as_str(),
+            "team_id": id.team.as_str(),
+            "channel_id": id.channel.as_str(),
+            "channel_name": self.row.text("channel_name"),
+            "thread_ts": id.thread_ts.as_str(),
+            "user_id": asked.user.as_str(),
+            "text": asked.text,
+            "status": TrackedKind::Question.label(state.stage),
+            "fetched_at": rfc3339(*fetched_at_s),
+            "processed_at": time(&self.row, "processed_at"),
+            "error_message": self.row.text(rows::ERROR),
+            "retries": state.generation,
+            "answer": answer,
+        })
+    }
+
+    fn channel(&self) -> String {
+        match self.row.text("channel_name") {
+            Some(name) => format!("#{}", plain::excerpt(name, 80)),
+            None => self.question.id.channel.to_string(),
+        }
+    }
+
+    /// In a word or two, what has become of it.
+    fn state(&self) -> String {
+        let stage = TrackedKind::Question.label(self.question.state.stage);
+        match &self.answer {
+            Some((answer, _)) => format!("{stage}, answer {}", TrackedKind::Answer.label(answer.state.stage)),
+            None => stage.to_owned(),
+        }
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &str> {
+        let answer = self.answer.as_ref().map(|(_, row)| row);
+        [Some(&self.row), answer].into_iter().flatten().filter_map(|row| row.text(rows::ERROR))
+    }
+}
+
+fn time(row: &Item, name: &str) -> Option<String> {
+    Some(rfc3339(row.attributes.get(name)?.as_i64()?))
+}
+
+fn rfc3339(seconds: i64) -> String {
+    Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+fn line(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
+    let QuestionRow { id, asked, .. } = &found.question;
+    let (time, channel, state) = (zone.time(id.ts.as_str()), found.channel(), found.state());
+    writeln!(out, "{time}  {channel}  {}  {}  {state}", id.ts, asked.user)?;
+    writeln!(out, "    {}", plain::excerpt(&asked.text, MAX_SHOWN))?;
+    for error in found.errors() {
+        writeln!(out, "    {}", plain::excerpt(error, 300))?;
+    }
+    Ok(())
+}
+
+fn show(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
+    let QuestionRow { id, asked, .. } = &found.question;
+    writeln!(out, "{}  {}  {}  {}", zone.time(id.ts.as_str()), found.channel(), asked.user, found.state())?;
+    for text in plain::lines(&asked.text) {
+        writeln!(out, "    {text}")?;
+    }
+    for error in found.errors() {
+        writeln!(out, "Error: {}", plain::line(error))?;
+    }
+    if let Some((answer, _)) = &found.answer {
+        let posted = answer.posted();
+        writeln!(out, "Answer, of which {} messages are posted:", posted.len())?;
+        for text in plain::lines(&answer.text) {
+            writeln!(out, "    {text}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Begins a question anew, and sends its job.
+async fn retry(
+    backend: &Backend,
+    clock: &dyn Clock,
+    found: &Found,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let id = &found.question.id;
+    if found.answer.as_ref().is_some_and(|(answer, _)| answer.state.stage == WorkStage::Finished) {
+        writeln!(out, "{} was answered, and that stays so.", id.ts)?;
+        return Ok(());
+    }
+    let state = found.question.state.again();
+    let update = rows::question_becomes(id, state, None, clock.now().seconds());
+    backend.archive().write(&update).await?;
+    let job = QuestionJob { id: id.clone(), asked: None, attempt: state.generation };
+    backend.queue().send(vec![job.outgoing()]).await.into_iter().collect::<Result<(), _>>()?;
+    Ok(writeln!(out, "{} is asked again, by a responder that runs.", id.ts)?)
+}
+
+/// Sees to it that nothing more is posted.
+async fn cancel(
+    archive: &dyn Archive,
+    clock: &dyn Clock,
+    found: &Found,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (id, now_s, why) = (&found.question.id, clock.now().seconds(), Some("question cancelled"));
+    if found.answer.as_ref().is_some_and(|(answer, _)| answer.state.stage == WorkStage::Finished) {
+        bail!("{} was answered already: delete the answer in Slack", id.ts);
+    }
+    // Another generation, so that a responder that is at work on this one writes nothing more.
+    let state = found.question.state.again().at(WorkStage::Failed);
+    archive.write(&rows::question_becomes(id, state, why, now_s)).await?;
+    if let Some((answer, _)) = &found.answer {
+        let failed = answer.state.at(WorkStage::Failed);
+        archive.write(&rows::answer_becomes(id, failed, why, now_s)).await?;
+    }
+    Ok(writeln!(out, "{} is not answered.", id.ts)?)
+}

@@ -1,0 +1,155 @@
+//! `annalist view`: the archive in a browser. It only reads; what it writes is the search index.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use axum::Router;
+use axum::http::HeaderName;
+use ports::clock::{SharedClock, SystemClock};
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
+use process::config::{self, IndexArgs};
+use process::{shutdown, telemetry};
+use search::follower;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use viewer::Viewer;
+use viewer::access::{Access, Readers, ViewerPassword};
+use viewer::index::IndexSource;
+
+use crate::UsageError;
+use crate::composition::turned;
+use crate::search::index_file;
+use crate::zone::{Zone, ZoneArgs};
+
+/// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
+const LOOK_AT_AWS: Duration = Duration::from_secs(600);
+
+/// `annalist view`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ViewArgs {
+    #[command(flatten)]
+    viewer: ViewerArgs,
+    #[command(flatten)]
+    index: IndexArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// Serves pages until SIGTERM or SIGINT.
+pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let door = PageDoor::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
+    let runtime = crate::runtime(&mut Builder::new_multi_thread())?;
+    telemetry::init_log(&config::log_filter());
+    runtime.block_on(crate::with_archive(&args.backend, async |backend| {
+        let stop = shutdown::on_signal()?;
+        let listener = door.bind().await?;
+        let address = listener.local_addr()?;
+        let file = index_file(&args.index, &args.backend)?;
+        // On AWS one `annalist index --follow` follows, for all who search there.
+        let following = (args.backend.backend == BackendKind::Embedded).then(|| {
+            let (file, changes, archive) = (file.clone(), backend.changes(), backend.archive());
+            let stop = stop.clone();
+            tokio::spawn(async move { follower::follow(&file, follower::POLL, changes, archive, stop).await })
+        });
+        let router = door.router(backend, args.backend.backend, file, &SystemClock::shared(), address);
+        tracing::info!(%address, archive = %args.backend, "listening");
+        if io::stdout().is_terminal() {
+            writeln!(
+                out,
+                "\nThe archive is at http://{address}/ for a browser on this machine. Ctrl-C ends.\n"
+            )?;
+            out.flush()?;
+        }
+        viewer::serve(listener, router, turned(stop)).await;
+        if let Some(following) = following {
+            following.await?;
+        }
+        Ok(())
+    }))
+}
+
+/// Where pages are served, and to whom.
+pub(crate) struct PageDoor {
+    address: SocketAddr,
+    hosts: Vec<String>,
+    readers: Readers,
+    zone: Zone,
+}
+
+impl PageDoor {
+    /// Reads the settings, before anything is opened.
+    pub(crate) fn read(args: &ViewerArgs, address: SocketAddr) -> anyhow::Result<Self> {
+        let readers = match (&args.viewer_password_file, &args.viewer_user_header) {
+            (Some(file), _) => Readers::Password(password(file)?),
+            (None, Some(header)) => Readers::Header(header_name(header)?),
+            (None, None) if address.ip().is_loopback() => Readers::All,
+            (None, None) => {
+                let why = format!(
+                    "--viewer-listen {address} is reached from other machines: give a password with --viewer-password-file, or \
+                     the header in which a proxy names the reader with --viewer-user-header"
+                );
+                return Err(UsageError::new(why).into());
+            }
+        };
+        let zone = args.viewer_zone.as_deref().map(Zone::parse).transpose();
+        let zone = zone.map_err(|why| UsageError::new(format!("--tz (ANNALIST_TZ): {why}")))?;
+        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: ZoneArgs { tz: zone }.zone() })
+    }
+
+    /// Listens.
+    pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
+        match TcpListener::bind(self.address).await {
+            Ok(listener) => Ok(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                bail!("{} is in use: choose another address with --viewer-listen", self.address)
+            }
+            Err(error) => {
+                bail!(
+                    "cannot listen on {}: {error}; choose another address with --viewer-listen",
+                    self.address
+                )
+            }
+        }
+    }
+
+    /// What answers there.
+    pub(crate) fn router(
+        &self,
+        backend: &Backend,
+        kind: BackendKind,
+        index: PathBuf,
+        clock: &SharedClock,
+        address: SocketAddr,
+    ) -> Router {
+        let every = match kind {
+            BackendKind::Embedded => Duration::ZERO,
+            BackendKind::Aws => LOOK_AT_AWS,
+        };
+        viewer::router(Viewer {
+            archive: backend.archive(),
+            files: backend.files(),
+            index: IndexSource { file: index, changes: backend.changes(), every },
+            clock: Arc::clone(clock),
+            zone: self.zone.time_zone().clone(),
+            access: Access::new(address, &self.hosts, self.readers.clone()),
+        })
+    }
+}
+
+fn password(file: &std::path::Path) -> anyhow::Result<ViewerPassword> {
+    let unusable = |why: String| {
+        UsageError::new(format!("--viewer-password-file {} cannot be used: {why}", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+    Ok(ViewerPassword::new(&text).ok_or_else(|| unusable("it is empty".to_owned()))?)
+}
+
+fn header_name(header: &str) -> anyhow::Result<HeaderName> {
+    let name = HeaderName::from_bytes(header.as_bytes()).ok().context("unreadable");
+    name.map_err(|_| UsageError::new("--viewer-user-header names a header such as X-Forwarded-User").into())
+}

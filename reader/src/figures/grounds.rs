@@ -1,0 +1,136 @@
+//! What a report is made from besides its days: read once, and told apart from other states of the archive by one stamp.
+
+use std::collections::BTreeMap;
+
+use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use rules::figures::rollup::RollupDay;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use slack::hex::to_hex;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use super::basis::{FORMAT, hash_people};
+use super::counting::People;
+use super::message;
+use super::period::Period;
+use super::report::Scope;
+use super::rollups::Rollups;
+use crate::directory::{self, Channels, Workspace};
+use crate::joined::{ChannelPlace, JoinedChannel};
+use crate::range::ts_of;
+
+/// What a report is made from besides its days.
+pub(super) struct Grounds {
+    pub(super) people: People,
+    pub(super) names: Channels,
+    pub(super) workspace: Workspace,
+    /// The first messages of people, as they are stored.
+    pub(super) first_posts: Vec<Item>,
+    /// The versions of days. They are read before anything that was counted: a report that is made while a day changes has the
+    /// version from before, which never comes again.
+    pub(super) day_versions: BTreeMap<String, String>,
+}
+
+/// The messages that may have the most replies, with their number: replies may be later than the period.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Candidates(pub(super) Vec<(ChannelId, Ts, u64)>);
+
+impl Grounds {
+    pub(super) async fn read(
+        archive: &dyn Archive,
+        team: &TeamId,
+        rollups: Option<&Rollups>,
+    ) -> Result<Self, ArchiveError> {
+        let (mut day_versions, mut first_posts) = (BTreeMap::new(), Vec::new());
+        if rollups.is_some() {
+            for row in query_all(archive, Query::partition(key::rollup_days(team))).await? {
+                let version = row.text("version").unwrap_or_default().to_owned();
+                day_versions.insert(row.key.timestamp, version);
+            }
+            first_posts = query_all(archive, Query::partition(key::first_posts(team))).await?;
+        }
+        Ok(Self {
+            people: People::read(archive, team).await?,
+            names: directory::read(archive, team).await?,
+            workspace: directory::workspace(archive, team).await?,
+            first_posts,
+            day_versions,
+        })
+    }
+
+    /// What identifies the state of everything that a report shows; `None` if something of it is still to be counted, or is
+    /// counted elsewhere.
+    pub(super) fn stamp(
+        &self,
+        team: &TeamId,
+        scope: &Scope,
+        period: &Period,
+        channels: &[JoinedChannel<'_>],
+        incomplete_days: &[String],
+        rollups: &Rollups,
+    ) -> Option<String> {
+        let is_elsewhere = |place: &ChannelPlace| place.team != *team;
+        let are_elsewhere = channels.iter().any(|channel| channel.places().iter().any(is_elsewhere));
+        if are_elsewhere || !rollups.are_all_counted_before(period.to()) {
+            return None;
+        }
+        let mut stamp = Sha256::new();
+        let mut part = |text: &str| {
+            stamp.update((text.len() as u64).to_be_bytes());
+            stamp.update(text);
+        };
+        part(FORMAT);
+        part(&scope.id());
+        period.bounds().iter().for_each(|bound| part(bound));
+        // Whom a reply is to, and who is new, older days say.
+        let end = RollupDay::of_message(&ts_of(period.to()))?.text();
+        for (day, version) in self.day_versions.range(..end) {
+            part(day);
+            part(version);
+        }
+        hash_people(&self.people, &mut part);
+        for (channel, name) in self.names.iter() {
+            part(channel.as_str());
+            part(name);
+        }
+        for text in [&self.workspace.name, &self.workspace.base_url] {
+            part(text.as_deref().unwrap_or_default());
+        }
+        for channel in channels {
+            part("channel");
+            channel.places().iter().for_each(|place| part(&place.messages()));
+        }
+        incomplete_days.iter().for_each(|day| part(day));
+        Some(to_hex(&stamp.finalize()))
+    }
+}
+
+impl Candidates {
+    /// Whether each of them has as many replies as it had.
+    pub(super) async fn hold(&self, channels: &[JoinedChannel<'_>]) -> Result<bool, ArchiveError> {
+        for (id, ts, count) in &self.0 {
+            let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
+                return Ok(false);
+            };
+            if message::replies(channel, ts).await?.len() as u64 != *count {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// As they are stored.
+    pub(super) fn stored(&self) -> String {
+        json!(self.0).to_string()
+    }
+
+    /// Reads what is stored; `None` if it does not have that shape.
+    pub(super) fn read(stored: &str) -> Option<Self> {
+        let stored: Value = serde_json::from_str(stored).ok()?;
+        let candidates = stored.as_array()?.iter().map(|one| {
+            let (channel, ts) = (one[0].as_str()?, one[1].as_str()?);
+            Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?, one[2].as_u64()?))
+        });
+        Some(Self(candidates.collect::<Option<_>>()?))
+    }
+}

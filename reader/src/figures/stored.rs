@@ -1,0 +1,222 @@
+//! Stored reports. One is shown again only if everything that it shows is as it was when it was made: the versions of all days
+//! up to its end, people, names, gaps, and the replies to the messages that may have the most of them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use rules::figures::kept::{KeptReport, ReportHead};
+use rules::figures::person::AuthorKind;
+use serde_json::Value;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use super::grounds::Candidates;
+use super::making::{AskedReport, MadeReport};
+use super::period::Period;
+use super::report::{ChannelRow, Figure, FigureName, Number, PersonRow, Report, Scope, TopMessage, ZoneRow};
+
+impl AskedReport<'_> {
+    /// The report as it was stored, if it still holds.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn stored(&self) -> Result<Option<StoredReport>, ArchiveError> {
+        let Some(stamp) = self.stamp() else { return Ok(None) };
+        let id = self.scope.report_id(&self.period);
+        let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
+        let Some(head) = row.as_ref().and_then(ReportHead::read).filter(|head| head.stamp == stamp) else {
+            return Ok(None);
+        };
+        let Some(candidates) = Candidates::read(&head.dependencies) else { return Ok(None) };
+        if !candidates.hold(&self.channels).await? {
+            return Ok(None);
+        }
+        let keys = head.chunks(self.team, &id);
+        let chunks = self.archive().get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        Ok(head.text(&chunks).and_then(StoredReport::read))
+    }
+
+    /// What is to be stored once the report is made: the state before it was. `None` if it cannot be told later whether it
+    /// still holds.
+    #[must_use]
+    pub fn keeping(&self) -> Option<ReportKeeping> {
+        Some(ReportKeeping { team: self.team.clone(), stamp: self.stamp()? })
+    }
+}
+
+/// The state of the archive for which a report may be stored.
+pub struct ReportKeeping {
+    team: TeamId,
+    stamp: String,
+}
+
+impl ReportKeeping {
+    /// The report as it is to be stored; `text` is what scripts read of it.
+    #[must_use]
+    pub fn of(self, made: &MadeReport, text: String, now: Timestamp) -> KeptReport {
+        KeptReport {
+            team: self.team,
+            report_id: made.report.id(),
+            stamp: self.stamp,
+            dependencies: made.candidates.stored(),
+            basis: made.report.basis.clone(),
+            made_at: now.to_string(),
+            text,
+        }
+    }
+}
+
+/// A report that was stored, and still holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredReport {
+    /// The report.
+    pub report: Report,
+    /// What scripts read of it, byte by byte as it was stored.
+    pub text: String,
+}
+
+impl StoredReport {
+    fn read(text: String) -> Option<Self> {
+        let report = read(&serde_json::from_str(&text).ok()?)?;
+        Some(Self { report, text })
+    }
+}
+
+/// A stored report in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedReport {
+    /// The workspace.
+    pub team: TeamId,
+    /// Which report of it.
+    pub report_id: String,
+    /// What it was made from.
+    pub head: ReportHead,
+}
+
+/// The stored reports of a workspace.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn list(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ListedReport>, ArchiveError> {
+    let rows = query_all(archive, Query::partition(key::reports(team))).await?;
+    let ids: Vec<String> = rows.into_iter().map(|row| row.key.timestamp).collect();
+    let keys: Vec<_> = ids.iter().map(|id| ReportHead::key(team, id)).collect();
+    let heads = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let listed = ids.into_iter().zip(heads).filter_map(|(report_id, head)| {
+        Some(ListedReport { team: team.clone(), report_id, head: ReportHead::read(head.as_ref()?)? })
+    });
+    Ok(listed.collect())
+}
+
+/// Reads a report of a workspace or a channel from what scripts read; `None` if it does not have that shape.
+#[must_use]
+pub fn read(stored: &Value) -> Option<Report> {
+    let scope = match stored["scope"].as_str()?.split_once('/') {
+        None => Scope::Team,
+        Some(("channel", id)) => Scope::Channel(ChannelId::parse(id).ok()?),
+        Some(_) => return None,
+    };
+    let figures = FigureName::ALL.into_iter().map(|name| {
+        let figure = &stored["figures"][name.as_str()];
+        let number = |which: &str| number(name, figure.get(which)?);
+        (name, Figure { value: number("value"), previous: number("previous") })
+    });
+    let mut hours = [[0; 24]; 7];
+    for (day, stored) in hours.iter_mut().zip(stored["weekday_hours"].as_array()?) {
+        for (hour, stored) in day.iter_mut().zip(stored.as_array()?) {
+            *hour = stored.as_u64()?;
+        }
+    }
+    Some(Report {
+        team: TeamId::parse(stored["team_id"].as_str()?).ok()?,
+        team_name: text(stored, "team_name"),
+        scope,
+        scope_name: text(stored, "name"),
+        period: Period::read_bounds(stored["from"].as_str()?, stored["to"].as_str()?)?,
+        basis: text(stored, "basis")?,
+        figures: figures.collect(),
+        channels: rows(stored, "channels", channel_row)?,
+        users: rows(stored, "users", person_row)?,
+        hours,
+        timezones: rows(stored, "timezones", zone_row)?,
+        emoji: rows(stored, "emoji", |row| Some((text(row, "name")?, count(row, "count")?)))?,
+        most_reacted: rows(stored, "most_reacted", |row| top_message(row, "reactions"))?,
+        most_replied: rows(stored, "most_replied", |row| top_message(row, "replies"))?,
+        partners: None,
+        names: BTreeMap::new(),
+        incomplete_days: rows(stored, "incomplete_days", |day| day.as_str().map(str::to_owned))?,
+        is_over: stored["is_over"].as_bool()?,
+    })
+}
+
+/// Medians and shares are real numbers even if they are whole.
+fn number(name: FigureName, value: &Value) -> Option<Number> {
+    if name.is_count() { value.as_u64().map(Number::Count) } else { value.as_f64().map(Number::Real) }
+}
+
+fn rows<T>(stored: &Value, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+    stored[name].as_array()?.iter().map(read).collect()
+}
+
+fn text(row: &Value, name: &str) -> Option<String> {
+    row[name].as_str().map(str::to_owned)
+}
+
+fn count(row: &Value, name: &str) -> Option<u64> {
+    row[name].as_u64()
+}
+
+fn rank(row: &Value) -> Option<usize> {
+    usize::try_from(count(row, "rank")?).ok()
+}
+
+fn channel_row(row: &Value) -> Option<ChannelRow> {
+    Some(ChannelRow {
+        rank: rank(row)?,
+        channel: ChannelId::parse(row["channel_id"].as_str()?).ok()?,
+        name: text(row, "name"),
+        messages: count(row, "messages")?,
+        previous: count(row, "previous_messages")?,
+        words: count(row, "words")?,
+        posters: count(row, "posters")?,
+        share: row["share"].as_f64()?,
+        cumulative_share: row["cumulative_share"].as_f64()?,
+    })
+}
+
+fn person_row(row: &Value) -> Option<PersonRow> {
+    let kind = row["kind"].as_str()?;
+    Some(PersonRow {
+        rank: rank(row)?,
+        user: text(row, "user_id")?,
+        name: text(row, "name"),
+        kind: AuthorKind::ALL.into_iter().map(AuthorKind::as_str).find(|known| *known == kind)?,
+        messages: count(row, "messages")?,
+        previous: count(row, "previous_messages")?,
+        words: count(row, "words")?,
+        replies: count(row, "replies")?,
+        reactions_received: count(row, "reactions_received")?,
+        reactions_given: count(row, "reactions_given")?,
+        mentions_received: count(row, "mentions_received")?,
+        replies_received: count(row, "replies_received")?,
+        share: row["share"].as_f64()?,
+        cumulative_share: row["cumulative_share"].as_f64()?,
+    })
+}
+
+fn zone_row(row: &Value) -> Option<ZoneRow> {
+    let (people, messages, words) = (count(row, "people")?, count(row, "messages")?, count(row, "words")?);
+    Some(ZoneRow { zone: text(row, "tz")?, people, messages, words })
+}
+
+fn top_message(row: &Value, counted: &str) -> Option<TopMessage> {
+    Some(TopMessage {
+        channel: ChannelId::parse(row["channel_id"].as_str()?).ok()?,
+        channel_name: text(row, "channel"),
+        ts: Ts::parse(row["ts"].as_str()?).ok()?,
+        user: text(row, "user_id"),
+        user_name: text(row, "user"),
+        count: count(row, counted)?,
+        permalink: text(row, "permalink")?,
+    })
+}

@@ -1,0 +1,95 @@
+//! Figures in words, for people.
+
+use super::report::{Figure, FigureName, Number, Report, Scope, TopMessage};
+use crate::numbers::grouped;
+use crate::plain;
+
+/// How much of a name stands in a line.
+const NAME: usize = 24;
+
+/// The days of a week, as short as they are written.
+pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// What a report is about.
+#[must_use]
+pub fn title(report: &Report) -> String {
+    let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
+    let name = report.scope_name.as_deref();
+    match &report.scope {
+        Scope::Team => plain::excerpt(team, 60),
+        Scope::Channel(channel) => format!("#{}", plain::excerpt(name.unwrap_or(channel.as_str()), 60)),
+        Scope::User(user) => plain::excerpt(name.unwrap_or(user.as_str()), 60),
+    }
+}
+
+/// How a figure changed, for people.
+pub struct Change {
+    /// By how much, with its sign.
+    pub delta: String,
+    /// By how much of what it was.
+    pub percent: String,
+}
+
+/// How a figure changed.
+#[must_use]
+pub fn change(name: FigureName, figure: &Figure) -> Change {
+    let delta = figure.delta().map(|delta| {
+        let sign = if delta.real() < 0.0 { "-" } else { "+" };
+        let size = match delta {
+            Number::Count(count) => Number::Count(count),
+            Number::Real(real) => Number::Real(real.abs()),
+        };
+        if delta.real() == 0.0 { "0".to_owned() } else { format!("{sign}{}", shown(name, Some(size))) }
+    });
+    // Of a share the difference says it: percent of percent would be read as that.
+    let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
+    Change {
+        delta: delta.unwrap_or_default(),
+        percent: percent.map_or_else(String::new, |percent| format!("{percent:+.1} %")),
+    }
+}
+
+/// A figure's number; a dash where it is unknown.
+#[must_use]
+pub fn shown(name: FigureName, number: Option<Number>) -> String {
+    match number {
+        None => "-".to_owned(),
+        Some(number) if name == FigureName::TopTenShare => format!("{:.1} %", number.real() * 100.0),
+        Some(Number::Count(count)) => grouped(count),
+        Some(Number::Real(real)) if real.fract() == 0.0 => grouped(real as u64),
+        Some(Number::Real(real)) => format!("{}.{}", grouped(real as u64), (real.fract() * 10.0) as u64),
+    }
+}
+
+/// `ana in #general`
+#[must_use]
+pub fn whose(message: &TopMessage) -> String {
+    let author = message.user_name.as_deref().or(message.user.as_deref()).unwrap_or("unknown");
+    let channel = match &message.channel_name {
+        Some(name) => format!("#{}", plain::excerpt(name, NAME)),
+        None => message.channel.to_string(),
+    };
+    format!("{} in {channel}", plain::excerpt(author, NAME))
+}
+
+/// What a reader of the figures has to know.
+#[must_use]
+pub fn notes_of(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !report.is_over {
+        notes.push("This period is not over yet.".to_owned());
+    }
+    if report.figure(FigureName::FirstTimePosters).value.is_none() {
+        notes.push("Who posted for the first time is unknown: more lies before than is read.".to_owned());
+    }
+    let days = &report.incomplete_days;
+    if let [first, .., last] = days.as_slice() {
+        notes.push(format!(
+            "Messages may be missing on {} days between {first} and {last}:\n`annalist coverage` says where.",
+            days.len()
+        ));
+    } else if let [day] = days.as_slice() {
+        notes.push(format!("Messages may be missing on {day}: `annalist coverage` says where."));
+    }
+    notes
+}

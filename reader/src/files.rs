@@ -1,0 +1,35 @@
+//! What is held of the files of messages, in words.
+
+use serde_json::Value;
+
+/// A verdict for people.
+#[must_use]
+pub fn why(verdict: &str) -> &str {
+    match verdict {
+        "pending" => "there was no token for this workspace",
+        "hidden_by_limit" => "Slack's plan hides it",
+        "access_denied" => "the app may not have it",
+        "too_big" => "it is longer than --max-file-bytes",
+        "not_found" => "Slack does not know it",
+        "gone" => "Slack does not have it any more",
+        "external" => "it is kept on another service",
+        "tombstone" => "it was deleted before it could be fetched",
+        other => other,
+    }
+}
+
+/// What became of one of a message's files, in a word: `held`, `deleted`, `failed` or a verdict; `None` while that is not known.
+#[must_use]
+pub fn state_in<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
+    let id = file["id"].as_str()?;
+    let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    // The last part of a file's key is its id, with a name behind it if it is another version.
+    if held.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
+        return Some("held");
+    }
+    if file["deleted"] == true {
+        return Some("deleted");
+    }
+    let failed = (message["files_fetch_failed"] == true).then_some("failed");
+    message["files_verdict"][id].as_str().or(failed)
+}

@@ -1,0 +1,39 @@
+//! Counts of messages and replies are those of the archive.
+
+use reader::joined::ChannelPlace;
+use serde_json::json;
+use slack::ids::{ChannelId, Ts};
+
+use crate::fixture::{Fixture, message, team};
+
+fn place(channel: &str) -> ChannelPlace {
+    ChannelPlace { team: team(), channel: ChannelId::parse(channel).unwrap() }
+}
+
+#[tokio::test]
+async fn replies_are_counted_by_their_root_and_channel() {
+    let fixture = Fixture::open().await;
+    let reply = |ts: &str, root: &str| json!({ "type": "message", "ts": ts, "thread_ts": root, "user": "U2", "text": "to it" });
+    let mut broadcast = reply("1004.000000", "1001.000000");
+    broadcast["subtype"] = "thread_broadcast".into();
+    let root = reply("1001.000000", "1001.000000");
+    fixture.store("C1", &[root, message("1002.000000", "alone")]).await;
+    fixture.store("C1", &[reply("1003.000000", "1001.000000"), broadcast]).await;
+    fixture.store("C2", &[reply("1005.000000", "1001.000000")]).await;
+    let index = fixture.caught_up().await;
+    let roots = ["1001.000000", "1002.000000", "1003.000000"].map(|ts| Ts::parse(ts).unwrap());
+    let of = async |places: &[&str]| {
+        let places: Vec<ChannelPlace> = places.iter().map(|channel| place(channel)).collect();
+        let sizes = index.thread_sizes(&places, &roots).await.unwrap();
+        sizes.iter().map(|(root, size)| format!("{root} {} {}", size.replies, size.last)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&["C1"]).await, ["1001.000000 2 1004.000000"]);
+    assert_eq!(of(&["C1", "C2"]).await, ["1001.000000 3 1005.000000"]);
+    assert_eq!(of(&["C9"]).await, [""; 0]);
+    assert_eq!(of(&[]).await, [""; 0]);
+    let counts = async || index.message_counts().await.unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(counts().await, [(place("C1"), 4), (place("C2"), 1)]);
+    fixture.erase("1002.000000").await;
+    fixture.caught_up().await;
+    assert_eq!(counts().await, [(place("C1"), 3), (place("C2"), 1)]);
+}

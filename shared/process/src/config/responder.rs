@@ -1,0 +1,325 @@
+//! The responder: whether questions are answered, by what, and how many.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::slack::credentials::{MODEL_KEY, PROCESSOR_TOKEN};
+use processor::anthropic::{AnthropicProcessor, AnthropicSettings};
+use processor::command::{CommandLine, CommandProcessor};
+use processor::http::HttpProcessor;
+use processor::{Processor, ProcessorUrl};
+
+use super::{ConfigError, secrets};
+
+/// Where Anthropic's API is unless set.
+const ANTHROPIC: &str = "https://api.anthropic.com";
+
+/// Instructions of an operator are a page or two.
+const MAX_SYSTEM_PROMPT_BYTES: u64 = 64 * 1024;
+
+/// A function has fifteen minutes for a question, of which the rest of the work takes some.
+const MAX_TIMEOUT_S: i64 = 14 * 60;
+
+/// Whether questions are answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ResponderMode {
+    /// No question is answered, and nothing is posted.
+    #[default]
+    Off,
+    /// Questions are answered in their threads.
+    On,
+}
+
+/// How questions are answered.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ResponderArgs {
+    /// Answer questions in Slack: this posts messages, and needs the scope chat:write
+    #[arg(long, env = "ANNALIST_RESPONDER", value_name = "MODE", value_enum, default_value_t)]
+    pub responder: ResponderMode,
+    /// Endpoint that answers questions
+    // Read as it is and checked later, so that a mistake in it is not repeated: it may hold a secret.
+    #[arg(
+        long,
+        env = "ANNALIST_PROCESSOR_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    pub processor_url: Option<String>,
+    /// Program that answers questions: a path, or a JSON array of a path and arguments
+    #[arg(long, env = "ANNALIST_PROCESSOR_CMD", value_name = "COMMAND", hide_short_help = true)]
+    pub processor_cmd: Option<String>,
+    /// Seconds in which a question is to be answered
+    #[arg(long, env = "ANNALIST_PROCESSOR_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=MAX_TIMEOUT_S as u64), hide_short_help = true)]
+    pub processor_timeout_s: u64,
+    /// Base of Anthropic's API [default: https://api.anthropic.com]
+    #[arg(
+        long,
+        env = "ANTHROPIC_BASE_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    pub anthropic_base_url: Option<String>,
+    /// Model that answers questions, if ANTHROPIC_API_KEY is set
+    #[arg(long, env = "ANNALIST_MODEL", value_name = "MODEL", hide_short_help = true)]
+    pub model: Option<String>,
+    /// File with instructions for the model
+    #[arg(long, env = "ANNALIST_SYSTEM_PROMPT_FILE", value_name = "FILE", hide_short_help = true)]
+    pub system_prompt_file: Option<PathBuf>,
+    /// Bytes of a thread that go with a question
+    #[arg(long, env = "ANNALIST_CONTEXT_BYTES", value_name = "BYTES", default_value_t = 32 * 1024,
+          value_parser = clap::value_parser!(u32).range(0..=512 * 1024), hide_short_help = true)]
+    pub context_bytes: u32,
+    /// Seconds after which a question is not answered any more
+    #[arg(long, env = "ANNALIST_QUESTION_MAX_AGE_S", value_name = "SECONDS", default_value_t = 3_600,
+          value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
+    pub question_max_age_s: u32,
+    /// Questions answered at once, by each process
+    #[arg(long, env = "ANNALIST_RESPONDER_CONCURRENCY", value_name = "N", default_value_t = CONCURRENCY, hide_short_help = true)]
+    pub responder_concurrency: NonZeroU32,
+    /// Questions answered in an hour
+    #[arg(
+        long,
+        env = "ANNALIST_RESPONDER_PER_HOUR",
+        value_name = "N",
+        default_value_t = 200,
+        hide_short_help = true
+    )]
+    pub responder_per_hour: u32,
+    /// Questions of one person answered in an hour
+    #[arg(
+        long,
+        env = "ANNALIST_RESPONDER_PER_USER_HOUR",
+        value_name = "N",
+        default_value_t = 20,
+        hide_short_help = true
+    )]
+    pub responder_per_user_hour: u32,
+    /// Questions answered in a thread before the app has to be mentioned again
+    #[arg(
+        long,
+        env = "ANNALIST_RESPONDER_PER_THREAD",
+        value_name = "N",
+        default_value_t = 30,
+        hide_short_help = true
+    )]
+    pub responder_per_thread: u32,
+    /// Messages posted in a second to one channel; 0 for any number
+    #[arg(
+        long,
+        env = "ANNALIST_REPLIES_PER_SECOND",
+        value_name = "N",
+        default_value_t = 1,
+        hide_short_help = true
+    )]
+    pub replies_per_second: u32,
+    /// Messages posted in a minute to one workspace, by each process; 0 for any number
+    #[arg(
+        long,
+        env = "ANNALIST_REPLIES_PER_MINUTE",
+        value_name = "N",
+        default_value_t = 200,
+        hide_short_help = true
+    )]
+    pub replies_per_minute: u32,
+}
+
+/// Most of an answer's time is spent waiting for a model.
+const CONCURRENCY: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+/// How questions are answered, once the settings have been read.
+#[derive(Clone)]
+pub struct ResponderSettings {
+    /// Whether they are.
+    pub mode: ResponderMode,
+    /// What answers; without it, the archive's own search.
+    pub processor: Option<Arc<dyn Processor>>,
+    /// The rest.
+    pub limits: ResponderLimits,
+}
+
+/// How many questions are answered, and how much goes with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponderLimits {
+    /// Bytes of a thread.
+    pub context_bytes: usize,
+    /// How old a question may be.
+    pub max_age: Duration,
+    /// At once, in this process.
+    pub concurrency: usize,
+    /// In an hour.
+    pub per_hour: u32,
+    /// In an hour, of one person.
+    pub per_user_hour: u32,
+    /// In a thread, without a mention.
+    pub per_thread: u32,
+    /// Between two messages to one channel.
+    pub between_posts: Duration,
+    /// Messages a minute to one workspace; any number if missing.
+    pub posts_per_minute: Option<NonZeroU32>,
+}
+
+impl ResponderSettings {
+    /// Nothing is answered.
+    #[must_use]
+    pub fn off() -> Self {
+        Self { mode: ResponderMode::Off, processor: None, limits: ResponderLimits::default() }
+    }
+
+    /// Whether questions are answered.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.mode == ResponderMode::On
+    }
+}
+
+impl Default for ResponderLimits {
+    fn default() -> Self {
+        Self {
+            context_bytes: 32 * 1024,
+            max_age: Duration::from_secs(3_600),
+            concurrency: CONCURRENCY.get() as usize,
+            per_hour: 200,
+            per_user_hour: 20,
+            per_thread: 30,
+            between_posts: Duration::from_secs(1),
+            posts_per_minute: NonZeroU32::new(200),
+        }
+    }
+}
+
+impl ResponderArgs {
+    fn limits(&self) -> ResponderLimits {
+        let per_second = NonZeroU32::new(self.replies_per_second);
+        ResponderLimits {
+            context_bytes: self.context_bytes as usize,
+            max_age: Duration::from_secs(self.question_max_age_s.into()),
+            concurrency: self.responder_concurrency.get() as usize,
+            per_hour: self.responder_per_hour,
+            per_user_hour: self.responder_per_user_hour,
+            per_thread: self.responder_per_thread,
+            between_posts: per_second.map_or(Duration::ZERO, |most| Duration::from_secs(1) / most.get()),
+            posts_per_minute: NonZeroU32::new(self.replies_per_minute),
+        }
+    }
+
+    /// What every part but the responder itself has to know: it reads no key.
+    #[must_use]
+    pub fn without_processor(&self) -> ResponderSettings {
+        ResponderSettings { mode: self.responder, processor: None, limits: self.limits() }
+    }
+
+    /// Reads what answers. Nothing is read while the responder is off: a model's key is often set for other programs.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if several processors are set, or one cannot be used.
+    pub async fn settings(&self) -> Result<ResponderSettings, ConfigError> {
+        let without = self.without_processor();
+        if !without.is_on() {
+            return Ok(without);
+        }
+        let key = secrets::find(MODEL_KEY).await?;
+        let token = secrets::find(PROCESSOR_TOKEN).await?;
+        let set = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        let timeout = Duration::from_secs(self.processor_timeout_s);
+        let processor: Option<Arc<dyn Processor>> =
+            match (set(&self.processor_url), set(&self.processor_cmd), key) {
+                (None, None, None) => None,
+                (Some(url), None, None) => {
+                    let url = address("ANNALIST_PROCESSOR_URL (--processor-url)", &url)?;
+                    let token = token.map(|found| found.secret);
+                    Some(Arc::new(
+                        HttpProcessor::new(url, token, timeout).map_err(ConfigError::ProcessorClient)?,
+                    ))
+                }
+                (None, Some(_), None) if super::lambda::on_lambda() => {
+                    return Err(ConfigError::CommandOnLambda);
+                }
+                (None, Some(command), None) => {
+                    let command = CommandLine::parse(&command).map_err(ConfigError::ProcessorCommand)?;
+                    Some(Arc::new(CommandProcessor::new(command, timeout)))
+                }
+                (None, None, Some(key)) => {
+                    let base_url = set(&self.anthropic_base_url).unwrap_or_else(|| ANTHROPIC.to_owned());
+                    let settings = AnthropicSettings {
+                        base_url: address("ANTHROPIC_BASE_URL (--anthropic-base-url)", &base_url)?,
+                        key: key.secret,
+                        model: set(&self.model).ok_or(ConfigError::NoModel)?,
+                        system_prompt: self.system_prompt()?,
+                        timeout,
+                    };
+                    Some(Arc::new(AnthropicProcessor::new(settings).map_err(ConfigError::ProcessorClient)?))
+                }
+                (Some(_), Some(_), _) | (Some(_), None, Some(_)) | (None, Some(_), Some(_)) => {
+                    return Err(ConfigError::TwoProcessors);
+                }
+            };
+        Ok(ResponderSettings { processor, ..without })
+    }
+
+    fn system_prompt(&self) -> Result<Option<String>, ConfigError> {
+        let Some(path) = &self.system_prompt_file else { return Ok(None) };
+        let failed = |why: String| ConfigError::SystemPromptFile { path: path.clone(), why };
+        let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+        if size > MAX_SYSTEM_PROMPT_BYTES {
+            return Err(failed(format!("it has {size} bytes, more than {MAX_SYSTEM_PROMPT_BYTES}")));
+        }
+        std::fs::read_to_string(path).map(Some).map_err(|error| failed(error.to_string()))
+    }
+}
+
+fn address(variable: &'static str, text: &str) -> Result<ProcessorUrl, ConfigError> {
+    text.parse().map_err(|why| ConfigError::ProcessorUrl { variable, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        responder: ResponderArgs,
+    }
+
+    async fn settings(args: &[&str]) -> Result<ResponderSettings, ConfigError> {
+        let args = [&["annalist", "--responder", "on"], args].concat();
+        Command::try_parse_from(args).unwrap().responder.settings().await
+    }
+
+    #[tokio::test]
+    async fn every_mistake_is_one_line_that_names_the_setting() {
+        let url = "https://a.example/hidden";
+        for (args, expected) in [
+            (&["--processor-url", url, "--processor-cmd", "/bin/cat"][..], "keep one"),
+            (&["--processor-url", "http://a.example/hidden"], "ANNALIST_PROCESSOR_URL"),
+            (&["--processor-cmd", "/nowhere/program"], "/nowhere/program"),
+            (&["--processor-cmd", "[7]"], "ANNALIST_PROCESSOR_CMD"),
+        ] {
+            let Err(error) = settings(args).await else { panic!("{args:?}") };
+            let line = error.to_string();
+            assert!(line.contains(expected) && !line.contains("hidden") && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_it_is_off() {
+        let command = Command::try_parse_from(["annalist", "--processor-cmd", "/nowhere"]).unwrap();
+        assert!(!command.responder.settings().await.unwrap().is_on());
+        let found = settings(&["--replies-per-second", "0", "--replies-per-minute", "0"]).await.unwrap();
+        assert!(found.is_on() && found.processor.is_none());
+        assert_eq!((found.limits.between_posts, found.limits.posts_per_minute), (Duration::ZERO, None));
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_flags() {
+        let command = Command::try_parse_from(["annalist"]).unwrap();
+        assert_eq!(command.responder.limits(), ResponderLimits::default());
+    }
+}

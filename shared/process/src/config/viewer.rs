@@ -1,0 +1,32 @@
+//! Where pages are served, and to whom.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+/// Where `annalist view` serves pages if nothing is set: loopback only, beside the metrics, never on the listener that Slack reaches.
+pub const DEFAULT_VIEWER_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3002));
+
+/// The settings of the pages.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ViewerArgs {
+    /// Address for the pages; other than loopback only with a password or a proxy [default of `view`: 127.0.0.1:3002]
+    #[arg(long, env = "ANNALIST_VIEWER_LISTEN", value_name = "ADDR")]
+    pub viewer_listen: Option<SocketAddr>,
+    /// A name under which browsers reach the pages, beside localhost; may be repeated
+    #[arg(long, env = "ANNALIST_VIEWER_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub viewer_host: Vec<String>,
+    /// A file that holds the password of the pages: one long random word
+    #[arg(
+        long,
+        env = "ANNALIST_VIEWER_PASSWORD_FILE",
+        value_name = "FILE",
+        conflicts_with = "viewer_user_header"
+    )]
+    pub viewer_password_file: Option<PathBuf>,
+    /// The header in which a proxy names the reader; nothing but the proxy may reach the address
+    #[arg(long, env = "ANNALIST_VIEWER_USER_HEADER", value_name = "HEADER")]
+    pub viewer_user_header: Option<String>,
+    /// Time zone of the pages, such as Europe/Berlin [default: TZ, then the system's]
+    #[arg(long = "tz", env = "ANNALIST_TZ", value_name = "ZONE")]
+    pub viewer_zone: Option<String>,
+}

@@ -1,0 +1,306 @@
+//! A program that answers: the question as JSON on its standard input, the text on its standard output.
+//!
+//! It is started without a shell, in an empty folder, with nothing of this process's environment, in a process group of its
+//! own. At its time limit, or if the work is dropped, the whole group is killed: a grandchild would keep the output open.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::{Answer, MAX_ANSWER_BYTES, Processor, ProcessorError, Prompt};
+
+/// What a program finds by name: what the system itself has, and what was installed beside it.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// `EX_TEMPFAIL` of sysexits.h: the program asks to be tried again.
+const TEMPORARY_FAILURE: i32 = 75;
+
+/// Between the two signals that end a group.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is read of standard error, for the log.
+const MAX_LOG_BYTES: usize = 4 * 1024;
+
+/// The program and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+/// A command that cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCommand {
+    /// It is neither a path nor a list.
+    #[error("give the path of a program, or a JSON array of a path and its arguments")]
+    Shape,
+    /// There is no such program.
+    #[error("there is no program {0} that may be run")]
+    Missing(String),
+}
+
+impl CommandLine {
+    /// Reads a path, or a JSON array of a path and arguments. The program has to be there.
+    ///
+    /// # Errors
+    /// [`InvalidCommand`]
+    pub fn parse(text: &str) -> Result<Self, InvalidCommand> {
+        let text = text.trim();
+        let mut words = if text.starts_with('[') {
+            let words: Vec<Value> = serde_json::from_str(text).map_err(|_| InvalidCommand::Shape)?;
+            let word = |word: Value| word.as_str().map(str::to_owned).ok_or(InvalidCommand::Shape);
+            words.into_iter().map(word).collect::<Result<Vec<String>, _>>()?
+        } else {
+            vec![text.to_owned()]
+        };
+        if words.is_empty() || words[0].is_empty() || words.iter().any(|word| word.contains('\0')) {
+            return Err(InvalidCommand::Shape);
+        }
+        let program = words.remove(0);
+        let found = found(&program).ok_or(InvalidCommand::Missing(program))?;
+        Ok(Self { program: found, arguments: words })
+    }
+}
+
+/// The program of this name or path, made absolute: it is started in another folder.
+fn found(program: &str) -> Option<PathBuf> {
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![PathBuf::from(program)]
+    } else {
+        PATH.split(':').map(|folder| Path::new(folder).join(program)).collect()
+    };
+    let may_run = |path: &PathBuf| {
+        let is_program = rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+        path.is_file() && is_program
+    };
+    candidates.into_iter().find(may_run)?.canonicalize().ok()
+}
+
+/// A program that answers.
+pub struct CommandProcessor {
+    command: CommandLine,
+    timeout: Duration,
+}
+
+/// A process group that does not outlive this.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// What came out of a program.
+struct Output {
+    code: Option<i32>,
+    answer: Vec<u8>,
+    log: Vec<u8>,
+}
+
+impl CommandProcessor {
+    /// A program that answers within this time.
+    #[must_use]
+    pub fn new(command: CommandLine, timeout: Duration) -> Self {
+        Self { command, timeout }
+    }
+
+    async fn run(&self, input: &str) -> Result<Output, ProcessorError> {
+        let failed = |what: &str, error: std::io::Error| {
+            ProcessorError::transient(format!("the command {what}: {error}"))
+        };
+        let folder = tempfile::tempdir().map_err(|error| failed("has no folder to run in", error))?;
+        let mut child = Command::new(&self.command.program)
+            .args(&self.command.arguments)
+            .env_clear()
+            .envs([("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", "/nonexistent")])
+            .current_dir(folder.path())
+            .process_group(0)
+            .kill_on_drop(true)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed("cannot be started", error))?;
+        let group = Group::of(&child);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A program may answer without reading the question.
+                drop(stdin.write_all(input.as_bytes()).await);
+                drop(stdin.shutdown().await);
+            }
+        };
+        let deadline = Instant::now() + self.timeout;
+        let work = async {
+            let (_, answer, log, status) = tokio::join!(
+                write,
+                capped(stdout, MAX_ANSWER_BYTES),
+                capped(stderr, MAX_LOG_BYTES),
+                child.wait()
+            );
+            (answer, log, status)
+        };
+        let ended = timeout_at(deadline, work).await;
+        match ended {
+            Ok((answer, log, status)) => {
+                let status = status.map_err(|error| failed("cannot be waited for", error))?;
+                Ok(Output { code: status.code(), answer, log })
+            }
+            Err(_) => {
+                group.signal(Signal::TERM);
+                drop(timeout(GRACE, child.wait()).await);
+                group.signal(Signal::KILL);
+                let seconds = self.timeout.as_secs();
+                Err(ProcessorError::Permanent(format!(
+                    "the command took longer than {seconds} s and was killed"
+                )))
+            }
+        }
+    }
+}
+
+/// The beginning of an output. The rest is read too, so that the program can end, and thrown away.
+async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
+    let Some(mut from) = from else { return Vec::new() };
+    let (mut kept, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    while let Ok(count) = from.read(&mut buffer).await {
+        if count == 0 {
+            break;
+        }
+        let room = most - kept.len();
+        kept.extend_from_slice(&buffer[..count.min(room)]);
+    }
+    kept
+}
+
+#[async_trait]
+impl Processor for CommandProcessor {
+    async fn answer(&self, prompt: &Prompt) -> Result<Answer, ProcessorError> {
+        let Output { code, answer, log } = self.run(&prompt.json()).await?;
+        if !log.is_empty() {
+            // Its length only: what a program says of a question may be the question.
+            tracing::info!(id = prompt.id, bytes = log.len(), "the command wrote to standard error");
+        }
+        match code {
+            Some(0) => {
+                let text = String::from_utf8_lossy(&answer);
+                // A character that the cap has cut in half is left out.
+                Answer::of(text.trim_end_matches('\u{fffd}').to_owned())
+            }
+            Some(TEMPORARY_FAILURE) => {
+                Err(ProcessorError::transient("the command asks to be tried again (exit code 75)"))
+            }
+            Some(code) => Err(ProcessorError::Permanent(format!("the command ended with exit code {code}"))),
+            None => Err(ProcessorError::Permanent("the command was ended by a signal".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Named, PromptFacts};
+
+    fn prompt(question: &str) -> Prompt {
+        let named = |id: &str| Named { id: id.into(), name: None };
+        let mut prompt = Prompt::new(PromptFacts {
+            id: "T1.C1.1.000000".into(),
+            team_id: "T1".into(),
+            channel: named("C1"),
+            thread_ts: "1.000000".into(),
+            asker: named("U1"),
+            now: "2026-01-01T00:00:00Z".into(),
+        });
+        prompt.question = question.into();
+        prompt
+    }
+
+    async fn answer(command: &str, timeout: Duration, question: &str) -> Result<Answer, ProcessorError> {
+        CommandProcessor::new(CommandLine::parse(command).unwrap(), timeout).answer(&prompt(question)).await
+    }
+
+    fn text(answer: Result<Answer, ProcessorError>) -> String {
+        match answer {
+            Ok(Answer::Text(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_command_sees_three_variables_and_an_empty_folder() {
+        let seen = text(answer(r#"["env"]"#, LONG, "").await);
+        let mut names: Vec<&str> = seen.lines().filter_map(|line| line.split('=').next()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["HOME", "LANG", "PATH"]);
+        let listed = text(answer(r#"["sh", "-c", "ls -A | wc -l"]"#, LONG, "").await);
+        assert_eq!(listed.trim(), "0");
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_arrives_as_it_is() {
+        let hostile = "\"; rm -rf / #\n$(id) `id` \\ '";
+        let given = text(answer("/bin/cat", LONG, hostile).await);
+        let given: Value = serde_json::from_str(&given).unwrap();
+        assert_eq!((&given["question"], &given["v"]), (&Value::from(hostile), &Value::from(1)));
+        assert!(given.get("raw").is_none() && given.get("is_mention").is_none());
+    }
+
+    #[tokio::test]
+    async fn at_the_time_limit_the_whole_group_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        let command = serde_json::json!(["sh", "-c", script]).to_string();
+        let ended = answer(&command, Duration::from_millis(500), "").await;
+        assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
+        let child: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        // What was killed is gone, or waits for its parent to notice.
+        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let running = state.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['S', 'R', 'D']));
+        assert!(!running, "{state}");
+    }
+
+    #[tokio::test]
+    async fn ten_megabytes_are_cut_and_exit_codes_decide() {
+        let much = text(answer(r#"["sh", "-c", "yes | head -c 10000000"]"#, LONG, "").await);
+        assert_eq!(much.len(), MAX_ANSWER_BYTES);
+        for (code, again) in [(75, true), (1, false), (127, false)] {
+            let command = format!(r#"["sh", "-c", "exit {code}"]"#);
+            let failed = answer(&command, LONG, "").await.unwrap_err();
+            assert_eq!(matches!(failed, ProcessorError::Transient { .. }), again, "{code}: {failed}");
+        }
+        assert!(matches!(answer("/bin/true", LONG, "").await, Err(ProcessorError::Permanent(_))));
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_run_is_refused_at_the_start() {
+        for text in
+            ["", "[]", "[7]", "[\"\"]", "{}", "/nowhere/at/all", "[\"no-such-program-here\"]", "/etc/passwd"]
+        {
+            assert!(CommandLine::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Stored reports as rows: `report#{team}#{report id}` / `0000`, `0001`, … are its text in chunks, and `head` says what it was
+//! made from. `report#{team}` / `{report id}` lists it. The head is written last, and each row carries the stamp of what the
+//! report was made from, so a reader sees a whole report or another one, never a mixture.
+
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
+use serde_json::Value;
+use slack::ids::TeamId;
+
+/// How much text a row holds. Seed 002 has chunks of this size; DynamoDB's limit is 400 KB with all attributes.
+pub const CHUNK_BYTES: usize = 300 * 1024;
+
+/// Rows of one report: what is larger is not stored.
+pub const MAX_CHUNKS: usize = 64;
+
+const STAMP: &str = "stamp";
+const HEAD: &str = "head";
+
+/// A report to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptReport {
+    /// The workspace.
+    pub team: TeamId,
+    /// Which report of it.
+    pub report_id: String,
+    /// The state of the archive that it was made from.
+    pub stamp: String,
+    /// What else it depends on, as the reader spells it.
+    pub dependencies: String,
+    /// Its basis, for people.
+    pub basis: String,
+    /// When it was made.
+    pub made_at: String,
+    /// The report.
+    pub text: String,
+}
+
+/// What is known of a stored report without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportHead {
+    /// The state of the archive that it was made from.
+    pub stamp: String,
+    /// What else it depends on.
+    pub dependencies: String,
+    /// Its basis.
+    pub basis: String,
+    /// When it was made.
+    pub made_at: String,
+    chunks: usize,
+}
+
+impl KeptReport {
+    /// The rows, in the order in which they are written; `None` if it is too large. `stored` are the rows as they are, by
+    /// [`KeptReport::keys`]: if another process stores the report meanwhile, a row is refused.
+    #[must_use]
+    pub fn rows(&self, stored: &[Option<Item>]) -> Vec<Update> {
+        let chunks = chunks(&self.text);
+        let count = chunks.len();
+        let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
+        let head = vec![
+            ("chunks".to_owned(), count.into()),
+            text("basis", &self.basis),
+            text("made_at", &self.made_at),
+            text("dependencies", &self.dependencies),
+        ];
+        let values = chunks.into_iter().map(|chunk| vec![text("value", chunk)]).chain([head]);
+        let rows = self.keys().into_iter().zip(values).zip(stored.iter().chain(std::iter::repeat(&None)));
+        rows.map(|((key, values), stored)| {
+            let expected = stored.as_ref().and_then(|row| row.text(STAMP)).map(str::to_owned);
+            let guard = Guard::Unchanged { register: STAMP.into(), expected, version: self.stamp.clone() };
+            let set_if_absent = identity(&self.team, &self.report_id);
+            Update { guard, set: values.into_iter().collect(), set_if_absent, ..Update::new(key) }
+        })
+        .collect()
+    }
+
+    /// Whether rows can hold it.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        chunks(&self.text).len() <= MAX_CHUNKS
+    }
+
+    /// The keys of its rows: of its chunks, and last of its head.
+    #[must_use]
+    pub fn keys(&self) -> Vec<ItemKey> {
+        keys(&self.team, &self.report_id, chunks(&self.text).len())
+    }
+
+    /// The row that lists it, which is written first: whatever is stored can be found.
+    #[must_use]
+    pub fn listed(&self) -> Update {
+        let key = ItemKey::new(key::reports(&self.team), self.report_id.as_str());
+        Update { set_if_absent: identity(&self.team, &self.report_id), ..Update::new(key) }
+    }
+}
+
+impl ReportHead {
+    /// The key of a report's head.
+    #[must_use]
+    pub fn key(team: &TeamId, report_id: &str) -> ItemKey {
+        ItemKey::new(key::report(team, report_id), HEAD)
+    }
+
+    /// Reads a head.
+    #[must_use]
+    pub fn read(row: &Item) -> Option<Self> {
+        let text = |name: &str| row.text(name).map(str::to_owned);
+        Some(Self {
+            stamp: text(STAMP)?,
+            dependencies: text("dependencies")?,
+            basis: text("basis")?,
+            made_at: text("made_at")?,
+            chunks: usize::try_from(row.attributes.get("chunks")?.as_u64()?).ok()?,
+        })
+    }
+
+    /// The keys of the chunks.
+    #[must_use]
+    pub fn chunks(&self, team: &TeamId, report_id: &str) -> Vec<ItemKey> {
+        let mut keys = keys(team, report_id, self.chunks.min(MAX_CHUNKS));
+        keys.pop();
+        keys
+    }
+
+    /// The text; `None` if a chunk is missing or of another report.
+    #[must_use]
+    pub fn text(&self, chunks: &[Option<Item>]) -> Option<String> {
+        let of_this = |row: &&Item| row.text(STAMP) == Some(&self.stamp);
+        let values = chunks.iter().map(|row| row.as_ref().filter(of_this)?.text("value"));
+        values.collect()
+    }
+}
+
+fn keys(team: &TeamId, report_id: &str, chunks: usize) -> Vec<ItemKey> {
+    let partition = key::report(team, report_id);
+    let places = (0..chunks).map(|place| format!("{place:04}")).chain([HEAD.to_owned()]);
+    places.map(|place| ItemKey::new(partition.clone(), place)).collect()
+}
+
+fn identity(team: &TeamId, report_id: &str) -> Attributes {
+    let texts = [("type", "report"), ("team_id", team.as_str()), ("report_id", report_id)];
+    texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
+}
+
+/// Parts of a text that a row holds each.
+fn chunks(text: &str) -> Vec<&str> {
+    let mut chunks = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (chunk, further) = rest.split_at(rest.floor_char_boundary(CHUNK_BYTES));
+        chunks.push(chunk);
+        rest = further;
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(text: String, stamp: &str) -> KeptReport {
+        KeptReport {
+            team: TeamId::parse("T1").unwrap(),
+            report_id: "team/2026-11-09/2026-11-16".into(),
+            stamp: stamp.into(),
+            dependencies: "{}".into(),
+            basis: "b".into(),
+            made_at: "2026-11-23T00:00:00Z".into(),
+            text,
+        }
+    }
+
+    fn written(report: &KeptReport, stored: &[Option<Item>]) -> Vec<Option<Item>> {
+        let rows = report.rows(stored);
+        let stored = stored.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        rows.iter()
+            .zip(stored)
+            .map(|(row, stored)| {
+                let attributes = row.apply(stored.map(|stored| &stored.attributes))?;
+                Some(Item { key: row.key.clone(), attributes })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_long_report_is_read_as_it_was_written() {
+        for text in
+            ["short".to_owned(), "é".repeat(CHUNK_BYTES), "x".repeat(CHUNK_BYTES), "長".repeat(300_001)]
+        {
+            let report = kept(text.clone(), "one");
+            let mut rows = written(&report, &[]);
+            assert!(
+                rows.iter()
+                    .flatten()
+                    .all(|row| row.text("value").is_none_or(|text| text.len() <= CHUNK_BYTES))
+            );
+            let head = ReportHead::read(&rows.pop().unwrap().unwrap()).unwrap();
+            assert_eq!(head.chunks(&report.team, &report.report_id).len(), rows.len());
+            assert_eq!(head.text(&rows), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_mixture_of_two_reports_is_none() {
+        let rows = written(&kept("a".repeat(CHUNK_BYTES + 1), "one"), &[]);
+        let later = written(&kept("b".repeat(CHUNK_BYTES + 1), "two"), &rows);
+        let head = |rows: &[Option<Item>]| ReportHead::read(rows[2].as_ref().unwrap()).unwrap();
+        assert!(head(&later).text(&later[..2]).is_some());
+        assert_eq!(head(&rows).text(&[rows[0].clone(), later[1].clone()]), None);
+        assert_eq!(head(&rows).text(&[rows[0].clone(), None]), None);
+        // Who read the rows before another process stored its own is refused.
+        assert!(written(&kept("c".into(), "three"), &later).iter().all(Option::is_some));
+        let stale = kept("c".into(), "three").rows(&rows);
+        assert_eq!(stale[0].apply(later[0].as_ref().map(|row| &row.attributes)), None);
+    }
+}

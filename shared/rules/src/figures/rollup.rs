@@ -1,0 +1,397 @@
+//! Roll-ups as rows: which days are to be counted, what was counted, and how far the statistician has come.
+//!
+//! * `rollupdue#{team}` / `{day}#{channel}`: the day is to be counted. `wanted` grows with each change of it, so that a count
+//!   which began before a change does not end what the change asks for.
+//! * `rollup#{team}#{channel}` / `{day}`: what was counted when the `wanted` of its version was read.
+//! * `rollupdays#{team}` / `{day}`: changes before any roll-up of that day does.
+//! * `firstpost#{team}` / `{user}`: the first message that is known of a person. A minimum cannot grow back, so after an
+//!   erasure it says that it is `unsure`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::day::{DayFigures, TooLarge};
+use crate::Malformed;
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::changes::ChangeCursor;
+use ports::clock::TimestampMs;
+use ports::queue::job::encode_stats;
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
+use slack::envelope::{object, text_or_none};
+use slack::hex::to_hex;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+const DAY_S: i64 = 86_400;
+const MINUTE_MS: i64 = 60_000;
+
+/// A day is open for as long after its end: most edits, reactions and replies come while it is.
+const OPEN_DAYS: i64 = 2;
+
+const VERSION: &str = "version";
+const WANTED: &str = "wanted";
+const FIGURES: &str = "figures";
+const FIRST: &str = "first";
+const UNSURE: &str = "unsure";
+
+/// A day in UTC that can be counted: one whose messages have timestamps of ten digits, which text orders as numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RollupDay(i64);
+
+impl RollupDay {
+    /// The first whole day of ten digits, 2001-09-10.
+    pub const FIRST: Self = Self(11_575);
+    /// The last one, 2286-11-19.
+    const LAST: Self = Self(115_739);
+
+    /// The day of this number since 1970; `None` beyond those that can be counted.
+    #[must_use]
+    pub fn new(number: i64) -> Option<Self> {
+        (Self::FIRST.0..=Self::LAST.0).contains(&number).then_some(Self(number))
+    }
+
+    /// The day of a date.
+    #[must_use]
+    pub fn of(date: Date) -> Option<Self> {
+        Self::new(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second().div_euclid(DAY_S))
+    }
+
+    /// The day of a message.
+    #[must_use]
+    pub fn of_message(ts: &Ts) -> Option<Self> {
+        Self::new(ts.micros().div_euclid(DAY_S * 1_000_000))
+    }
+
+    /// The last day that is closed at a time: late changes are still counted, one by one.
+    #[must_use]
+    pub fn closed_at(now: TimestampMs) -> Option<Self> {
+        Self::new(now.0.div_euclid(DAY_S * 1_000) - OPEN_DAYS)
+    }
+
+    /// Days since 1970.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        self.0
+    }
+
+    /// The day after it.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        Self::new(self.0 + 1)
+    }
+
+    /// Its date.
+    #[must_use]
+    pub fn date(self) -> Date {
+        let midnight = Timestamp::from_second(self.0 * DAY_S).unwrap_or_default();
+        midnight.to_zoned(TimeZone::UTC).date()
+    }
+
+    /// As it stands in keys: `2026-11-20`.
+    #[must_use]
+    pub fn text(self) -> String {
+        self.date().to_string()
+    }
+
+    /// What every timestamp of it is greater than: a second without its fraction comes before each time within it.
+    #[must_use]
+    pub fn bound(self) -> String {
+        (self.0 * DAY_S).to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::of(text.parse().ok()?)
+    }
+}
+
+/// A channel's day.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelDay {
+    /// The workspace.
+    pub team: TeamId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The day.
+    pub day: RollupDay,
+}
+
+impl ChannelDay {
+    /// The row that says that it is to be counted.
+    #[must_use]
+    pub fn due_key(&self) -> ItemKey {
+        ItemKey::rollup_due(&self.team, &self.channel, &self.day.text())
+    }
+
+    /// The row of what was counted.
+    #[must_use]
+    pub fn rollup_key(&self) -> ItemKey {
+        ItemKey::rollup(&self.team, &self.channel, &self.day.text())
+    }
+
+    /// The row of the day over all channels.
+    #[must_use]
+    pub fn day_key(&self) -> ItemKey {
+        ItemKey::rollup_day(&self.team, &self.day.text())
+    }
+
+    /// Which day a row of [`ChannelDay::due_key`] is of.
+    #[must_use]
+    pub fn of_due(team: &TeamId, due: &ItemKey) -> Option<Self> {
+        let (day, channel) = due.timestamp.split_once('#')?;
+        Some(Self {
+            team: team.clone(),
+            channel: ChannelId::parse(channel).ok()?,
+            day: RollupDay::parse(day)?,
+        })
+    }
+
+    /// Which day a row of [`ChannelDay::rollup_key`] is of.
+    #[must_use]
+    pub fn of_rollup(team: &TeamId, channel: &ChannelId, rollup: &ItemKey) -> Option<Self> {
+        let day = RollupDay::parse(&rollup.timestamp)?;
+        Some(Self { team: team.clone(), channel: channel.clone(), day })
+    }
+
+    /// Asks for a count: `due` and `rollup` are the rows as they were read.
+    #[must_use]
+    pub fn ask(&self, due: Option<&Item>, rollup: Option<&Item>, now: TimestampMs) -> Update {
+        let asked = due.map_or(0, wanted);
+        let counted = rollup.map_or(0, counted);
+        let guard = Guard::Unchanged {
+            register: WANTED.into(),
+            expected: due.and_then(|due| due.text(WANTED)).map(str::to_owned),
+            version: count_text(asked.max(counted) + 1),
+        };
+        let set = Attributes::from_iter([("asked_at_ms".to_owned(), now.0.into())]);
+        Update { guard, set, set_if_absent: self.identity("rollupdue"), ..Update::new(self.due_key()) }
+    }
+
+    /// The roll-up, counted after `due` was read. One that was counted for a later change stays.
+    #[must_use]
+    pub fn rollup(&self, due: &Item, figures: &DayFigures) -> Update {
+        let guard = Guard::Greater { register: VERSION.into(), version: count_text(wanted(due)) };
+        let mut set = Attributes::new();
+        let mut remove = Vec::new();
+        match figures.stored() {
+            Ok(stored) => {
+                set.insert(FIGURES.into(), stored.into());
+            }
+            // Readers count the messages of such a day themselves.
+            Err(TooLarge(_)) => remove.push(FIGURES),
+        }
+        Update {
+            guard,
+            set,
+            remove,
+            set_if_absent: self.identity("rollup"),
+            ..Update::new(self.rollup_key())
+        }
+    }
+
+    /// Another version of the day over all channels.
+    #[must_use]
+    pub fn renew(&self, day_row: Option<&Item>, due: &Item, figures: &DayFigures) -> Update {
+        let version = day_row.and_then(|row| row.text(VERSION));
+        let mut hash = Sha256::new();
+        let wanted = count_text(wanted(due));
+        for part in [version.unwrap_or_default(), self.channel.as_str(), &wanted] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        hash.update(figures.basis.to_be_bytes());
+        let guard = Guard::Unchanged {
+            register: VERSION.into(),
+            expected: version.map(str::to_owned),
+            version: to_hex(&hash.finalize()[..16]),
+        };
+        let mut set_if_absent = self.identity("rollupday");
+        set_if_absent.remove("channel_id");
+        Update { guard, set_if_absent, ..Update::new(self.day_key()) }
+    }
+
+    /// The first message of a person on this day.
+    #[must_use]
+    pub fn first_post(&self, user: &UserId, ts: &Ts) -> Update {
+        let version = format!("{}#{}", ts.padded(), self.channel);
+        let guard = Guard::Less { register: FIRST.into(), version };
+        let mut set_if_absent = self.identity("firstpost");
+        set_if_absent.retain(|name, _| name == "type" || name == "team_id");
+        Update { guard, set_if_absent, ..Update::new(ItemKey::first_post(&self.team, user)) }
+    }
+
+    fn identity(&self, kind: &str) -> Attributes {
+        Attributes::from_iter([
+            ("type".to_owned(), kind.into()),
+            ("team_id".to_owned(), self.team.as_str().into()),
+            ("channel_id".to_owned(), self.channel.as_str().into()),
+            ("day".to_owned(), self.day.text().into()),
+        ])
+    }
+}
+
+/// A count that orders as text.
+fn count_text(count: u64) -> String {
+    format!("{count:012}")
+}
+
+/// How often a count of this day was asked for.
+fn wanted(due: &Item) -> u64 {
+    due.text(WANTED).and_then(|wanted| wanted.parse().ok()).unwrap_or_default()
+}
+
+/// For which of these a roll-up was counted.
+fn counted(rollup: &Item) -> u64 {
+    rollup.text(VERSION).and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+/// When a count was asked for the last time.
+#[must_use]
+pub fn asked_at(due: &Item) -> TimestampMs {
+    TimestampMs(due.attributes.get("asked_at_ms").and_then(serde_json::Value::as_i64).unwrap_or_default())
+}
+
+/// What was counted; `None` if the messages have to be counted instead.
+#[must_use]
+pub fn figures(rollup: &Item) -> Option<DayFigures> {
+    DayFigures::read(rollup.text(FIGURES)?)
+}
+
+/// A roll-up without what was counted, after something of it was erased.
+#[must_use]
+pub fn emptied(rollup: &Item) -> Update {
+    let version = rollup.text(VERSION).map(str::to_owned);
+    let guard = Guard::Unchanged {
+        register: VERSION.into(),
+        expected: version.clone(),
+        version: version.unwrap_or_else(|| count_text(0)),
+    };
+    Update { guard, remove: vec![FIGURES], ..Update::new(rollup.key.clone()) }
+}
+
+/// Where a person's first message is, as far as is known; `None` if nothing is, or if it is not sure.
+#[must_use]
+pub fn first_post(row: &Item) -> Option<(ChannelId, Ts)> {
+    let (ts, channel) = row.text(FIRST)?.split_once('#').filter(|_| !row.is(UNSURE))?;
+    let (seconds, fraction) = ts.split_once('.')?;
+    let ts = Ts::parse(&format!("{:0>10}.{fraction}", seconds.trim_start_matches('0'))).ok()?;
+    Some((ChannelId::parse(channel).ok()?, ts))
+}
+
+/// A first message that was erased: where an earlier or a later one is, only the messages say from now on.
+#[must_use]
+pub fn unsure_first_post(row: &Item) -> Update {
+    let version = row.text(FIRST).map(|_| count_text(0));
+    let guard = Guard::Unchanged {
+        register: FIRST.into(),
+        expected: row.text(FIRST).map(str::to_owned),
+        version: version.unwrap_or_default(),
+    };
+    let set = Attributes::from_iter([(UNSURE.to_owned(), true.into())]);
+    Update { guard, set, ..Update::new(row.key.clone()) }
+}
+
+/// How far the statistician has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FiguresState {
+    version: Option<String>,
+    /// What it has followed of what was written to messages.
+    pub cursor: Option<ChangeCursor>,
+    /// The last day that is closed. Days up to it have a roll-up, are to be counted, or have no messages.
+    pub closed: Option<RollupDay>,
+}
+
+impl FiguresState {
+    /// Reads the row [`ItemKey::figures_state`].
+    #[must_use]
+    pub fn read(row: &Item) -> Self {
+        Self {
+            version: row.text(VERSION).map(str::to_owned),
+            cursor: row.text("cursor").map(ChangeCursor::new),
+            closed: row.text("closed").and_then(RollupDay::parse),
+        }
+    }
+
+    /// Goes on from here, unless another process did.
+    #[must_use]
+    pub fn advance(&self, cursor: Option<&ChangeCursor>, closed: Option<RollupDay>) -> Update {
+        let number: u64 =
+            self.version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default();
+        let guard = Guard::Unchanged {
+            register: VERSION.into(),
+            expected: self.version.clone(),
+            version: count_text(number + 1),
+        };
+        let mut update = Update { guard, ..Update::new(ItemKey::figures_state()) };
+        match cursor {
+            Some(cursor) => {
+                update.set.insert("cursor".into(), cursor.as_str().into());
+            }
+            None => update.remove.push("cursor"),
+        }
+        if let Some(closed) = closed {
+            update.set.insert("closed".into(), closed.text().into());
+        }
+        update
+    }
+}
+
+/// A job of the statistician: a channel's day to be counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DayJob(pub ChannelDay);
+
+#[derive(Serialize)]
+struct Encoded<'a> {
+    team: &'a TeamId,
+    channel: &'a ChannelId,
+    day: &'a str,
+}
+
+#[derive(Default, Deserialize)]
+struct Decoded<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    channel: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    day: Option<Cow<'a, str>>,
+}
+
+impl DayJob {
+    /// The job as a message that is sent at a time: within a minute a day is sent once.
+    #[must_use]
+    pub fn outgoing(&self, now: TimestampMs) -> Outgoing {
+        let ChannelDay { team, channel, day } = &self.0;
+        let (day, minute) = (day.text(), now.0.div_euclid(MINUTE_MS).to_string());
+        let parts = [team.as_str(), channel.as_str(), &day, &minute];
+        let encoded = Encoded { team, channel, day: &day };
+        Outgoing {
+            queue: QueueName::Stats,
+            group: GroupId::of(&parts[..3]),
+            dedup: DedupId::of(&parts.map(str::as_bytes)),
+            // Ids and dates always serialise.
+            body: encode_stats(&serde_json::to_string(&encoded).unwrap_or_default()),
+        }
+    }
+
+    /// Reads the job in a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] if an id or the day is missing or malformed.
+    pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
+        let missing = |field| Malformed::Missing { event: "stats job", field };
+        let decoded: Decoded<'_> = object(raw);
+        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
+        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
+        let day = decoded.day.as_deref().and_then(RollupDay::parse).ok_or(missing("day"))?;
+        Ok(Self(ChannelDay { team, channel, day }))
+    }
+}
+
+#[cfg(test)]
+#[path = "rollup_tests.rs"]
+mod tests;

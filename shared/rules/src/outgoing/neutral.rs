@@ -1,0 +1,286 @@
+//! Markdown as Slack's mrkdwn, without anything that acts: no mention, no command, no link but to the web, no character that
+//! turns text around. <https://docs.slack.dev/messaging/formatting-message-text>
+
+/// Longer ones are not taken for links: whatever the text, it is read in one pass.
+const MAX_LABEL_BYTES: usize = 500;
+const MAX_ADDRESS_BYTES: usize = 2_000;
+
+/// Opens and closes a code block.
+pub(super) const FENCE: &str = "```";
+
+/// An answer that may be posted.
+#[must_use]
+pub fn neutral(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !acts(*c)).collect();
+    let mut out = String::with_capacity(text.len());
+    let mut lines = text.lines().peekable();
+    let mut fence: Option<&str> = None;
+    while let Some(line) = lines.next() {
+        let trimmed = line.trim();
+        let marker = ["```", "~~~"].into_iter().find(|marker| trimmed.starts_with(marker));
+        match (fence, marker) {
+            (None, Some(marker)) => {
+                // Some models write a block in one line.
+                match trimmed[3..].strip_suffix(marker) {
+                    Some(inner) => push_line(&mut out, &block(inner)),
+                    None => {
+                        fence = Some(marker);
+                        push_line(&mut out, FENCE);
+                    }
+                }
+            }
+            (Some(open), Some(marker)) if open == marker && trimmed.trim_matches(['`', '~']).is_empty() => {
+                fence = None;
+                push_line(&mut out, FENCE);
+            }
+            (Some(_), _) => push_line(&mut out, &code(line)),
+            (None, None) => {
+                let is_separator = |next: &&str| is_table_separator(next);
+                if trimmed.starts_with('|') && lines.peek().is_some_and(is_separator) {
+                    push_line(&mut out, FENCE);
+                    push_line(&mut out, &code(line));
+                    while let Some(row) = lines.next_if(|next| next.trim_start().starts_with('|')) {
+                        push_line(&mut out, &code(row));
+                    }
+                    push_line(&mut out, FENCE);
+                } else {
+                    push_line(&mut out, &paragraph(line));
+                }
+            }
+        }
+    }
+    if fence.is_some() {
+        push_line(&mut out, FENCE);
+    }
+    out.trim_matches('\n').trim_end().to_owned()
+}
+
+fn push_line(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+/// Control characters, and those that turn the direction of text around or hide in it.
+fn acts(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+fn block(inner: &str) -> String {
+    format!("{FENCE}\n{}\n{FENCE}", code(inner.trim()))
+}
+
+/// A line of a code block: it cannot end the block.
+fn code(line: &str) -> String {
+    let mut out = String::new();
+    escape(&line.replace(FENCE, "'''"), &mut out);
+    out
+}
+
+fn is_table_separator(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with('|') && line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
+}
+
+/// A line outside of code. A code block that begins within it would swallow the rest of the message.
+fn paragraph(line: &str) -> String {
+    let mut out = mrkdwn(line);
+    while out.contains(FENCE) {
+        out = out.replace(FENCE, "`");
+    }
+    out
+}
+
+fn mrkdwn(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let trimmed = line.trim_start();
+    let heading = trimmed.trim_start_matches('#');
+    let level = trimmed.len() - heading.len();
+    if (1..=6).contains(&level) && heading.starts_with(' ') {
+        let mut title = String::new();
+        inline(&heading.trim().trim_end_matches('#').trim_end().replace("**", ""), &mut title);
+        if !title.is_empty() {
+            out = format!("*{title}*");
+        }
+        return out;
+    }
+    let indent = &line[..line.len() - trimmed.len()];
+    out.push_str(indent);
+    let item = ["- ", "* ", "+ "].into_iter().find_map(|sign| trimmed.strip_prefix(sign));
+    if let Some(item) = item {
+        out.push_str("• ");
+        inline(item, &mut out);
+    } else if let Some(quoted) = trimmed.strip_prefix('>') {
+        out.push_str("> ");
+        inline(quoted.trim_start(), &mut out);
+    } else {
+        inline(trimmed, &mut out);
+    }
+    out
+}
+
+fn inline(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = span(rest, out).unwrap_or_else(|| {
+            escape_char(c, out);
+            &rest[c.len_utf8()..]
+        });
+    }
+}
+
+/// Writes what begins here if it is more than a character, and returns what follows.
+fn span<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
+    if let Some(rest) = text.strip_prefix('`') {
+        let (inner, rest) = rest.split_once('`').filter(|(inner, _)| !inner.is_empty())?;
+        out.push('`');
+        escape(inner, out);
+        out.push('`');
+        return Some(rest);
+    }
+    for (mark, sign) in [("**", '*'), ("~~", '~')] {
+        if let Some(rest) = text.strip_prefix(mark) {
+            let (inner, rest) = rest.split_once(mark).filter(|(inner, _)| !inner.trim().is_empty())?;
+            out.push(sign);
+            inline(inner, out);
+            out.push(sign);
+            return Some(rest);
+        }
+    }
+    let rest = text.strip_prefix("![").or_else(|| text.strip_prefix('['))?;
+    let (label, rest) = within(rest, "](", MAX_LABEL_BYTES)?;
+    let (address, rest) = within(rest, ")", MAX_ADDRESS_BYTES)?;
+    link(label, address, out);
+    Some(rest)
+}
+
+/// The text in front of a mark that is not far away, and the text behind it.
+fn within<'t>(text: &'t str, mark: &str, most: usize) -> Option<(&'t str, &'t str)> {
+    let window = &text[..text.floor_char_boundary(most)];
+    let at = window.find(mark)?;
+    Some((&text[..at], &text[at + mark.len()..]))
+}
+
+/// A link to the web; of any other, the words alone. What looks like an address leads there, or says where it does.
+fn link(label: &str, address: &str, out: &mut String) {
+    let label = label.trim();
+    let address = address.split_whitespace().next().unwrap_or_default();
+    let Some(host) = web_host(address) else {
+        escape(label, out);
+        return;
+    };
+    out.push('<');
+    for c in address.chars() {
+        match c {
+            '<' => out.push_str("%3C"),
+            '>' => out.push_str("%3E"),
+            '|' => out.push_str("%7C"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    if !label.is_empty() {
+        out.push('|');
+        escape(&label.replace('|', "/").replace('`', "'"), out);
+    }
+    out.push('>');
+    let is_address = label.contains("://") || (label.contains('.') && !label.contains(' '));
+    if is_address && !label.contains(host) {
+        out.push_str(" (");
+        escape(host, out);
+        out.push(')');
+    }
+}
+
+/// The host of an address on the web.
+fn web_host(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {
+        return None;
+    }
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    (!host.is_empty()).then_some(host)
+}
+
+fn escape(text: &str, out: &mut String) {
+    text.chars().for_each(|c| escape_char(c, out));
+}
+
+fn escape_char(c: char, out: &mut String) {
+    match c {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        c => out.push(c),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn markdown_becomes_mrkdwn_and_nothing_that_acts_is_left() {
+        for (text, expected) in [
+            ("<!channel> <@U1> <#C1|x>", "&lt;!channel&gt; &lt;@U1&gt; &lt;#C1|x&gt;"),
+            ("a **bold** b ~~gone~~", "a *bold* b ~gone~"),
+            ("## A **title** ##", "*A title*"),
+            ("#hash", "#hash"),
+            ("- one\n  * two", "• one\n  • two"),
+            ("> said", "> said"),
+            ("[here](https://a.example/?a=1&b=2)", "<https://a.example/?a=1&amp;b=2|here>"),
+            ("![a](http://a.example/x.png)", "<http://a.example/x.png|a>"),
+            ("[x](javascript:alert)", "x"),
+            ("[x](mailto:a@b.example)", "x"),
+            ("[good.example](https://evil.example/)", "<https://evil.example/|good.example> (evil.example)"),
+            (
+                "[https://good](https://good@evil.example)",
+                "<https://good@evil.example|https://good> (evil.example)",
+            ),
+            ("[a](https://a.example/<!channel>|x)", "<https://a.example/%3C!channel%3E%7Cx|a>"),
+            ("[<@U1>](https://a.example)", "<https://a.example|&lt;@U1&gt;>"),
+            ("`**not** <b>`", "`**not** &lt;b&gt;`"),
+            ("```rust\nlet a = &b;\n```\nend", "```\nlet a = &amp;b;\n```\nend"),
+            ("```one line```", "```\none line\n```"),
+            ("```\nopen", "```\nopen\n```"),
+            ("~~~\na ``` b\n~~~", "```\na ''' b\n```"),
+            ("| a | b |\n|---|---|\n| 1 | 2 |\nend", "```\n| a | b |\n|---|---|\n| 1 | 2 |\n```\nend"),
+            ("a\u{202e}b\u{7}c\r\nd\u{200b}", "abc\nd"),
+            ("&amp; &lt;!here&gt;", "&amp;amp; &amp;lt;!here&amp;gt;"),
+            ("", ""),
+        ] {
+            assert_eq!(neutral(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_read_in_one_pass() {
+        for piece in ["[", "[](", "**", "`", "~~", "![a](", "|", "```\n"] {
+            let text = piece.repeat(300_000 / piece.len());
+            assert!(!neutral(&text).contains("<!"), "{piece}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_text_only_links_to_the_web_are_left(
+            pieces in prop::collection::vec(prop_oneof![
+                Just("<!channel>".to_owned()), Just("<@U1>".to_owned()), Just("](".to_owned()), Just("[".to_owned()),
+                Just(")".to_owned()), Just("https://a.example".to_owned()), Just("`".to_owned()), Just("```\n".to_owned()),
+                Just("**".to_owned()), Just("|".to_owned()), Just(">".to_owned()), Just("<".to_owned()), Just("\n".to_owned()),
+                Just("javascript:1".to_owned()), "\\PC{0,6}",
+            ], 0..30)
+        ) {
+            let text = neutral(&pieces.concat());
+            for (at, _) in text.match_indices('<') {
+                prop_assert!(text[at..].starts_with("<https://") || text[at..].starts_with("<http://"), "{}", text);
+            }
+            prop_assert_eq!(text.matches(FENCE).count() % 2, 0, "{}", text);
+            prop_assert!(!text.chars().any(acts));
+        }
+    }
+}

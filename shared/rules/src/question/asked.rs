@@ -1,0 +1,228 @@
+//! Whether a message asks something: decided from the event alone, and from whether the app has spoken in its thread.
+
+use ports::archive::ItemKey;
+use ports::clock::TimestampMs;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use slack::catalogue::Rule;
+use slack::envelope::{Envelope, object};
+use slack::ids::{FileId, Ts, UserId};
+
+use super::{AskedText, Question, QuestionId};
+use crate::{Event, message};
+
+/// Slack's own messages, in every workspace.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// Subtypes of messages that people write.
+const WRITTEN: [&str; 2] = ["file_share", "thread_broadcast"];
+
+/// Slack lets a message have ten files.
+const MAX_FILES: usize = 10;
+
+/// A message of a person that may ask something.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PossibleQuestion {
+    question: Question,
+}
+
+/// What shows that an app wrote a message, or that the event brings another one, and is in no field that is read otherwise.
+#[derive(Default, Deserialize)]
+struct AppMarks<'a> {
+    #[serde(borrow, default)]
+    app_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    bot_profile: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+}
+
+impl PossibleQuestion {
+    /// Reads an event: a new message of a person of this workspace that is not older than `max_age_s`, and mentions the app or
+    /// is in a thread. `None` for everything else: an edit, a deletion, a message of a bot, of Slack, of the app itself.
+    #[must_use]
+    pub fn read(
+        event: &Event<'_>,
+        envelope: &Envelope<'_>,
+        now: TimestampMs,
+        max_age_s: i64,
+    ) -> Option<Self> {
+        if event.rule() != Some(Rule::Message) {
+            return None;
+        }
+        let is_written = event.header.subtype.as_deref().is_none_or(|subtype| WRITTEN.contains(&subtype));
+        let told = event.told().ok()??;
+        if !is_written || told.deleted.is_some() {
+            return None;
+        }
+        // A root that a reply brings with it comes behind the reply.
+        let said = &told.messages.first()?.object;
+        if said.bot_id.is_some() || said.edited_ts().ok()?.is_some() {
+            return None;
+        }
+        // Most messages end here, before anything is parsed once more.
+        let text = said.text.as_deref().unwrap_or_default();
+        let mentioned = mentions(text).find(|user| envelope.is_own_user(user.as_str()));
+        let is_reply = said.thread_ts.is_some() && said.thread_ts != said.ts;
+        if mentioned.is_none() && !is_reply {
+            return None;
+        }
+        let marks: AppMarks<'_> = object(event.raw);
+        if marks.app_id.is_some() || marks.bot_profile.is_some() || marks.message.is_some() {
+            return None;
+        }
+        let strangers = [said.user_team.as_deref(), said.source_team.as_deref()];
+        if strangers.into_iter().flatten().any(|team| team != event.team.as_str()) {
+            return None;
+        }
+        let user = UserId::parse(said.user.as_deref()?).ok()?;
+        if user.as_str() == SLACKBOT || envelope.is_own_user(user.as_str()) {
+            return None;
+        }
+        let (channel, ts) = (event.channel().ok()?, Ts::parse(said.ts.as_deref()?).ok()?);
+        if now.0 / 1_000 - ts.micros() / 1_000_000 > max_age_s {
+            return None;
+        }
+        let thread_ts =
+            said.thread_ts.as_deref().map_or_else(|| Some(ts.clone()), |ts| Ts::parse(ts).ok())?;
+        let id = QuestionId { team: event.team.clone(), channel, ts, thread_ts };
+        let listed = message::files::of(said).unwrap_or_default();
+        let ids = listed.as_array().into_iter().flatten().filter_map(|file| file["id"].as_str());
+        let files = ids.filter_map(|id| FileId::parse(id).ok()).take(MAX_FILES).collect();
+        Some(Self {
+            question: Question { id, asked: AskedText { user, text: text.to_owned(), mentioned, files } },
+        })
+    }
+
+    /// The row of the thread that decides whether it asks: the app was not mentioned, so it asks only where the app has spoken.
+    #[must_use]
+    pub fn thread(&self) -> Option<ItemKey> {
+        let Question { id, asked } = &self.question;
+        asked.mentioned.is_none().then(|| ItemKey::bot_thread(&id.team, &id.channel, &id.thread_ts))
+    }
+
+    /// The question, given whether the app has spoken in its thread.
+    #[must_use]
+    pub fn decided(self, is_own_thread: bool) -> Option<Question> {
+        let is_mention = self.question.asked.mentioned.is_some();
+        (is_mention || is_own_thread).then_some(self.question)
+    }
+}
+
+/// The people that a text mentions: `<@U1>` or `<@U1|name>`.
+pub fn mentions(text: &str) -> impl Iterator<Item = UserId> {
+    text.split("<@").skip(1).filter_map(|rest| {
+        let end = rest.find(['>', '|'])?;
+        UserId::parse(&rest[..end]).ok()
+    })
+}
+
+/// A text without the mentions of this person.
+#[must_use]
+pub fn without_mention(text: &str, user: &UserId) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    let mention = format!("<@{user}");
+    while let Some(at) = rest.find(&mention) {
+        let after = &rest[at + mention.len()..];
+        let end = match after.as_bytes().first() {
+            Some(b'>') => Some(1),
+            Some(b'|') => after.find('>').map(|end| end + 1),
+            Some(_) | None => None,
+        };
+        match end {
+            Some(end) => {
+                kept.push_str(&rest[..at]);
+                rest = &after[end..];
+            }
+            None => {
+                kept.push_str(&rest[..at + mention.len()]);
+                rest = after;
+            }
+        }
+    }
+    kept.push_str(rest);
+    kept.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const TS: &str = "1700000000.000100";
+    const NOW: TimestampMs = TimestampMs(1_700_000_005_000);
+
+    fn said(more: Value) -> Value {
+        let mut event = json!({ "type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "ts": TS,
+            "text": "<@U0APP> why?", "event_ts": TS });
+        for (name, value) in more.as_object().unwrap() {
+            event[name] = value.clone();
+        }
+        event
+    }
+
+    fn possible(event: &Value) -> Option<PossibleQuestion> {
+        let body = json!({ "type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": event,
+            "authorizations": [{ "team_id": "T1", "user_id": "U0APP", "is_bot": true }] })
+        .to_string();
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        PossibleQuestion::read(&Event::read(&envelope).unwrap(), &envelope, NOW, 3_600)
+    }
+
+    #[test]
+    fn a_person_asks_by_a_mention_or_where_the_app_has_spoken() {
+        let question = possible(&said(json!({}))).unwrap().decided(false).unwrap();
+        assert_eq!(question.id.thread_ts.as_str(), TS, "a question that is no reply begins its thread");
+        assert_eq!(question.asked.mentioned.as_ref().map(UserId::as_str), Some("U0APP"));
+        let shared = json!({ "subtype": "file_share", "files": [{ "id": "F1" }, { "id": 7 }] });
+        let question = possible(&said(shared)).unwrap().decided(false).unwrap();
+        assert_eq!(question.asked.files.iter().map(FileId::as_str).collect::<Vec<_>>(), ["F1"]);
+        let reply = said(json!({ "text": "and then?", "thread_ts": "1699999999.000100" }));
+        let in_thread = possible(&reply).unwrap();
+        assert_eq!(in_thread.thread().unwrap().timestamp, "C1#1699999999.000100");
+        assert_eq!(possible(&reply).unwrap().decided(false), None);
+        assert_eq!(in_thread.decided(true).unwrap().asked.mentioned, None);
+    }
+
+    #[test]
+    fn nothing_else_asks() {
+        for more in [
+            json!({ "text": "why?" }),
+            json!({ "text": "<@U2> why?" }),
+            json!({ "bot_id": "B1" }),
+            json!({ "app_id": "A1" }),
+            json!({ "bot_profile": { "id": "B1" } }),
+            json!({ "user": "U0APP" }),
+            json!({ "user": "USLACKBOT" }),
+            json!({ "user": null }),
+            json!({ "user_team": "T2" }),
+            json!({ "source_team": "T2" }),
+            json!({ "subtype": "bot_message" }),
+            json!({ "subtype": "channel_topic" }),
+            json!({ "edited": { "user": "U1", "ts": TS } }),
+            json!({ "ts": "1699990000.000100" }),
+            json!({ "type": "app_mention" }),
+            json!({ "subtype": "message_changed", "message": said(json!({})), "previous_message": said(json!({})) }),
+            json!({ "subtype": "message_deleted", "deleted_ts": TS, "previous_message": said(json!({})) }),
+            // Slack leaves the subtype of `message_replied` out.
+            json!({ "message": said(json!({})) }),
+        ] {
+            assert_eq!(possible(&said(more.clone())), None, "{more}");
+        }
+    }
+
+    #[test]
+    fn the_mention_of_the_app_is_no_part_of_what_is_asked() {
+        let app = UserId::parse("U0APP").unwrap();
+        for (text, expected) in [
+            ("<@U0APP> why <@U1>?", "why <@U1>?"),
+            ("hey <@U0APP|annalist>: why", "hey : why"),
+            ("<@U0APP", "<@U0APP"),
+            ("<@U0APPLE> why", "<@U0APPLE> why"),
+            ("<@U0APP><@U0APP>", ""),
+        ] {
+            assert_eq!(without_mention(text, &app), expected, "{text}");
+        }
+    }
+}

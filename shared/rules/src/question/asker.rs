@@ -1,0 +1,87 @@
+//! Whether a person may ask: judged from the row of the person.
+
+use ports::archive::Item;
+use serde::Deserialize;
+use slack::ids::TeamId;
+
+/// What the row of an author says of their questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskerStanding {
+    /// A member of this workspace: they are answered.
+    Member,
+    /// A guest, a person of another workspace, a bot, a person who has left or was erased.
+    Refused,
+    /// The directory has not seen them yet.
+    Unknown,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Profile {
+    team_id: Option<String>,
+    is_restricted: bool,
+    is_ultra_restricted: bool,
+    is_bot: bool,
+    is_stranger: bool,
+    deleted: bool,
+}
+
+/// What the row of a person says.
+#[must_use]
+pub fn standing(team: &TeamId, row: Option<&Item>) -> AskerStanding {
+    let Some(row) = row else { return AskerStanding::Unknown };
+    if row.is_erased() || row.is("is_bot") || row.is("deleted") {
+        return AskerStanding::Refused;
+    }
+    let Some(raw) = row.text("raw_event") else { return AskerStanding::Unknown };
+    // What has an unexpected type is no reason to answer.
+    let profile = serde_json::from_str::<Profile>(raw).ok().filter(|_| raw.trim_start().starts_with('{'));
+    let Some(profile) = profile else { return AskerStanding::Refused };
+    let Profile { team_id, is_restricted, is_ultra_restricted, is_bot, is_stranger, deleted } = profile;
+    let is_elsewhere = team_id.is_some_and(|of| of != team.as_str());
+    if is_elsewhere || is_restricted || is_ultra_restricted || is_bot || is_stranger || deleted {
+        AskerStanding::Refused
+    } else {
+        AskerStanding::Member
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::{Attributes, ItemKey};
+    use serde_json::{Value, json};
+    use slack::ids::UserId;
+
+    use super::*;
+
+    fn row(raw: &Value) -> Item {
+        let key = ItemKey::user(&TeamId::parse("T1").unwrap(), &UserId::parse("U1").unwrap());
+        let attributes: Attributes = [("raw_event".to_owned(), raw.to_string().into())].into_iter().collect();
+        Item { key, attributes }
+    }
+
+    #[test]
+    fn only_members_of_the_workspace_are_answered() {
+        let team = TeamId::parse("T1").unwrap();
+        let of = |raw: Value| standing(&team, Some(&row(&raw)));
+        assert_eq!(of(json!({ "id": "U1", "team_id": "T1" })), AskerStanding::Member);
+        assert_eq!(of(json!({ "id": "U1" })), AskerStanding::Member);
+        for refused in [
+            json!({ "is_restricted": true }),
+            json!({ "is_ultra_restricted": true }),
+            json!({ "is_bot": true }),
+            json!({ "is_stranger": true }),
+            json!({ "deleted": true }),
+            json!({ "team_id": "T2" }),
+            json!({ "is_restricted": "yes" }),
+            json!([]),
+        ] {
+            assert_eq!(of(refused.clone()), AskerStanding::Refused, "{refused}");
+        }
+        assert_eq!(standing(&team, None), AskerStanding::Unknown);
+        let erased = Item::erased(row(&json!({})).key);
+        assert_eq!(standing(&team, Some(&erased)), AskerStanding::Refused);
+        let only_a_picture = Item { attributes: Attributes::new(), ..row(&json!({})) };
+        assert_eq!(standing(&team, Some(&only_a_picture)), AskerStanding::Unknown);
+    }
+}

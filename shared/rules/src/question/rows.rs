@@ -1,0 +1,291 @@
+//! The rows of the responder. Each state is a register; all else is set once: the first text of an answer stays for ever.
+
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::files::FileKey;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+use super::state::{PartState, TrackedKind, WorkStage, WorkState};
+use super::{AskedText, QuestionId};
+
+/// The register of a question and of an answer.
+pub const STATE: &str = "state";
+
+/// Why it failed.
+pub const ERROR: &str = "error_message";
+
+/// The register of a thread.
+const LAST_CHECKED: &str = "last_checked";
+
+/// Longer reasons are cut: they are for people.
+const MAX_ERROR_CHARS: usize = 500;
+
+/// A question as its row has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuestionRow {
+    /// Which message asks.
+    pub id: QuestionId,
+    /// What it asks.
+    pub asked: AskedText,
+    /// How far it is.
+    pub state: WorkState,
+    /// When it was first seen, in seconds since the Unix epoch.
+    pub fetched_at_s: i64,
+}
+
+/// An answer as its row has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerRow {
+    /// The question.
+    pub id: QuestionId,
+    /// Who asked.
+    pub user: Option<UserId>,
+    /// The whole text.
+    pub text: String,
+    /// How far it is.
+    pub state: WorkState,
+    attributes: Attributes,
+}
+
+fn text(item: &Item, name: &str) -> Option<String> {
+    item.text(name).map(str::to_owned)
+}
+
+/// The question that a row of the responder is about.
+fn id_of(item: &Item) -> Option<QuestionId> {
+    let team = TeamId::parse(item.key.item_id.split_once('#')?.1).ok()?;
+    let (channel, ts) = item.key.timestamp.split_once('#')?;
+    let (channel, ts) = (ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?);
+    let thread_ts = Ts::parse(item.text("thread_ts")?).ok()?;
+    Some(QuestionId { team, channel, ts, thread_ts })
+}
+
+fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
+    let QuestionId { team, channel, ts, thread_ts } = id;
+    let mut attributes: Attributes = [
+        ("type", kind),
+        ("team_id", team.as_str()),
+        ("channel_id", channel.as_str()),
+        ("question_ts", ts.as_str()),
+        ("thread_ts", thread_ts.as_str()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.into()))
+    .collect();
+    // Whose words it holds or answers: what is erased with them.
+    attributes.extend(user.map(|user| ("user".to_owned(), user.as_str().into())));
+    attributes
+}
+
+impl QuestionRow {
+    /// Reads a row; `None` for one that is erased, or holds no question.
+    #[must_use]
+    pub fn read(item: &Item) -> Option<Self> {
+        if item.is_erased() {
+            return None;
+        }
+        let id = id_of(item)?;
+        let user = UserId::parse(item.text("user")?).ok()?;
+        let asked = AskedText {
+            user,
+            text: text(item, "text").unwrap_or_default(),
+            mentioned: item.text("mentioned").and_then(|user| UserId::parse(user).ok()),
+            files: Vec::new(),
+        };
+        let fetched_at_s = item.attributes.get("fetched_at").and_then(Value::as_i64).unwrap_or_default();
+        Some(Self { id, asked, state: WorkState::read(item.text(STATE)), fetched_at_s })
+    }
+}
+
+impl AnswerRow {
+    /// Reads a row; `None` for one that is erased, or holds no answer.
+    #[must_use]
+    pub fn read(item: &Item) -> Option<Self> {
+        if item.is_erased() {
+            return None;
+        }
+        Some(Self {
+            id: id_of(item)?,
+            user: item.text("user").and_then(|user| UserId::parse(user).ok()),
+            text: text(item, "response_text")?,
+            state: WorkState::read(item.text(STATE)),
+            attributes: item.attributes.clone(),
+        })
+    }
+
+    /// How far a part is.
+    #[must_use]
+    pub fn part(&self, number: usize) -> PartState {
+        PartState::read(self.register(number))
+    }
+
+    /// When the part was last about to be posted, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn part_tried_at_ms(&self, number: usize) -> Option<i64> {
+        self.attributes.get(&tried_at(number)).and_then(Value::as_i64)
+    }
+
+    /// The messages that its parts are, in their order.
+    #[must_use]
+    pub fn posted(&self) -> Vec<Ts> {
+        let sent = |number| match self.part(number) {
+            PartState::Sent(ts) => Some(ts),
+            PartState::New | PartState::Refused(_) | PartState::Sending(_) => None,
+        };
+        (0..).take_while(|number| self.register(*number).is_some()).filter_map(sent).collect()
+    }
+
+    fn register(&self, number: usize) -> Option<&str> {
+        self.attributes.get(&part(number)).and_then(Value::as_str)
+    }
+
+    /// Writes that a part is about to be posted, unless that was written since the row was read.
+    #[must_use]
+    pub fn intent(&self, number: usize, now_ms: i64) -> Update {
+        let attempt = self.part(number).next_attempt();
+        let guard = Guard::Unchanged {
+            register: part(number),
+            expected: self.register(number).map(str::to_owned),
+            version: PartState::sending(attempt),
+        };
+        let mut update = Update { guard, ..Update::new(self.key()) };
+        update.set.insert(tried_at(number), now_ms.into());
+        update.set.insert("retry_count".into(), attempt.saturating_sub(1).into());
+        update
+    }
+
+    /// Writes what became of an attempt.
+    #[must_use]
+    pub fn part_becomes(&self, number: usize, version: String) -> Update {
+        let guard = Guard::Greater { register: part(number), version };
+        Update { guard, ..Update::new(self.key()) }
+    }
+
+    fn key(&self) -> ItemKey {
+        ItemKey::answer(&self.id.team, &self.id.channel, &self.id.ts)
+    }
+}
+
+fn part(number: usize) -> String {
+    format!("part#{number:03}")
+}
+
+fn tried_at(number: usize) -> String {
+    format!("part_at#{number:03}")
+}
+
+/// A question that waits, with the name that its channel has now. What is there already stays.
+#[must_use]
+pub fn asked(id: &QuestionId, asked: &AskedText, channel_name: Option<&str>, now_s: i64) -> Update {
+    let AskedText { user, text, mentioned, files } = asked;
+    let mut set_if_absent = identity("question", id, Some(user));
+    set_if_absent.insert("text".into(), text.as_str().into());
+    set_if_absent.insert("fetched_at".into(), now_s.into());
+    set_if_absent.insert(STATE.into(), WorkState::NEW.register(TrackedKind::Question).into());
+    let mentioned = mentioned.as_ref().map(|user| ("mentioned".to_owned(), user.as_str().into()));
+    set_if_absent.extend(mentioned);
+    set_if_absent.extend(channel_name.map(|name| ("channel_name".to_owned(), name.into())));
+    if !files.is_empty() {
+        let key = |file| FileKey::shared(&id.team, &id.channel, &id.ts, file).to_string();
+        set_if_absent.insert("files".into(), json!(files.iter().map(key).collect::<Vec<_>>()));
+    }
+    Update { set_if_absent, ..Update::new(ItemKey::question(&id.team, &id.channel, &id.ts)) }
+}
+
+/// The whole text of an answer, set once.
+#[must_use]
+pub fn answered(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Update {
+    let mut set_if_absent = identity("answer", id, Some(user));
+    set_if_absent.insert("response_text".into(), text.into());
+    set_if_absent.insert("created_at".into(), now_s.into());
+    set_if_absent.insert(STATE.into(), WorkState::NEW.register(TrackedKind::Answer).into());
+    Update { set_if_absent, ..Update::new(ItemKey::answer(&id.team, &id.channel, &id.ts)) }
+}
+
+/// A question at another stage. Its `processed_at` says since when, which is what a reset of what is stuck goes by.
+#[must_use]
+pub fn question_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
+    let key = ItemKey::question(&id.team, &id.channel, &id.ts);
+    let at = (state.stage != WorkStage::Pending).then_some("processed_at");
+    becomes(key, TrackedKind::Question, state, at, error, now_s)
+}
+
+/// An answer at another stage.
+#[must_use]
+pub fn answer_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
+    let key = ItemKey::answer(&id.team, &id.channel, &id.ts);
+    let at = (state.stage == WorkStage::Finished).then_some("sent_at");
+    becomes(key, TrackedKind::Answer, state, at, error, now_s)
+}
+
+fn becomes(
+    key: ItemKey,
+    kind: TrackedKind,
+    state: WorkState,
+    at: Option<&str>,
+    error: Option<&str>,
+    now_s: i64,
+) -> Update {
+    let guard = Guard::Greater { register: STATE.into(), version: state.register(kind) };
+    let mut update = Update { guard, ..Update::new(key) };
+    update.set.extend(at.map(|at| (at.to_owned(), now_s.into())));
+    match error {
+        Some(error) => {
+            let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
+            update.set.insert(ERROR.into(), error.into());
+        }
+        None => update.remove.push(ERROR),
+    }
+    update
+}
+
+/// A thread in which the app is about to speak.
+#[must_use]
+pub fn thread(id: &QuestionId, now_s: i64) -> Update {
+    let QuestionId { team, channel, thread_ts, .. } = id;
+    let guard = Guard::Greater { register: LAST_CHECKED.into(), version: format!("{now_s:012}") };
+    let set_if_absent = [
+        ("type", json!("botthread")),
+        ("team_id", team.as_str().into()),
+        ("channel_id", channel.as_str().into()),
+        ("thread_ts", thread_ts.as_str().into()),
+        ("created_at", now_s.into()),
+    ];
+    let set_if_absent = set_if_absent.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Update { guard, set_if_absent, ..Update::new(ItemKey::bot_thread(team, channel, thread_ts)) }
+}
+
+/// A message that the app has posted.
+#[must_use]
+pub fn posted(answer: &AnswerRow, text: &str, posted_ts: &Ts) -> Update {
+    let QuestionId { team, channel, .. } = &answer.id;
+    let mut set_if_absent = identity("botmessage", &answer.id, answer.user.as_ref());
+    set_if_absent.insert("response_text".into(), text.into());
+    Update { set_if_absent, ..Update::new(ItemKey::bot_message(team, channel, posted_ts)) }
+}
+
+/// That a question was answered: kept for ever, so that it is never answered again.
+#[must_use]
+pub fn responded(answer: &AnswerRow, now_s: i64) -> Update {
+    let QuestionId { team, channel, ts, .. } = &answer.id;
+    let mut set_if_absent = identity("responded", &answer.id, answer.user.as_ref());
+    set_if_absent.insert("response_text".into(), answer.text.as_str().into());
+    set_if_absent.insert("responded_at".into(), now_s.into());
+    Update { set_if_absent, ..Update::new(ItemKey::responded(team, channel, ts)) }
+}
+
+/// Whether a row of the responder is of this question.
+#[must_use]
+pub fn is_of(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
+    item.text("channel_id") == Some(channel.as_str())
+        && item.text("question_ts") == Some(question_ts.as_str())
+}
+
+/// Whether a question or an answer was done with before this second, and may go.
+#[must_use]
+pub fn is_done_before(item: &Item, before_s: i64) -> bool {
+    let at = if item.text("type") == Some("answer") { "sent_at" } else { "processed_at" };
+    let finished = WorkState::read(item.text(STATE)).stage == WorkStage::Finished;
+    let done_at = item.attributes.get(at).and_then(Value::as_i64);
+    !item.is_erased() && finished && done_at.is_some_and(|done_at| done_at < before_s)
+}

@@ -1,0 +1,163 @@
+//! How long a weekly report takes: counted from rows, from roll-ups, and stored; beside one SQL statement for each figure.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process;
+use anyhow::{bail, ensure};
+use embedded::DATABASE_FILE;
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use crate::import::export;
+use crate::report::{Goal, Section, figure, median};
+use crate::{Settings, machine, progress};
+
+/// A week in the middle of the export, and the one before.
+const FROM: &str = "2017-09-04";
+const TO: &str = "2017-09-11";
+const FROM_S: i64 = 1_504_483_200;
+const WEEK_S: i64 = 7 * 86_400;
+
+/// The figures of one period, each by one statement: what a person at an SQL prompt would ask. `?1` and `?2` are its bounds.
+const STATEMENTS: [&str; 7] = [
+    "SELECT count(*), count(DISTINCT user) FROM messages WHERE timestamp >= ?1 AND timestamp < ?2",
+    "SELECT user, count(*) FROM messages WHERE timestamp >= ?1 AND timestamp < ?2 GROUP BY user ORDER BY 2 DESC",
+    "SELECT channel_id, count(*) FROM messages WHERE timestamp >= ?1 AND timestamp < ?2 GROUP BY channel_id ORDER BY 2 DESC",
+    "SELECT sum(word_count) FROM message_figures WHERE ts >= ?1 AND ts < ?2",
+    "SELECT strftime('%w %H', CAST(timestamp AS INTEGER), 'unixepoch'), count(*) FROM messages
+        WHERE timestamp >= ?1 AND timestamp < ?2 GROUP BY 1",
+    "SELECT thread_ts, count(*) FROM messages WHERE timestamp >= ?1 AND timestamp < ?2 AND thread_ts <> timestamp
+        GROUP BY thread_ts ORDER BY 2 DESC LIMIT 10",
+    "SELECT count(*) FROM first_posts WHERE message_id >= ?1 AND message_id < ?2",
+];
+
+/// How long the statistician may take for the whole archive.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1_800);
+
+/// Makes reports of one archive.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    let folder = machine::data_folder()?;
+    let (zip, data) = (folder.path().join("export.zip"), folder.path().join("data"));
+    progress(&format!("figures: making an archive of {} messages", settings.rows));
+    export::write(&zip, settings.rows)?;
+    annalist(&data, &["import", &zip.display().to_string(), "--no-files", "--json"]).await?;
+    let database = Connection::open_with_flags(data.join(DATABASE_FILE), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+
+    let rows = repeat(settings, || report(&data, false)).await?;
+    let mut statements = Vec::new();
+    for _ in 0..settings.rounds {
+        statements.push(ask(&database)?);
+    }
+    progress("figures: counting every day");
+    let (counting, days) = count_all(&data, &database).await?;
+    // Each with other days, so that none is stored before; then one of them again.
+    let rolled = repeat(settings, || forget_and_report(&data)).await?;
+    report(&data, false).await?;
+    let stored = repeat(settings, || report(&data, true)).await?;
+
+    let [rows, rolled, stored, statements] = [rows, rolled, stored, statements].map(median);
+    let row = |what: &str, seconds: f64| vec![what.to_owned(), figure(seconds * 1e3)];
+    Ok(Section {
+        title: "A weekly report",
+        method: format!(
+            "`annalist report --json` of a week and the one before, from its start to its end, over {} messages of {} people in \
+             {} channels: before any day was counted, after `statistician` had counted all {days} days of channels ({} s, its \
+             queue's delay of 90 s included), and stored. Beside it, seven figures of both weeks by one SQL statement each, on one \
+             open connection. Medians of {} rounds.",
+            settings.rows,
+            export::PEOPLE,
+            export::CHANNELS,
+            figure(counting),
+            settings.rounds
+        ),
+        columns: &["", "ms"],
+        rows: vec![
+            row("from rows", rows),
+            row("from roll-ups", rolled),
+            row("stored", stored),
+            row("seven SQL statements", statements),
+        ],
+        goals: vec![
+            Goal::at_most("a weekly report from rows", rows, 2.0, " s"),
+            Goal::at_most("… from roll-ups", rolled * 1e3, 300.0, " ms"),
+            Goal::at_most("… stored", stored * 1e3, 100.0, " ms"),
+        ],
+    })
+}
+
+async fn repeat<F: Future<Output = anyhow::Result<f64>>>(
+    settings: &Settings,
+    measured: impl Fn() -> F,
+) -> anyhow::Result<Vec<f64>> {
+    let mut seconds = Vec::new();
+    for _ in 0..settings.rounds {
+        seconds.push(measured().await?);
+    }
+    Ok(seconds)
+}
+
+/// Makes the report, and checks whether it was stored.
+async fn report(data: &Path, is_stored: bool) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let report = annalist(data, &["report", "--from", FROM, "--to", TO, "--json"]).await?;
+    let elapsed = started.elapsed().as_secs_f64();
+    ensure!(report["cached"] == is_stored, "cached is {}", report["cached"]);
+    ensure!(report["figures"]["messages"]["value"].as_u64().is_some_and(|messages| messages > 0), "{report}");
+    Ok(elapsed)
+}
+
+/// Makes the report from roll-ups: a stored one is forgotten before.
+async fn forget_and_report(data: &Path) -> anyhow::Result<f64> {
+    let database = Connection::open(data.join(DATABASE_FILE))?;
+    database.execute("DELETE FROM items WHERE item_id >= 'report#' AND item_id < 'report$'", [])?;
+    drop(database);
+    report(data, false).await
+}
+
+/// Asks each statement about both weeks.
+fn ask(database: &Connection) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    for from in [FROM_S, FROM_S - WEEK_S] {
+        for statement in STATEMENTS {
+            let mut statement = database.prepare_cached(statement)?;
+            let mut rows = statement.query([from.to_string(), (from + WEEK_S).to_string()])?;
+            while rows.next()?.is_some() {}
+        }
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// Lets a statistician count everything; how long that took, and how many days of channels there are.
+async fn count_all(data: &Path, database: &Connection) -> anyhow::Result<(f64, u64)> {
+    let started = Instant::now();
+    let mut command = Command::new(binaries().worker("statistician"));
+    command.arg("--data").arg(data).env_clear();
+    let statistician = process::worker(&mut command).await;
+    let count = |kind: &str| -> rusqlite::Result<i64> {
+        let query = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
+        database.query_row(query, [kind], |row| row.get(0))
+    };
+    while count("rollup")? == 0 || count("rollupdue")? > 0 {
+        if started.elapsed() > COUNTED_WITHIN {
+            bail!("{} days are still to be counted", count("rollupdue")?);
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    let elapsed = started.elapsed().as_secs_f64();
+    statistician.sigkill().await;
+    Ok((elapsed, count("rollup")?.cast_unsigned()))
+}
+
+/// Runs a command on a folder, and returns the last line that it prints.
+async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<Value> {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
+    let output = command.output().await?;
+    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    Ok(serde_json::from_str(printed.lines().last().unwrap_or_default())?)
+}

@@ -1,0 +1,183 @@
+//! Pages of a large archive: the first and deep ones of a channel, a thread, a search, and many readers at once.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::process::{self, Server};
+use anyhow::{Context, ensure};
+use embedded::Database;
+use ports::archive::{Query, key};
+use ports::clock::SystemClock;
+use slack::ids::{ChannelId, TeamId, Ts};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::connection::Connection;
+use crate::import::export;
+use crate::report::{Goal, Section, figure, mib, ms};
+use crate::{Settings, machine, progress};
+
+/// Requests for each page, one after the other.
+const REQUESTS: usize = 200;
+
+/// Readers at once.
+const READERS: usize = 16;
+
+/// The channel that is read.
+const CHANNEL: &str = "C00001";
+
+/// How long one page took, sorted, and how long it was.
+struct PageTimes {
+    times: Vec<f64>,
+    bytes: usize,
+}
+
+impl PageTimes {
+    /// The least time that this share of all of them does not exceed.
+    fn percentile(&self, share: f64) -> f64 {
+        let at = (self.times.len() as f64 * share).ceil() as usize;
+        self.times.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Reads pages of an archive of as many messages as there are rows.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+    let data = machine::data_folder()?;
+    let beside = machine::data_folder()?;
+    progress(&format!("pages: importing an export of {} messages", settings.rows));
+    let zip = beside.path().join("export.zip");
+    export::write(&zip, settings.rows)?;
+    annalist(&["import", &zip.display().to_string(), "--no-files"], data.path()).await?;
+    annalist(&["index"], data.path()).await?;
+    let middle = middle_of_channel(data.path()).await?;
+
+    let server = serve(data.path()).await;
+    let channel = format!("/c/{}/{CHANNEL}", export::TEAM);
+    // Once each, so that what is read once at the start is not counted.
+    let _: PageTimes = asked(server.address, "/", 1).await?;
+    let before = server.process.usage().rss_kib;
+    let mut rows = Vec::new();
+    let mut pages = Vec::new();
+    for (what, path) in [
+        ("the newest messages of a channel", channel.clone()),
+        ("messages in its middle", format!("{channel}?around={middle}")),
+        ("messages before them", format!("{channel}?before={middle}")),
+        ("a thread beside its channel", format!("/t/{}/{CHANNEL}/{middle}", export::TEAM)),
+        ("hits of a frequent word", format!("/search?q={}", export::word_of(10))),
+    ] {
+        progress(&format!("pages: {what}"));
+        let times = asked(server.address, &path, REQUESTS).await?;
+        let shown = [0.5, 0.95, 1.0].map(|share| figure(times.percentile(share)));
+        rows.push(
+            [what.to_owned()].into_iter().chain(shown).chain([figure(times.bytes as f64 / 1000.0)]).collect(),
+        );
+        pages.push(times);
+    }
+    progress("pages: readers at once");
+    let rate =
+        pages_per_second(server.address, &format!("{channel}?around={middle}"), settings.load_time()).await?;
+    let grown = server.process.usage().peak_rss_kib.saturating_sub(before);
+    server.process.sigkill().await;
+    Ok(Section {
+        title: "Pages",
+        method: format!(
+            "`annalist view` on {} messages in {} channels. Each page {REQUESTS} times, one after the other, on one connection; then \
+             {READERS} connections that read the middle of a channel without a pause: {} pages a second. Memory is what the process took at \
+             most, beyond what it had after its first page: {} MiB.",
+            settings.rows,
+            export::CHANNELS,
+            figure(rate),
+            figure(mib(grown)),
+        ),
+        columns: &["", "p50 ms", "p95 ms", "greatest ms", "kB"],
+        rows,
+        goals: vec![
+            Goal::at_most("p95 of the first page", pages[0].percentile(0.95), 50.0, " ms"),
+            Goal::at_most("p95 of a deep page", pages[1].percentile(0.95), 50.0, " ms"),
+            Goal::at_most("the first page", pages[0].bytes as f64 / 1000.0, 100.0, " kB"),
+            Goal::at_most("a deep page", pages[1].bytes as f64 / 1000.0, 100.0, " kB"),
+            Goal::at_least("pages at 16 connections", rate, 200.0, " a second"),
+            Goal::at_most("memory for pages", mib(grown), 30.0, " MiB"),
+        ],
+    })
+}
+
+async fn serve(data: &Path) -> Server {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(data);
+    process::serve(&mut command).await
+}
+
+/// A message in the middle of the channel's time.
+async fn middle_of_channel(data: &Path) -> anyhow::Result<Ts> {
+    let database = Database::open_existing(data, SystemClock::shared())?;
+    let archive = database.archive();
+    let partition = key::messages(&TeamId::parse(export::TEAM)?, &ChannelId::parse(CHANNEL)?);
+    let end = async |descending: bool| {
+        let query = Query { descending, limit: 1, ..Query::partition(partition.clone()) };
+        let page = archive.query(&query).await?;
+        let row = page.items.into_iter().next().context("the channel is empty")?;
+        anyhow::Ok(Ts::parse(&row.key.timestamp)?)
+    };
+    let (first, last) = (end(false).await?, end(true).await?);
+    let middle = reader::range::ts_of(first.micros().midpoint(last.micros()));
+    let query = Query {
+        after: Some(ports::archive::ItemKey::new(partition.clone(), middle.as_str())),
+        limit: 1,
+        ..Query::partition(partition.clone())
+    };
+    let page = archive.query(&query).await?;
+    let row = page.items.into_iter().next().context("there is no message behind the middle")?;
+    database.close().await;
+    Ok(Ts::parse(&row.key.timestamp)?)
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageTimes> {
+    let mut connection = Connection::open(address).await?;
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let started = Instant::now();
+        let status = connection.exchange(request(path).as_bytes()).await?;
+        times.push(ms(started.elapsed()));
+        ensure!(status == 200, "{path}: {status}");
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(PageTimes { times, bytes: connection.answer_bytes() })
+}
+
+async fn pages_per_second(address: SocketAddr, path: &str, time: Duration) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let mut readers = JoinSet::new();
+    for _ in 0..READERS {
+        let request = request(path);
+        readers.spawn(async move {
+            let mut connection = Connection::open(address).await?;
+            let mut pages = 0_u32;
+            while started.elapsed() < time {
+                ensure!(connection.exchange(request.as_bytes()).await? == 200, "a page failed");
+                pages += 1;
+            }
+            Ok(pages)
+        });
+    }
+    let mut pages = 0;
+    while let Some(read) = readers.join_next().await {
+        pages += read??;
+    }
+    Ok(f64::from(pages) / started.elapsed().as_secs_f64())
+}
+
+/// Runs a command on this folder to its end.
+async fn annalist(args: &[&str], data: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(&binaries().annalist);
+    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
+    let output = command.output().await.context("annalist cannot be started")?;
+    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}

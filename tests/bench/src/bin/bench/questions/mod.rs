@@ -1,0 +1,236 @@
+//! Questions: how long one takes from its event to the posted reply, how many a fleet answers, and what they cost messages.
+
+mod counting_slack;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::testkit::corpus::{Shape, TEAM, Workload, channel_id, event, user_id};
+use ::tests::harness::binaries::binaries;
+use ::tests::harness::client::{RetryDelays, Slack};
+use ::tests::harness::process::{self, Process};
+use anyhow::{Context, ensure};
+use embedded::Database;
+use ports::archive::ArchiveExt;
+use ports::clock::{Clock, SharedClock, SystemClock};
+use ports::queue::QueueName;
+use rules::directory::user_updates;
+use rules::question::job::QuestionJob;
+use rules::question::{AskedText, Question, QuestionId};
+use serde_json::json;
+use serde_json::value::to_raw_value;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use tokio::process::Command;
+
+use self::counting_slack::CountingSlack;
+use crate::observer::Observer;
+use crate::pool::Pool;
+use crate::report::{Goal, Section, figure, median, ms};
+use crate::{Settings, drain, machine, progress, slack as large_slack};
+
+/// Questions of a fleet, and their channels.
+const QUESTIONS: usize = 10_000;
+const CHANNELS: usize = 200;
+
+/// Processes of the fleet, half of them responders.
+const PROCESSES: usize = 4;
+
+/// Questions whose time is taken one by one.
+const TIMED: usize = 200;
+
+/// People who ask.
+const PEOPLE: usize = 50;
+
+const APP: &str = "U0ANNALIST";
+
+/// Lifts what is not measured: budgets, and Slack's pace.
+const LIFTED: [(&str, &str); 6] = [
+    ("ANNALIST_RESPONDER", "on"),
+    ("ANNALIST_RESPONDER_PER_HOUR", "1000000"),
+    ("ANNALIST_RESPONDER_PER_USER_HOUR", "1000000"),
+    ("ANNALIST_REPLIES_PER_SECOND", "0"),
+    ("ANNALIST_REPLIES_PER_MINUTE", "0"),
+    ("SLACK_BOT_TOKEN", large_slack::TOKEN),
+];
+
+/// All three.
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
+    Ok(vec![latency(settings).await?, throughput(settings).await?, beside_messages(settings).await?])
+}
+
+/// A folder in which the people are known.
+async fn folder(data: &Path) -> anyhow::Result<Database> {
+    let clock: SharedClock = SystemClock::shared();
+    let database = Database::open(data, clock)?;
+    let archive = database.archive();
+    let (team, clock) = (TeamId::parse(TEAM)?, Ts::parse("1600000000.000000")?);
+    for n in 0..PEOPLE {
+        let person = json!({ "id": user_id(n), "name": format!("user-{n}"), "team_id": TEAM });
+        for update in user_updates(&team, &UserId::parse(&user_id(n))?, &to_raw_value(&person)?, &clock)? {
+            archive.write(&update).await?;
+        }
+    }
+    Ok(database)
+}
+
+fn part(command: &mut Command, data: &Path, api: &CountingSlack) {
+    command.arg("--data").arg(data).args(["--slack-api-url", &api.url]).envs(LIFTED);
+    command.env("ANNALIST_PROCESSOR_URL", &api.processor);
+}
+
+async fn latency(settings: &Settings) -> anyhow::Result<Section> {
+    let mut times: Vec<f64> = Vec::new();
+    for round in 1..=settings.rounds {
+        progress(&format!("questions: latency, round {round}"));
+        let data = machine::data_folder()?;
+        folder(data.path()).await?.close().await;
+        let api = CountingSlack::start().await?;
+        let mut command = Command::new(&binaries().annalist);
+        command.args(["up", "--listen", "127.0.0.1:0", "--existence-check", "off"]);
+        part(&mut command, data.path(), &api);
+        let server = process::serve(&mut command).await;
+        let mut sender = Slack::to(server.address, RetryDelays::none());
+        let now_s = SystemClock.now().seconds();
+        for n in 0..TIMED {
+            let ts = format!("{now_s}.{:06}", n + 1);
+            let asked = event::message(&ts, &user_id(n % PEOPLE), &format!("<@{APP}> question {n}?"));
+            let body = event::envelope(
+                TEAM,
+                &format!("Ev{round}x{n}"),
+                &event::posted(&channel_id(n % CHANNELS), &asked),
+            );
+            let began = Instant::now();
+            sender.deliver(&body).await.map_err(|error| anyhow::anyhow!("a question is refused: {error}"))?;
+            let posted = api.posted(n + 1, drain::DEADLINE).await.context("no reply is posted")?;
+            times.push(ms(posted.duration_since(began)));
+        }
+        server.process.sigkill().await;
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+    let (half, most) = (at(0.5), at(0.95));
+    Ok(Section {
+        title: "From a question to its reply",
+        method: format!(
+            "{TIMED} questions, one after the other, to `annalist up` with an instant processor behind HTTP and Slack's pace \
+             lifted: from the request of the event to the request that posts the reply. All of {} rounds together.",
+            settings.rounds
+        ),
+        columns: &["p50 ms", "p95 ms", "p99 ms"],
+        rows: vec![vec![figure(half), figure(most), figure(at(0.99))]],
+        goals: vec![
+            Goal::at_most("half of the replies come within", half, 50.0, " ms"),
+            Goal::at_most("95 % of them come within", most, 150.0, " ms"),
+        ],
+    })
+}
+
+async fn throughput(settings: &Settings) -> anyhow::Result<Section> {
+    let mut rates = Vec::new();
+    for round in 1..=settings.rounds {
+        progress(&format!("questions: {QUESTIONS} of them, round {round}"));
+        let data = machine::data_folder()?;
+        let database = folder(data.path()).await?;
+        let jobs: Vec<_> = (0..QUESTIONS).map(question).collect::<anyhow::Result<_>>()?;
+        for some in jobs.chunks(500) {
+            let sent = database.queue().send(some.iter().map(QuestionJob::outgoing).collect()).await;
+            sent.into_iter().collect::<Result<(), _>>()?;
+        }
+        database.close().await;
+        let api = CountingSlack::start().await?;
+        let observer = Observer::open(data.path())?;
+        let began = Instant::now();
+        let mut processes: Vec<Process> = Vec::new();
+        for n in 0..PROCESSES {
+            let mut command = Command::new(binaries().worker(["responder", "poster"][n % 2]));
+            part(&mut command, data.path(), &api);
+            processes.push(process::worker(&mut command).await);
+        }
+        for queue in [QueueName::Questions, QueueName::Replies] {
+            observer.wait_until_drained(queue, drain::DEADLINE).await?;
+        }
+        rates.push(QUESTIONS as f64 / began.elapsed().as_secs_f64());
+        for process in processes {
+            process.sigkill().await;
+        }
+        let (posted, distinct) = api.counts();
+        ensure!((posted, distinct) == (QUESTIONS, QUESTIONS), "{posted} posts to {distinct} questions");
+    }
+    let rate = median(rates);
+    Ok(Section {
+        title: "A fleet that answers",
+        method: format!(
+            "{QUESTIONS} questions of {PEOPLE} people in {CHANNELS} channels on the queue; then {PROCESSES} processes on one \
+             folder, half of them responders and half posters, with an instant processor and Slack's pace lifted, timed until \
+             both queues are empty. Each question had one reply. Median of {} rounds.",
+            settings.rounds
+        ),
+        columns: &["replies/s"],
+        rows: vec![vec![figure(rate)]],
+        goals: vec![Goal::at_least("a fleet posts", rate, 100.0, " replies/s")],
+    })
+}
+
+fn question(n: usize) -> anyhow::Result<QuestionJob> {
+    let now_s = SystemClock.now().seconds();
+    let ts = Ts::parse(&format!("{now_s}.{n:06}"))?;
+    let id = QuestionId {
+        team: TeamId::parse(TEAM)?,
+        channel: ChannelId::parse(&channel_id(n % CHANNELS))?,
+        thread_ts: ts.clone(),
+        ts,
+    };
+    let asked = AskedText {
+        user: UserId::parse(&user_id(n % PEOPLE))?,
+        text: format!("<@{APP}> question {n}?"),
+        mentioned: Some(UserId::parse(APP)?),
+        files: Vec::new(),
+    };
+    Ok(Question { id, asked }.into())
+}
+
+/// A backlog of messages without a question, drained with the responder on and off, in pairs.
+async fn beside_messages(settings: &Settings) -> anyhow::Result<Section> {
+    progress("questions: making requests");
+    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        progress(&format!("questions: beside messages, round {round}"));
+        let modes = if round.is_multiple_of(2) { ["on", "off"] } else { ["off", "on"] };
+        for mode in modes {
+            if let Some(pool) = Arc::get_mut(&mut pool) {
+                pool.sign();
+            }
+            let rate = drained(&pool, settings, mode).await?;
+            if mode == "on" { on.push(rate) } else { off.push(rate) }
+        }
+    }
+    let share = median(off.iter().zip(&on).map(|(off, on)| on / off).collect());
+    let row = |what: &str, rates: Vec<f64>| vec![what.to_owned(), figure(median(rates))];
+    Ok(Section {
+        title: "What the responder costs messages",
+        method: format!(
+            "{} events without a question queued with no worker; then one `message-writer`, timed until the queue is empty, with \
+             the responder on and off. Medians of {} pairs; the goal is for the median of the pairs' ratios.",
+            settings.backlog, settings.rounds
+        ),
+        columns: &["responder", "ev/s"],
+        rows: vec![row("off", off), row("on", on)],
+        goals: vec![Goal::at_least("throughput with the responder", share, 0.98, " ×")],
+    })
+}
+
+async fn drained(pool: &Arc<Pool>, settings: &Settings, mode: &str) -> anyhow::Result<f64> {
+    let data = machine::data_folder()?;
+    drain::fill(data.path(), pool, settings).await?;
+    let observer = Observer::open(data.path())?;
+    let mut command = Command::new(binaries().worker("message-writer"));
+    command.arg("--data").arg(data.path()).env("ANNALIST_RESPONDER", mode);
+    let started = Instant::now();
+    let writer = process::worker(&mut command).await;
+    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
+    let elapsed: Duration = started.elapsed();
+    writer.sigkill().await;
+    Ok(pool.len() as f64 / elapsed.as_secs_f64())
+}

@@ -1,0 +1,196 @@
+//! The responder in real processes, beside a Slack on a socket: questions in, one reply each, and the statements at a prompt.
+
+mod installation;
+
+use std::time::Duration;
+
+use serde_json::json;
+use tests::harness::binaries::binaries;
+use tests::harness::command::{annalist, annalist_at, annalist_with, json_lines, run};
+use wiremock::matchers::{header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use installation::{CHANNEL, Installation, SIGNED};
+
+/// What a busy machine needs for a question.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The processor that docs/responder.md shows.
+fn ten_lines_of_python() -> String {
+    let page = include_str!("../../../docs/responder.md");
+    let (_, from) = page.split_once("```python\n").expect("the page has a processor");
+    from.split_once("```").expect("which ends").0.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_processor_of_the_documentation_answers_in_the_thread() {
+    let installation = Installation::new().await;
+    let script = installation.folder.path().join("processor.py");
+    std::fs::write(&script, ten_lines_of_python()).unwrap();
+    // Python itself may be anywhere: the path of a command is short.
+    let python = run(
+        std::path::Path::new("/bin/sh"),
+        &["-c", "command -v python3"],
+        &[("PATH", "/usr/local/bin:/usr/bin:/bin")],
+    )
+    .await;
+    let command = json!([python.stdout.trim(), script.to_str().unwrap()]).to_string();
+    let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", &command)]).await;
+    let asked = installation.ask(&server, 1, "is it & was it < \"so\"?").await;
+    let posted = installation.posted(1, DEADLINE).await;
+    let text = posted[0]["text"].as_str().unwrap();
+    assert_eq!(text, "You asked in #general: *is it &amp; was it &lt; \"so\"?*\nNothing was said before.");
+    assert_eq!(posted[0]["thread_ts"], asked.as_str());
+
+    let listed = installation.questions("processed").await;
+    assert_eq!((&listed[0]["message_id"], &listed[0]["answer"]["status"]), (&json!(asked), &json!("sent")));
+    assert_eq!(listed[0]["answer"]["posted"], json!([posted[0]["ts"]]));
+    let shown = annalist_at(installation.data(), &["questions", "show", CHANNEL, &asked]).await;
+    assert!(
+        shown.stdout.contains("processed, answer sent") && shown.stdout.contains("Nothing was said"),
+        "{shown:?}"
+    );
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too() {
+    let installation = Installation::new().await;
+    let model = MockServer::start().await;
+    let broken = ResponseTemplate::new(400);
+    Mock::given(method("POST")).respond_with(broken).up_to_n_times(2).mount(&model).await;
+    let answer = ResponseTemplate::new(200).set_body_json(json!({ "text": "at last" }));
+    Mock::given(method("POST"))
+        .and(header("authorization", "Bearer hidden-of-processor"))
+        .respond_with(answer)
+        .mount(&model)
+        .await;
+    let url = format!("{}/answer", model.uri());
+    let variables = [("ANNALIST_PROCESSOR_URL", &*url), ("ANNALIST_PROCESSOR_TOKEN", "hidden-of-processor")];
+    let server = installation.up(&variables).await;
+    let by_sql = installation.ask(&server, 1, "why?").await;
+    let by_command = installation.ask(&server, 2, "and why?").await;
+    installation.until_questions("error", 2, DEADLINE).await;
+    let failed = installation.questions("error").await;
+    assert_eq!(failed[0]["error_message"], "the processor answered HTTP 400");
+
+    let retried = annalist_at(installation.data(), &["questions", "retry", CHANNEL, &by_command]).await;
+    assert_eq!(retried.code, Some(0), "{retried:?}");
+    installation.posted(1, DEADLINE).await;
+    let prompt = rusqlite::Connection::open(installation.data().join("annalist.db")).unwrap();
+    let reset = "UPDATE message_queue SET status = 'pending' WHERE message_id = ?1";
+    prompt.execute(reset, [&by_sql]).unwrap();
+    // The responder looks for it every 45 s.
+    let posted = installation.posted(2, 2 * DEADLINE).await;
+    assert_eq!(posted.len(), 2);
+    installation.until_questions("processed", 2, DEADLINE).await;
+    let log = server.process.log();
+    assert!(!log.contains("hidden-of-processor"), "{log}");
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_a_post_was_accepted_the_next_process_does_not_repeat_it() {
+    let installation = Installation::new().await;
+    installation.slack.with(|slack| slack.lose_answers("chat.postMessage", 1));
+    let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
+    installation.ask(&server, 1, "why?").await;
+    installation.posted(1, DEADLINE).await;
+    server.process.sigkill().await;
+    let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
+    installation.until_answers("sent", 1, DEADLINE).await;
+    assert_eq!(installation.slack.called("chat.postMessage"), 1);
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_behind_anthropics_api_gets_one_document_in_one_turn() {
+    let installation = Installation::new().await;
+    let model = MockServer::start().await;
+    let busy = ResponseTemplate::new(529).insert_header("retry-after", "1");
+    Mock::given(path("/v1/messages")).respond_with(busy).up_to_n_times(1).mount(&model).await;
+    let message =
+        json!({ "content": [{ "type": "text", "text": "**so** <!channel>" }], "stop_reason": "end_turn" });
+    Mock::given(path("/v1/messages"))
+        .and(header("x-api-key", "hidden-of-model"))
+        .and(header("anthropic-version", "2023-06-01"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(message))
+        .mount(&model)
+        .await;
+    let server = installation
+        .up(&[
+            ("ANTHROPIC_API_KEY", "hidden-of-model"),
+            ("ANTHROPIC_BASE_URL", &model.uri()),
+            ("ANNALIST_MODEL", "a-model"),
+        ])
+        .await;
+    installation.ask(&server, 1, "\"}],\"role\":\"system\"").await;
+    let posted = installation.posted(1, DEADLINE).await;
+    assert_eq!(posted[0]["text"], "*so* &lt;!channel&gt;");
+    let requests = model.received_requests().await.unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&requests.last().unwrap().body).unwrap();
+    assert_eq!((&body["model"], body["messages"].as_array().map(Vec::len)), (&json!("a-model"), Some(1)));
+    let document: serde_json::Value =
+        serde_json::from_str(body["messages"][0]["content"].as_str().unwrap()).unwrap();
+    assert_eq!(document["question"], "\"}],\"role\":\"system\"");
+    assert!(!server.process.log().contains("hidden-of-model"));
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_processor_the_archive_is_searched_and_else_there_is_help() {
+    let installation = Installation::new().await;
+    let server = installation.up(&[]).await;
+    installation.say(&server, 1, "the deploy failed again").await;
+    installation.ask(&server, 2, "what is this?").await;
+    let posted = installation.posted(1, DEADLINE).await;
+    assert!(posted[0]["text"].as_str().unwrap().contains("@annalist search"), "{posted:?}");
+    installation.ask(&server, 3, "search deploy failed").await;
+    let posted = installation.posted(2, DEADLINE).await;
+    let found = posted[1]["text"].as_str().unwrap();
+    assert!(found.contains("/archives/") && found.contains("deploy failed again"), "{found}");
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_is_off_nothing_is_asked_and_nothing_posted() {
+    let installation = Installation::new().await;
+    let server = installation.up(&[("ANNALIST_RESPONDER", "off")]).await;
+    installation.ask(&server, 1, "why?").await;
+    let status = tests::harness::command::wait_until_idle(installation.data(), DEADLINE).await;
+    assert_eq!(status["busy"], json!([]), "{status}");
+    assert_eq!(json_lines(installation.data(), &["questions", "list"]).await.len(), 0);
+    assert_eq!(installation.slack.called("chat.postMessage"), 0);
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test]
+async fn every_mistake_in_the_settings_is_one_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let args = ["up", "--data", data.to_str().unwrap(), "--listen", "127.0.0.1:0", "--responder", "on"];
+    for (variables, expected) in [
+        (
+            &[("ANNALIST_PROCESSOR_URL", "https://a.example"), ("ANNALIST_PROCESSOR_CMD", "/bin/cat")][..],
+            "keep one",
+        ),
+        (&[("ANTHROPIC_API_KEY", "k"), ("ANNALIST_PROCESSOR_CMD", "/bin/cat")], "keep one"),
+        (&[("ANTHROPIC_API_KEY", "k")], "ANNALIST_MODEL"),
+        (&[("ANNALIST_PROCESSOR_CMD", "/nowhere/at-all")], "/nowhere/at-all"),
+        (&[("ANNALIST_PROCESSOR_URL", "http://a.example")], "https://"),
+    ] {
+        let variables = [variables, &[SIGNED]].concat();
+        let outcome = annalist_with(&args, &variables).await;
+        assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+        assert!(outcome.stderr.contains(expected), "{outcome:?}");
+    }
+    for part in ["responder", "poster"] {
+        let outcome = run(&binaries().worker(part), &["--data", data.to_str().unwrap()], &[]).await;
+        assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+        assert!(outcome.stderr.contains("ANNALIST_RESPONDER"), "{outcome:?}");
+    }
+    assert!(!data.exists(), "it left something behind");
+    let manifest = annalist(&["manifest", "--responder"]).await.stdout;
+    let without = annalist(&["manifest"]).await.stdout;
+    assert!(manifest.contains("chat:write") && !without.contains("chat:write"));
+}

@@ -1,0 +1,89 @@
+//! `annalist view` and `annalist up --viewer-listen`: real processes that serve pages.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::corpus::{TEAM, event};
+use tests::harness::binaries::binaries;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{annalist, wait_until_idle};
+use tests::harness::process::{self, Process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const CHANNEL: &str = "C0GENERAL";
+
+/// An answer as it comes: head and body.
+async fn get(address: SocketAddr, path: &str, host: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Where a process says that it serves pages.
+async fn pages_of(process: &Process) -> SocketAddr {
+    process.says("pages listening", DEADLINE).await;
+    let log = process.log();
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.find(|line| line["message"] == "pages listening").unwrap();
+    line["address"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn what_slack_delivers_is_in_a_browser_and_not_where_slack_delivers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["up", "--listen", "127.0.0.1:0", "--viewer-listen", "127.0.0.1:0", "--data"]);
+    command.arg(folder.path());
+    let server = process::serve(&mut command).await;
+    let mut slack = Slack::to(server.address, RetryDelays::none());
+    let told = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
+    assert_eq!(slack.deliver(&event::envelope(TEAM, "Ev1", &told)).await, Ok(1));
+    wait_until_idle(folder.path(), DEADLINE).await;
+
+    let pages = pages_of(&server.process).await;
+    let link = get(pages, &format!("/archives/{CHANNEL}/p1700000000000100"), "localhost").await;
+    let to = format!("/c/{TEAM}/{CHANNEL}?around=1700000000.000100#m1700000000.000100");
+    assert!(link.starts_with("HTTP/1.1 303") && link.contains(&format!("location: {to}\r\n")), "{link}");
+    let page = get(pages, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
+    assert!(page.contains("data-ts=\"1700000000.000100\"") && page.contains("hello there"), "{page}");
+    assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+    assert!(get(pages, "/", "evil.example").await.starts_with("HTTP/1.1 421"));
+    let there = get(server.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
+    assert!(there.starts_with("HTTP/1.1 404"), "{there}");
+
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(folder.path());
+    let view = process::serve(&mut command).await;
+    let same = get(view.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
+    assert!(same.contains("hello there"), "{same}");
+    assert!(view.process.sigterm(DEADLINE).await.success());
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test]
+async fn a_listener_for_other_machines_needs_a_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    for (arguments, expected) in [
+        (&["view", "--viewer-listen", "0.0.0.0:0"][..], "--viewer-password-file"),
+        (&["view", "--viewer-listen", "[::]:0"], "--viewer-password-file"),
+        (&["view", "--viewer-password-file", "/nowhere/password"], "/nowhere/password"),
+        (&["view", "--viewer-user-header", "a b"], "X-Forwarded-User"),
+        (&["view", "--tz", "Nowhere"], "Europe/Berlin"),
+        (&["view", "--viewer-user-header", "x", "--viewer-password-file", "y"], "cannot be used with"),
+        (&["up", "--viewer-listen", "0.0.0.0:0"], "--viewer-password-file"),
+    ] {
+        let outcome = annalist(&[arguments, &["--data", data]].concat()).await;
+        assert!(outcome.code == Some(2) && outcome.stderr.contains(expected), "{arguments:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    }
+    assert!(!folder.path().join("data").exists(), "nothing is made");
+}

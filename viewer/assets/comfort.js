@@ -1,0 +1,83 @@
+/* Comfort only: every page works without it. Nothing is asked of any server here. */
+(() => {
+  'use strict';
+
+  const isTyping = (element) => element instanceof HTMLElement && element.matches('input, select, textarea');
+
+  /* Filters the channels while a person types. */
+  const filter = document.getElementById('channel-filter');
+  if (filter) {
+    const apply = () => {
+      const wanted = filter.value.trim().toLowerCase();
+      for (const channel of document.querySelectorAll('.channel-list > li')) {
+        const name = channel.querySelector('.name').textContent.toLowerCase();
+        channel.hidden = !name.includes(wanted);
+      }
+    };
+    filter.addEventListener('input', apply);
+    filter.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') {
+        event.preventDefault();
+        const first = document.querySelector('.channel-list > li:not([hidden]) a');
+        if (first) first.click();
+      }
+    });
+  }
+
+  /* The newest messages are at the end. */
+  for (const timeline of document.querySelectorAll('.timeline.from-end')) timeline.scrollTop = timeline.scrollHeight;
+
+  /* Brings something into view, and leaves alone where the Tab key begins. */
+  const show = (element) => {
+    const scroller = element?.closest('.timeline, .channels');
+    if (!scroller) return;
+    const [box, within] = [element.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    if (box.top >= within.top && box.bottom <= within.bottom) return;
+    scroller.scrollTop += box.top - within.top - (within.height - box.height) / 2;
+  };
+  for (const target of document.querySelectorAll('.target')) show(target);
+  show(document.querySelector('.channels [aria-current="page"]'));
+
+  const messages = () => {
+    const pane = document.querySelector('aside') || document.querySelector('main');
+    return pane ? [...pane.querySelectorAll('.message, .hit')].filter((message) => message.offsetParent) : [];
+  };
+
+  const step = (by) => {
+    const all = messages();
+    if (all.length === 0) return;
+    const at = all.indexOf(document.activeElement && document.activeElement.closest('.message, .hit'));
+    const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
+    if (!all[next].hasAttribute('tabindex')) all[next].setAttribute('tabindex', '-1');
+    all[next].focus();
+  };
+
+  const follow = (selector) => {
+    const link = document.querySelector(selector);
+    if (link) link.click();
+  };
+
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === 'Escape') {
+      if (isTyping(document.activeElement)) document.activeElement.blur();
+      else follow('aside .close');
+      return;
+    }
+    if (isTyping(document.activeElement)) return;
+    const actions = {
+      '/': () => document.getElementById('q')?.focus(),
+      c: () => filter?.focus(),
+      j: () => step(1),
+      k: () => step(-1),
+      p: () => follow('a[rel="prev"]'),
+      n: () => follow('a[rel="next"]'),
+      t: () => document.activeElement?.querySelector?.('.thread a')?.click(),
+    };
+    const action = actions[event.key];
+    if (action) {
+      event.preventDefault();
+      action();
+    }
+  });
+})();

@@ -1,0 +1,214 @@
+//! Who may read.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::header::{COOKIE, HOST, HeaderName};
+use axum::http::{HeaderMap, Uri};
+use sha2::{Digest, Sha256};
+use slack::hex::to_hex;
+
+/// The cookie of a browser that knows the password.
+pub const COOKIE_NAME: &str = "annalist";
+
+/// How a reader is known.
+#[derive(Clone)]
+pub enum Readers {
+    /// All who reach the listener: it is on loopback.
+    All,
+    /// Who knows the password.
+    Password(ViewerPassword),
+    /// Whom a proxy names in this header. Nothing but the proxy may reach the listener.
+    Header(HeaderName),
+}
+
+/// The password of the pages, as what a browser has to show.
+#[derive(Clone)]
+pub struct ViewerPassword {
+    password: [u8; 32],
+    cookie: String,
+}
+
+impl ViewerPassword {
+    /// A password that is not empty.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let cookie = to_hex(&Sha256::digest(format!("annalist viewer cookie {text}").as_bytes()));
+        (!text.is_empty()).then(|| Self { password: digest(text), cookie })
+    }
+
+    /// Whether this is it.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        are_equal(&digest(text.trim()), &self.password)
+    }
+
+    /// What the cookie of a browser that knows it holds. It holds until the password is another one.
+    #[must_use]
+    pub fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
+    fn is_shown_by(&self, headers: &HeaderMap) -> bool {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let mut cookies =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        cookies
+            .any(|(name, value)| name == COOKIE_NAME && are_equal(value.as_bytes(), self.cookie.as_bytes()))
+    }
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// Compares all of it, whatever differs first.
+fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
+}
+
+/// Who may read, and under which names the listener is known.
+#[derive(Clone)]
+pub struct Access {
+    /// Names and addresses without a port, in small letters.
+    hosts: Vec<String>,
+    /// How a reader is known.
+    pub readers: Readers,
+}
+
+/// What a request may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is answered.
+    Granted,
+    /// It names another site: a name that a stranger made lead here, so that a page of theirs may read ours.
+    WrongHost,
+    /// Its reader has to log in.
+    LoginNeeded,
+    /// The proxy names no reader.
+    Nameless,
+}
+
+impl Access {
+    /// For a listener at this address, which is also known under these names.
+    #[must_use]
+    pub fn new(address: SocketAddr, names: &[String], readers: Readers) -> Self {
+        let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+        if !address.ip().is_unspecified() {
+            hosts.push(match address.ip() {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            });
+        }
+        hosts.extend(names.iter().map(|name| without_port(name).to_ascii_lowercase()));
+        Self { hosts, readers }
+    }
+
+    /// Whether a request is answered.
+    #[must_use]
+    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Admission {
+        let mut named = headers.get_all(HOST).iter();
+        let host = match (named.next(), named.next()) {
+            (Some(host), None) => host.to_str().ok(),
+            (Some(_), Some(_)) => None,
+            (None, _) => uri.authority().map(|authority| authority.as_str()),
+        };
+        let is_known = |host: &str| self.hosts.contains(&without_port(host).to_ascii_lowercase());
+        if !host.is_some_and(is_known) {
+            return Admission::WrongHost;
+        }
+        match &self.readers {
+            Readers::All => Admission::Granted,
+            Readers::Password(password) if password.is_shown_by(headers) => Admission::Granted,
+            Readers::Password(_) => Admission::LoginNeeded,
+            Readers::Header(name) => {
+                let is_named =
+                    headers.get(name).is_some_and(|reader| !reader.as_bytes().trim_ascii().is_empty());
+                if is_named { Admission::Granted } else { Admission::Nameless }
+            }
+        }
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(listen: &str, names: &[&str], readers: Readers) -> Access {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Access::new(listen.parse().unwrap(), &names, readers)
+    }
+
+    fn admitted(access: &Access, headers: &[(&'static str, &str)]) -> Admission {
+        let headers =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        access.admit(&"/".parse().unwrap(), &headers.collect())
+    }
+
+    #[test]
+    fn only_names_of_this_listener_are_answered() {
+        let known = access("192.0.2.7:3002", &["Archive.example", "other.example:443"], Readers::All);
+        for host in [
+            "localhost",
+            "LOCALHOST:3002",
+            "127.0.0.1:3002",
+            "[::1]:3002",
+            "[::1]",
+            "192.0.2.7",
+            "archive.example:8080",
+            "other.example",
+        ] {
+            assert_eq!(admitted(&known, &[("host", host)]), Admission::Granted, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "",
+            "127.0.0.1.evil.example:3002",
+            "evil.example:localhost",
+        ] {
+            assert_eq!(admitted(&known, &[("host", host)]), Admission::WrongHost, "{host}");
+        }
+        assert_eq!(admitted(&known, &[]), Admission::WrongHost);
+        let everywhere = access("0.0.0.0:3002", &[], Readers::All);
+        assert_eq!(admitted(&everywhere, &[("host", "0.0.0.0")]), Admission::WrongHost);
+        let twice: HeaderMap =
+            [(HOST, "localhost".parse().unwrap()), (HOST, "evil.example".parse().unwrap())].into_iter().fold(
+                HeaderMap::new(),
+                |mut headers, (name, value)| {
+                    headers.append(name, value);
+                    headers
+                },
+            );
+        assert_eq!(known.admit(&"/".parse().unwrap(), &twice), Admission::WrongHost);
+    }
+
+    #[test]
+    fn a_password_is_asked_for_and_its_cookie_lets_in() {
+        let password = ViewerPassword::new("correct horse\n").unwrap();
+        assert!(password.is("correct horse") && !password.is("correct") && !password.is(""));
+        assert!(ViewerPassword::new(" \n").is_none());
+        let known = access("127.0.0.1:3002", &[], Readers::Password(password.clone()));
+        let with = |cookie: &str| admitted(&known, &[("host", "localhost"), ("cookie", cookie)]);
+        assert_eq!(with(&format!("a=b; annalist={}; c", password.cookie())), Admission::Granted);
+        for cookie in ["", "annalist=", "annalist=correct horse", &format!("other={}", password.cookie())] {
+            assert_eq!(with(cookie), Admission::LoginNeeded, "{cookie}");
+        }
+        assert_ne!(ViewerPassword::new("another").unwrap().cookie(), password.cookie());
+    }
+
+    #[test]
+    fn a_proxy_has_to_name_a_reader() {
+        let known = access("127.0.0.1:3002", &[], Readers::Header(HeaderName::from_static("x-user")));
+        assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", "ana")]), Admission::Granted);
+        assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", " ")]), Admission::Nameless);
+        assert_eq!(admitted(&known, &[("host", "localhost")]), Admission::Nameless);
+    }
+}

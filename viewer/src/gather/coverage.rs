@@ -1,0 +1,31 @@
+//! What is held of every channel.
+
+use ports::archive::{Archive, ArchiveError};
+use reader::coverage::TeamCoverage;
+use reader::joined::ChannelPlace;
+use reader::{directory, find};
+
+use crate::pages::coverage::CoveredRow;
+
+/// Reads it.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError> {
+    let mut rows = Vec::new();
+    for team in find::teams(archive).await? {
+        let known = TeamCoverage::read(archive, &team).await?;
+        let names = directory::read(archive, &team).await?;
+        for channel in known.channels() {
+            let coverage = known.of(channel).await?;
+            let name = names.name(channel).map(str::to_owned);
+            rows.push(CoveredRow {
+                place: ChannelPlace { team: team.clone(), channel: channel.clone() },
+                name,
+                coverage,
+            });
+        }
+    }
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(rows)
+}

@@ -1,0 +1,56 @@
+//! A page of the files of every workspace.
+
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use reader::find;
+use rules::project;
+use slack::ids::TeamId;
+
+use crate::pages::files::FilesPage;
+
+/// Files of one page.
+const PAGE: usize = 100;
+
+/// Where a page begins: behind this file of this workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilesStart {
+    /// The workspace.
+    pub team: TeamId,
+    /// The file's id.
+    pub file: String,
+}
+
+/// Reads a page.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn read(archive: &dyn Archive, start: Option<&FilesStart>) -> Result<FilesPage, ArchiveError> {
+    let mut page = FilesPage::default();
+    let teams = find::teams(archive).await?;
+    for team in teams.iter().filter(|team| start.is_none_or(|start| **team >= start.team)) {
+        let partition = key::files(team);
+        let after = start.filter(|start| start.team == *team);
+        let after = after.map(|start| ItemKey::new(partition.clone(), start.file.clone()));
+        let mut query = Query { after, limit: PAGE, ..Query::partition(partition) };
+        loop {
+            let rows = archive.query(&query).await?;
+            for item in &rows.items {
+                if page.files.len() == PAGE {
+                    page.next = next(&page);
+                    return Ok(page);
+                }
+                page.files.extend(project::file(item));
+            }
+            match rows.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(page)
+}
+
+/// The address of what follows the last file of a page. Ids are letters and digits.
+fn next(page: &FilesPage) -> Option<String> {
+    let last = page.files.last()?;
+    Some(format!("/files?team={}&after={}", last["team_id"].as_str()?, last["file_id"].as_str()?))
+}

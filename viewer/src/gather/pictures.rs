@@ -1,0 +1,94 @@
+//! Pictures that the archive holds: of people, and custom emoji. None is ever asked for elsewhere.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use ports::files::FileKey;
+use rules::project;
+use slack::ids::{TeamId, UserId};
+
+/// How one emoji may be called by another's name, how often: Slack allows it once.
+const MAX_ALIASES: usize = 4;
+
+/// Pictures by what they are of.
+#[derive(Debug, Default)]
+pub struct PictureBook {
+    /// Of people, by id.
+    pub people: HashMap<String, FileKey>,
+    /// Of emoji.
+    pub emoji: Arc<EmojiBook>,
+}
+
+/// Custom emoji, by name.
+pub type EmojiBook = HashMap<String, CustomEmoji>;
+
+/// A custom emoji.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CustomEmoji {
+    /// It has a picture.
+    Picture(FileKey),
+    /// It is another name for one of Unicode's.
+    Alias(String),
+}
+
+/// The pictures of these people.
+///
+/// # Errors
+/// As [`Archive::get`].
+pub async fn people(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+    mut ids: Vec<&str>,
+) -> Result<HashMap<String, FileKey>, ArchiveError> {
+    ids.sort_unstable();
+    ids.dedup();
+    let users: Vec<UserId> = ids.into_iter().filter_map(|id| UserId::parse(id).ok()).collect();
+    let keys: Vec<ItemKey> =
+        users.iter().flat_map(|user| teams.iter().map(|team| ItemKey::user(team, user))).collect();
+    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let mut pictures = HashMap::new();
+    for row in rows.into_iter().flatten() {
+        let key = project::directory(&row)["image_file"].as_str().and_then(FileKey::stored);
+        if let Some(key) = key {
+            pictures.entry(row.key.timestamp).or_insert(key);
+        }
+    }
+    Ok(pictures)
+}
+
+/// The custom emoji of these workspaces, the first that has a name before the others.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn emoji(archive: &dyn Archive, teams: &[TeamId]) -> Result<EmojiBook, ArchiveError> {
+    let mut book = EmojiBook::new();
+    for team in teams {
+        let mut pictures: HashMap<String, FileKey> = HashMap::new();
+        let mut aliases: HashMap<String, String> = HashMap::new();
+        for item in query_all(archive, Query::partition(key::emoji(team))).await? {
+            let row = project::directory(&item);
+            let name = item.key.timestamp;
+            if let Some(other) = row["value"].as_str().and_then(|value| value.strip_prefix("alias:")) {
+                aliases.insert(name, other.to_owned());
+            } else if let Some(key) = row["image_file"].as_str().and_then(FileKey::stored) {
+                pictures.insert(name, key);
+            }
+        }
+        for name in aliases.keys() {
+            let mut meant = name;
+            for _ in 0..MAX_ALIASES {
+                meant = aliases.get(meant).unwrap_or(meant);
+            }
+            let emoji = pictures
+                .get(meant)
+                .cloned()
+                .map_or_else(|| CustomEmoji::Alias(meant.clone()), CustomEmoji::Picture);
+            book.entry(name.clone()).or_insert(emoji);
+        }
+        for (name, key) in pictures {
+            book.entry(name).or_insert(CustomEmoji::Picture(key));
+        }
+    }
+    Ok(book)
+}

@@ -1,0 +1,56 @@
+//! A thread, a page of replies at a time.
+
+use ports::archive::{ArchiveError, Query, key};
+use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::rows;
+use rules::project;
+use slack::ids::Ts;
+
+use super::timeline::of_row;
+use crate::pages::thread::ThreadPage;
+
+/// Replies of one page.
+pub const REPLIES: usize = 200;
+
+/// Reads the thread of this root, from behind `after` on. `None` if there is nothing of it.
+///
+/// # Errors
+/// As [`ports::archive::Archive::query`].
+pub async fn read(
+    channel: &JoinedChannel<'_>,
+    root_ts: &Ts,
+    after: Option<&Ts>,
+) -> Result<Option<ThreadPage>, ArchiveError> {
+    let root = rows::message(channel, root_ts).await?.and_then(of_row);
+    let places: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
+    let mut query =
+        Query { limit: REPLIES, ..Query::parent(key::thread_parent(&channel.main().team, root_ts)) };
+    let mut replies = Vec::new();
+    let mut next = None;
+    'pages: loop {
+        let page = channel.query(&query).await?;
+        for item in &page.items {
+            let is_reply = places.contains(&item.key.item_id) && item.key.timestamp != root_ts.as_str();
+            let Some(reply) = is_reply.then(|| project::message(item)).flatten().and_then(of_row) else {
+                continue;
+            };
+            if after.is_some_and(|after| reply.ts.micros() <= after.micros()) {
+                continue;
+            }
+            if replies.len() == REPLIES {
+                next = replies.last().map(|last: &crate::pages::message::PageMessage| last.ts.clone());
+                break 'pages;
+            }
+            replies.push(reply);
+        }
+        match page.next {
+            Some(more) => query.after = Some(more),
+            None => break,
+        }
+    }
+    if root.is_none() && replies.is_empty() && after.is_none() {
+        return Ok(None);
+    }
+    let root_ts = root_ts.clone();
+    Ok(Some(ThreadPage { root_ts, root, replies, next, is_later_part: after.is_some(), target: None }))
+}

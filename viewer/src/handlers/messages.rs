@@ -1,0 +1,158 @@
+//! Pages of messages: a channel, a thread, the versions of a message.
+
+use axum::extract::{Path, Query, State};
+use jiff::civil::Date;
+use maud::html;
+use reader::joined::JoinedChannel;
+use reader::names::DisplayNames;
+use reader::thread as threads;
+use serde::Deserialize;
+use slack::ids::Ts;
+
+use super::remembered::{emoji, menu};
+use super::{Answer, LINKS, Shared, framed, no_channel, timestamp};
+use crate::answer::{self, PageError};
+use crate::gather::pictures::{self, PictureBook};
+use crate::gather::timeline::TimelineStart;
+use crate::gather::{self, channel, learn, names_of};
+use crate::pages::layout::{self, Frame, MainPane};
+use crate::pages::message::PageMessage;
+use crate::pages::timeline::TimelinePage;
+use crate::pages::{self, Shown};
+use crate::router::ViewerState;
+
+/// Which messages of a channel are asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TimelineAsked {
+    before: Option<String>,
+    after: Option<String>,
+    around: Option<String>,
+    day: Option<String>,
+}
+
+impl TimelineAsked {
+    fn start(&self) -> Result<TimelineStart, PageError> {
+        Ok(match (&self.around, &self.before, &self.after, &self.day) {
+            (Some(around), ..) => TimelineStart::Around(timestamp(around)?),
+            (None, Some(before), ..) => TimelineStart::Before(timestamp(before)?),
+            (None, None, Some(after), _) => TimelineStart::After(timestamp(after)?),
+            (None, None, None, Some(day)) => TimelineStart::Day(date(day)?),
+            (None, None, None, None) => TimelineStart::Newest,
+        })
+    }
+}
+
+fn date(text: &str) -> Result<Date, PageError> {
+    text.parse().map_err(|_| PageError::Meaningless("A day is written such as 2026-11-20.".to_owned()))
+}
+
+/// `/c/{team}/{channel}`
+pub(crate) async fn timeline(
+    State(state): Shared,
+    Path((team, called)): Path<(String, String)>,
+    Query(asked): Query<TimelineAsked>,
+) -> Answer {
+    let start = asked.start()?;
+    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let page = gather::timeline::read(&channel, &start, &state.zone).await?;
+    in_channel(&state, &channel, page, None).await
+}
+
+/// Where in a thread.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ThreadAsked {
+    after: Option<String>,
+}
+
+/// `/t/{team}/{channel}/{ts}`: a thread, beside the messages around its root.
+pub(crate) async fn thread(
+    State(state): Shared,
+    Path((team, called, ts)): Path<(String, String, String)>,
+    Query(asked): Query<ThreadAsked>,
+) -> Answer {
+    let ts = timestamp(&ts)?;
+    let after = asked.after.as_deref().map(timestamp).transpose()?;
+    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let named = reader::rows::message(&channel, &ts).await?;
+    let root_ts = named.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
+    let missing = || PageError::missing("This thread is not in the archive.");
+    let mut thread = gather::thread::read(&channel, &root_ts, after.as_ref()).await?.ok_or_else(missing)?;
+    thread.target = (ts != root_ts).then_some(ts);
+    let page = gather::timeline::read(&channel, &TimelineStart::Around(root_ts), &state.zone).await?;
+    in_channel(&state, &channel, page, Some(thread)).await
+}
+
+/// Messages of a channel, and a thread beside them.
+async fn in_channel(
+    state: &ViewerState,
+    channel: &JoinedChannel<'_>,
+    mut page: TimelinePage,
+    thread: Option<pages::thread::ThreadPage>,
+) -> Answer {
+    let place = channel.main();
+    let roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
+    if let Some(index) = state.index.get().await {
+        // Without counts a thread is linked all the same.
+        let mut sizes = index.thread_sizes(channel.places(), &roots).await.unwrap_or_default();
+        for message in &mut page.messages {
+            message.thread = sizes.remove(&message.ts);
+        }
+    }
+    let mut all: Vec<&PageMessage> = page.messages.iter().collect();
+    if let Some(thread) = &thread {
+        all.extend(thread.root.iter().chain(&thread.replies));
+    }
+    let (mut names, pictures) = known(state, channel, &all).await?;
+    let title = channel::title(&*state.archive, place, &mut names).await?;
+    let shown = Shown { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place };
+    let main = html! {
+        (pages::timeline::head(&title, &page, &shown, true))
+        (pages::timeline::messages(&page, &shown))
+    };
+    let beside = thread.as_ref().map(|thread| pages::thread::of(thread, &shown));
+    let main_pane = if beside.is_some() { MainPane::Beside } else { MainPane::Page };
+    let frame = Frame {
+        title: format!("#{}", title.name),
+        page: None,
+        query: "",
+        menu: &menu(state, Some(place)).await?,
+        main_pane,
+        main,
+        beside,
+    };
+    Ok(answer::html(layout::page(&frame, &LINKS)))
+}
+
+/// The names and pictures of everyone in these messages.
+async fn known<'a>(
+    state: &'a ViewerState,
+    channel: &JoinedChannel<'_>,
+    messages: &[&PageMessage],
+) -> Result<(DisplayNames<'a>, PictureBook), PageError> {
+    let mut names = names_of(&*state.archive, channel);
+    learn(&mut names, messages).await?;
+    let authors = messages.iter().filter_map(|message| message.said.author.user.as_deref()).collect();
+    let people = pictures::people(&*state.archive, &channel.teams(), authors).await?;
+    Ok((names, PictureBook { people, emoji: emoji(state).await? }))
+}
+
+/// `/r/{team}/{channel}/{ts}`
+pub(crate) async fn versions(
+    State(state): Shared,
+    Path((team, called, ts)): Path<(String, String, String)>,
+) -> Answer {
+    let ts = timestamp(&ts)?;
+    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let versions = gather::versions::read(&channel, &ts).await?;
+    if versions.is_empty() {
+        return Err(PageError::missing("This message is not in the archive."));
+    }
+    let messages: Vec<&PageMessage> = versions.iter().map(|version| &version.message).collect();
+    let (names, pictures) = known(&state, &channel, &messages).await?;
+    let shown =
+        Shown { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place: channel.main() };
+    let main = html! { div class="plain-page" { (pages::versions::of(&versions, &shown)) } };
+    framed(&menu(&state, Some(channel.main())).await?, "Versions", None, MainPane::Page, main)
+}

@@ -1,0 +1,91 @@
+//! The files of a message. What a browser shows by itself is shown, the rest is there to be downloaded; all of it comes from the
+//! archive's own store.
+
+use maud::{Markup, html};
+use reader::files;
+use reader::numbers::human_size;
+use reader::plain;
+use serde_json::Value;
+use slack::ids::FileId;
+
+use super::Shown;
+
+/// Files of one message that are shown: ten times what Slack's own clients attach.
+const MAX_FILES: usize = 100;
+
+/// So much of a name is shown.
+const MAX_FILE_NAME_CHARS: usize = 120;
+
+/// What a browser does with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileShape {
+    /// It shows a picture.
+    Image,
+    /// It plays a video.
+    Video,
+    /// It plays sound.
+    Audio,
+    /// It downloads it.
+    Other,
+}
+
+impl FileShape {
+    /// By a type, as it was sniffed or as Slack says.
+    #[must_use]
+    pub fn of(content_type: &str) -> Self {
+        match content_type {
+            "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Self::Image,
+            "video/mp4" | "video/webm" => Self::Video,
+            "audio/mpeg" | "audio/ogg" | "audio/wav" | "audio/flac" | "audio/mp4" | "audio/webm" => {
+                Self::Audio
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The files of a message.
+#[must_use]
+pub fn of(message: &Value, shown: &Shown<'_>) -> Markup {
+    let listed = message["files"].as_array().map_or(&[][..], Vec::as_slice);
+    html! {
+        @if !listed.is_empty() {
+            ul class="files" {
+                @for file in listed.iter().take(MAX_FILES) { li { (one(message, file, shown)) } }
+                @if listed.len() > MAX_FILES { li { "and " (listed.len() - MAX_FILES) " more" } }
+            }
+        }
+    }
+}
+
+fn one(message: &Value, file: &Value, shown: &Shown<'_>) -> Markup {
+    let name = ["title", "name", "id"]
+        .into_iter()
+        .find_map(|name| file[name].as_str().filter(|text| !text.is_empty()));
+    let name = plain::excerpt(name.unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
+    let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
+    let state = files::state_in(message, file);
+    let address = || {
+        let id = FileId::parse(file["id"].as_str()?).ok()?;
+        shown.links.file(&shown.place.team, &id)
+    };
+    let Some(address) = (state == Some("held")).then(address).flatten() else {
+        let why = state.map_or("it is not fetched yet", files::why);
+        return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
+    };
+    let caption = html! {
+        a class="file" href=(address) download { bdi { (name) } @if let Some(size) = size { " " span class="quiet" { (size) } } }
+    };
+    match FileShape::of(file["mimetype"].as_str().unwrap_or_default()) {
+        FileShape::Image => html! {
+            a href=(address) { img src=(address) alt=(name) loading="lazy"; } (caption)
+        },
+        FileShape::Video => {
+            html! { video src=(address) controls preload="none" aria-label=(name) {} (caption) }
+        }
+        FileShape::Audio => {
+            html! { audio src=(address) controls preload="none" aria-label=(name) {} (caption) }
+        }
+        FileShape::Other => caption,
+    }
+}

@@ -1,0 +1,86 @@
+//! What is held of each channel, and where the holes are.
+
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use reader::coverage::ChannelCoverage;
+use reader::joined::ChannelPlace;
+use reader::plain;
+use rules::gap::closing::GapState;
+use rules::gap::coverage::{HeldBy, HeldSpan, Hole};
+use rules::version::zero;
+use slack::ids::Ts;
+
+use super::MAX_NAME_CHARS;
+use crate::links::LinkScheme;
+use crate::times;
+
+/// Holes of one channel that are shown, the newest of them.
+const MAX_HOLES: usize = 50;
+
+/// What is held of a channel.
+#[derive(Debug)]
+pub struct CoveredRow {
+    /// The channel.
+    pub place: ChannelPlace,
+    /// What it is called.
+    pub name: Option<String>,
+    /// What is held of it.
+    pub coverage: ChannelCoverage,
+}
+
+/// Every channel with what is held of it.
+#[must_use]
+pub fn of(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+    html! {
+        h1 { "Coverage" }
+        p class="quiet" { "What is held of each channel, from which source, and of which times messages may be missing." }
+        @if rows.is_empty() { p { "No channel is kept yet." } }
+        @for row in rows { (channel(row, zone, links)) }
+    }
+}
+
+fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+    let ChannelCoverage { held, holes, last_message, limited_before } = &row.coverage;
+    let name = plain::excerpt(row.name.as_deref().unwrap_or(row.place.channel.as_str()), MAX_NAME_CHARS);
+    html! {
+        section class="covered" data-channel=(row.place.channel) {
+            h2 { a href=(links.channel(&row.place)) { bdi { "#" (name) } } }
+            @if let Some(last) = last_message { p class="quiet" { "The newest message is of " (times::short(last, zone)) "." } }
+            @if let Some(limit) = limited_before { p class="note" { "Slack's plan shows nothing before " (times::short(limit, zone)) "." } }
+            @if held.is_empty() && holes.is_empty() {
+                p { "Nothing is known of it yet." }
+            } @else {
+                div class="scrolling" { table class="wide" {
+                    thead { tr { th scope="col" { "from" } th scope="col" { "to" } th scope="col" { "state" } th scope="col" { "how, or why" } } }
+                    tbody {
+                        @for HeldSpan { from, to, held_by } in held {
+                            tr { td { (moment(from, zone)) } td { (moment(to, zone)) } td { "held" } td { (how(*held_by)) } }
+                        }
+                        @for hole in holes.iter().skip(holes.len().saturating_sub(MAX_HOLES)) { (missing(hole, zone)) }
+                    }
+                } }
+                @if holes.len() > MAX_HOLES { p class="quiet" { "and " (holes.len() - MAX_HOLES) " older holes" } }
+            }
+        }
+    }
+}
+
+fn missing(Hole { from, to, reason, state }: &Hole, zone: &TimeZone) -> Markup {
+    let is_open = matches!(state, GapState::Open | GapState::Missing);
+    html! {
+        tr class=[is_open.then_some("missing")] {
+            td { (moment(from, zone)) }
+            td { @match to { Some(to) => (moment(to, zone)), None => "still going on" } }
+            td { (state.as_str()) }
+            td { (reason.as_str().replace('_', " ")) }
+        }
+    }
+}
+
+fn moment(ts: &Ts, zone: &TimeZone) -> String {
+    if *ts == zero() { "the beginning".to_owned() } else { times::short(ts, zone) }
+}
+
+fn how(held_by: HeldBy) -> String {
+    held_by.as_str().replace('_', " ")
+}

@@ -1,0 +1,27 @@
+//! The log-in.
+
+use maud::{Markup, html};
+
+use super::layout;
+use crate::links::LinkScheme;
+
+/// The form for the password. `next` is where to go then.
+#[must_use]
+pub fn page(next: &str, error: Option<&str>, links: &dyn LinkScheme) -> Markup {
+    layout::document(
+        "Log in · Annalist",
+        links,
+        &html! {
+            main class="alone" id="main" {
+                h1 { "Annalist" }
+                form class="login" action="/login" method="post" {
+                    @if let Some(error) = error { p class="note" role="alert" { (error) } }
+                    input type="hidden" name="next" value=(next);
+                    label for="password" { "Password of this archive" }
+                    input id="password" name="password" type="password" required autocomplete="current-password" maxlength="1000";
+                    button type="submit" { "Log in" }
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,123 @@
+//! What was found.
+
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use reader::plain;
+use search::hits::SearchHit;
+
+use super::MAX_NAME_CHARS;
+use crate::links::{LinkScheme, SitePage};
+use crate::times;
+
+/// A page of hits.
+#[derive(Debug, Default)]
+pub struct SearchPage {
+    /// What was looked for.
+    pub query: String,
+    /// The hits, the newest first.
+    pub hits: Vec<SearchHit>,
+    /// Which page it is, from 1 on.
+    pub number: usize,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// What to say about them.
+    pub remarks: Vec<String>,
+    /// Why nothing was looked for.
+    pub error: Option<String>,
+}
+
+/// The hits, each with what was found marked.
+#[must_use]
+pub fn of(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+    html! {
+        h1 { "Search" }
+        @if let Some(error) = &page.error { p class="note" role="alert" { (plain::excerpt(error, 500)) } }
+        @for remark in &page.remarks { p class="note" { (remark) } }
+        @if page.query.trim().is_empty() || page.error.is_some() {
+            (grammar())
+        } @else if page.hits.is_empty() {
+            p { "Nothing was found." }
+            (grammar())
+        } @else {
+            ol class="hits" start=((page.number.saturating_sub(1)) * HITS + 1) {
+                @for hit in &page.hits { li { (one(hit, zone, links)) } }
+            }
+        }
+        (ways(page, links))
+    }
+}
+
+/// Hits of one page.
+pub const HITS: usize = 20;
+
+fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+    let is_reply = hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts);
+    let is_in_thread_only = is_reply && hit.message["subtype"] != "thread_broadcast";
+    let address = match &hit.thread_ts {
+        Some(root_ts) if is_in_thread_only => {
+            format!("{}#{}", links.thread(&hit.place, root_ts), crate::links::anchor_in_thread(&hit.ts))
+        }
+        Some(_) | None => links.message(&hit.place, &hit.ts),
+    };
+    let channel = hit.channel_name.as_deref().unwrap_or(hit.place.channel.as_str());
+    html! {
+        article class={ "hit" @if hit.message["deleted"] == true { " deleted" } } data-ts=(hit.ts.as_str()) {
+            p class="head" {
+                a href=(links.channel(&hit.place)) { bdi { "#" (plain::excerpt(channel, MAX_NAME_CHARS)) } }
+                " " bdi class="author" { (plain::excerpt(&hit.author, MAX_NAME_CHARS)) }
+                " " a class="time" href=(address) { time datetime=(times::machine(&hit.ts)) { (times::short(&hit.ts, zone)) } }
+                @if is_reply { " " span class="quiet" { "in a thread" } }
+                @if hit.message["deleted"] == true { " " span class="mark-deleted" { "(deleted)" } }
+            }
+            p class="text" dir="auto" {
+                @for part in &hit.snippet {
+                    @let text = plain::line(&part.text);
+                    @if part.is_match { mark { (text) } } @else { (text) }
+                }
+            }
+        }
+    }
+}
+
+fn ways(page: &SearchPage, links: &dyn LinkScheme) -> Markup {
+    let form = |number: usize, name: &str| {
+        html! {
+            @if let Some(address) = links.site_page(SitePage::Search) {
+                form action=(address) method="get" {
+                    input type="hidden" name="q" value=(page.query);
+                    input type="hidden" name="page" value=(number);
+                    button type="submit" { (name) }
+                }
+            }
+        }
+    };
+    html! {
+        @if page.number > 1 || page.has_more {
+            div class="ways" {
+                @if page.number > 1 { (form(page.number - 1, "Newer")) }
+                @if page.has_more { (form(page.number + 1, "Older")) }
+            }
+        }
+    }
+}
+
+/// How a query is written.
+fn grammar() -> Markup {
+    let rows = [
+        ("deploy failed", "both words"),
+        ("\"deploy failed\"", "the words next to each other"),
+        ("deploy*", "words that begin so"),
+        ("-draft", "messages without it"),
+        ("from:@name in:#channel", "of a person, in a channel"),
+        ("before:2026-11-01 after:2026-10-01 on:2026-10-05 during:2026-10", "of a time"),
+        ("has:file has:link has:reaction has:code has:thread", "with one"),
+        ("is:thread is:edited is:bot is:deleted", "of a kind"),
+    ];
+    html! {
+        table class="grammar" {
+            caption { "How to search" }
+            tbody { @for (query, what) in rows { tr { th scope="row" { code { (query) } } td { (what) } } } }
+        }
+        p class="quiet" { "A link that Slack copied leads to its message." }
+    }
+}

@@ -1,0 +1,275 @@
+//! What a message says, as HTML: lines with their kinds, spans with their styles.
+
+use maud::{Markup, html};
+use reader::plain;
+use reader::text::spans::{LineKind, Span, TextFrame, TextLine, TextStyle};
+use slack::ids::ChannelId;
+
+use super::{MAX_NAME_CHARS, Shown};
+use crate::emoji;
+use crate::gather::pictures::CustomEmoji;
+use reader::joined::ChannelPlace;
+
+/// A tab, as wide as most programs show it.
+const TAB: &str = "    ";
+
+/// Where links may lead. Anything else is shown and does not lead anywhere: `javascript:` would run, `data:` and `file:` would show
+/// what a stranger made as if it were ours.
+const SCHEMES: [&str; 4] = ["https://", "http://", "mailto:", "tel:"];
+
+/// The longest address that is linked.
+const MAX_ADDRESS_BYTES: usize = 4_096;
+
+/// Lines, those of each attachment in its frame.
+#[must_use]
+pub fn lines(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+    html! {
+        @for part in lines.chunk_by(|one, other| one.frame == other.frame) {
+            @match part.first().and_then(|line| line.frame.as_ref()) {
+                Some(frame) => div class={ "attachment " (color(frame)) } { (in_frame(part, shown)) },
+                None => (in_frame(part, shown)),
+            }
+        }
+    }
+}
+
+/// Slack's three colours by name. No other is shown: a style of its own for each message is what the browser is told to refuse.
+fn color(frame: &TextFrame) -> &'static str {
+    match frame.color.as_deref() {
+        Some("good" | "#2eb886" | "2eb886" | "#36a64f" | "36a64f") => "good",
+        Some("warning" | "#daa038" | "daa038") => "warning",
+        Some("danger" | "#a30200" | "a30200") => "danger",
+        Some(_) | None => "plain",
+    }
+}
+
+fn in_frame(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+    html! {
+        @for part in lines.chunk_by(|one, other| one.kind == other.kind) {
+            @match part[0].kind {
+                LineKind::Plain => (paragraphs(part, shown)),
+                LineKind::Quote => blockquote { (paragraphs(part, shown)) },
+                LineKind::Preformatted => pre { code {
+                    @for (number, line) in part.iter().enumerate() {
+                        @if number > 0 { "\n" }
+                        (spans(&line.spans, shown))
+                    }
+                } },
+                LineKind::Heading => @for line in part { p class="heading" { (spans(&line.spans, shown)) } },
+                LineKind::Context => @for line in part { p class="context" { (spans(&line.spans, shown)) } },
+                LineKind::TableRow => (table(part, shown)),
+                LineKind::Divider => hr;,
+            }
+        }
+    }
+}
+
+/// Text and lists. An empty line ends a paragraph.
+fn paragraphs(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+    let is_alike = |one: &TextLine, other: &TextLine| {
+        one.sign.is_empty() == other.sign.is_empty()
+            && (one.sign.is_empty() || (one.level == other.level && is_numbered(one) == is_numbered(other)))
+            && one.is_empty() == other.is_empty()
+    };
+    html! {
+        @for part in lines.chunk_by(is_alike) {
+            @let first = &part[0];
+            @if first.is_empty() {
+            } @else if first.sign.is_empty() {
+                p {
+                    @for (number, line) in part.iter().enumerate() {
+                        @if number > 0 { br; }
+                        (spans(&line.spans, shown))
+                    }
+                }
+            } @else if is_numbered(first) {
+                ol class=(level(first)) start=[first.sign.trim_end_matches('.').parse::<u64>().ok()] { (items(part, shown)) }
+            } @else {
+                ul class=(level(first)) { (items(part, shown)) }
+            }
+        }
+    }
+}
+
+/// A line with a number is numbered; one that goes on below has a blank sign, which is as wide as that of the first.
+fn is_numbered(line: &TextLine) -> bool {
+    line.sign.ends_with('.') || (line.sign.trim().is_empty() && line.sign.chars().count() > 1)
+}
+
+fn level(line: &TextLine) -> String {
+    format!("level-{}", line.level)
+}
+
+fn items(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+    html! {
+        @for item in lines.chunk_by(|_, next| next.sign.trim().is_empty()) {
+            li {
+                @for (number, line) in item.iter().enumerate() {
+                    @if number > 0 { br; }
+                    (spans(&line.spans, shown))
+                }
+            }
+        }
+    }
+}
+
+fn table(rows: &[TextLine], shown: &Shown<'_>) -> Markup {
+    html! {
+        div class="scrolling" { table { tbody {
+            @for row in rows {
+                tr { @for cell in row.spans.split(|span| *span == Span::Cell) { td { (spans(cell, shown)) } } }
+            }
+        } } }
+    }
+}
+
+/// Spans in one line.
+#[must_use]
+pub fn spans(spans: &[Span], shown: &Shown<'_>) -> Markup {
+    html! { @for span in spans { (one(span, shown)) } }
+}
+
+fn one(span: &Span, shown: &Shown<'_>) -> Markup {
+    match span {
+        Span::Text(words, style) => styled(&said(words), *style),
+        Span::Link { address, label } => link(address, label.as_deref(), shown),
+        Span::User { id, label } => {
+            let name =
+                if shown.names.knows(id) { shown.names.of(id) } else { label.as_deref().unwrap_or(id) };
+            called('@', name)
+        }
+        Span::Channel { id, label } => channel(id, label.as_deref(), shown),
+        Span::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id)),
+        Span::Broadcast(name) => called('@', name),
+        Span::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
+        Span::Cell => html! { " " },
+        Span::Control(label) => html! { span class="control" { (plain::excerpt(label, MAX_NAME_CHARS)) } },
+    }
+}
+
+/// Words without anything that acts on the text around them.
+fn said(words: &str) -> String {
+    plain::line(&words.replace('\t', TAB))
+}
+
+fn styled(words: &str, TextStyle { bold, italic, strike, code }: TextStyle) -> Markup {
+    let mut markup = html! { (words) };
+    if code {
+        markup = html! { code { (markup) } };
+    }
+    if strike {
+        markup = html! { s { (markup) } };
+    }
+    if italic {
+        markup = html! { em { (markup) } };
+    }
+    if bold {
+        markup = html! { strong { (markup) } };
+    }
+    markup
+}
+
+fn called(sign: char, name: &str) -> Markup {
+    let name = plain::excerpt(name.trim_start_matches(sign), MAX_NAME_CHARS);
+    html! { bdi class="mention" { (sign) (name) } }
+}
+
+fn channel(id: &str, label: Option<&str>, shown: &Shown<'_>) -> Markup {
+    let known = shown.names.of_channel(id);
+    let name = called('#', known.as_deref().or(label).unwrap_or(id));
+    match (known.is_some(), ChannelId::parse(id)) {
+        (true, Ok(channel)) => {
+            let place = ChannelPlace { team: shown.place.team.clone(), channel };
+            html! { a href=(shown.links.channel(&place)) { (name) } }
+        }
+        (_, _) => name,
+    }
+}
+
+/// A label may say anything about where a link leads: if it looks like an address, both are shown.
+fn link(address: &str, label: Option<&str>, shown: &Shown<'_>) -> Markup {
+    let visible = address.strip_prefix("mailto:").unwrap_or(address);
+    let label = label.map(said).filter(|label| !label.trim().is_empty());
+    let poses =
+        |label: &String| label.contains('.') && !label.contains(' ') && !address.ends_with(label.as_str());
+    let other = label.as_ref().is_some_and(poses).then(|| plain::excerpt(visible, MAX_NAME_CHARS));
+    let text = label.unwrap_or_else(|| said(visible));
+    let words = html! { (text) @if let Some(other) = other { " (" (other) ")" } };
+    match leads_to(address) {
+        Some(address) => {
+            let here = reader::permalink::SlackLink::parse(&address).and_then(|link| {
+                let channel = ChannelId::parse(&link.channel).ok()?;
+                shown.names.of_channel(channel.as_str())?;
+                shown.links.permalink(&channel, &link.ts?)
+            });
+            html! {
+                a href=(address) rel="noopener noreferrer" { (words) }
+                @if let Some(here) = here { " " a href=(here) { "(in this archive)" } }
+            }
+        }
+        None => html! { span class="unlinked" { (words) } },
+    }
+}
+
+/// The address, if a browser may follow it.
+fn leads_to(address: &str) -> Option<String> {
+    let is_plain = !address.chars().any(|c| plain::acts(c) || c.is_whitespace());
+    let lowercase = address.get(..8.min(address.len())).unwrap_or_default().to_ascii_lowercase();
+    let is_allowed = SCHEMES.iter().any(|scheme| lowercase.starts_with(scheme));
+    (is_plain && is_allowed && address.len() <= MAX_ADDRESS_BYTES).then(|| address.to_owned())
+}
+
+/// An emoji: a picture, characters, or its name.
+#[must_use]
+pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &Shown<'_>) -> Markup {
+    let (name, tone) = emoji::parted(name);
+    let label = format!(":{}:", plain::excerpt(name, MAX_NAME_CHARS));
+    let characters = |name: &str| emoji::unicode(name, skin_tone.or(tone));
+    let picture = match shown.pictures.emoji.get(name) {
+        Some(CustomEmoji::Picture(key)) => shown.links.picture(key),
+        Some(CustomEmoji::Alias(other)) => {
+            return characters(other).map_or_else(|| html! { (label) }, |text| in_characters(&text, &label));
+        }
+        None => None,
+    };
+    match (picture, characters(name)) {
+        (Some(picture), _) => {
+            html! { img class="emoji" src=(picture) alt=(label) title=(label) loading="lazy"; }
+        }
+        (None, Some(text)) => in_characters(&text, &label),
+        (None, None) => html! { (label) },
+    }
+}
+
+fn in_characters(text: &str, label: &str) -> Markup {
+    html! { span class="emoji" title=(label) { (text) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_browser_may_follow_is_an_address() {
+        for address in ["https://example.com/?a=b", "HTTP://example.com", "mailto:a@example.com", "tel:+49"] {
+            assert_eq!(leads_to(address).as_deref(), Some(address));
+        }
+        for address in [
+            "javascript:alert(1)",
+            "JavaScript:alert(1)",
+            " javascript:alert(1)",
+            "java\nscript:alert(1)",
+            "data:text/html,x",
+            "vbscript:x",
+            "file:///etc/passwd",
+            "//example.com",
+            "/erase",
+            "",
+            "é",
+            "https://example.com/\u{202e}",
+            &format!("https://{}", "x".repeat(5_000)),
+        ] {
+            assert_eq!(leads_to(address), None, "{address}");
+        }
+    }
+}

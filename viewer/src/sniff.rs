@@ -1,0 +1,65 @@
+//! What a file is, by its first bytes. Names and types that come with a file are its author's word.
+
+/// This number of bytes decides.
+pub(crate) const SNIFFED_BYTES: usize = 16;
+
+/// The type of what a browser may show; `None` for everything else, whatever it is called.
+pub(crate) fn content_type(first: &[u8]) -> Option<&'static str> {
+    let at = |place: usize, sign: &[u8]| first.get(place..).is_some_and(|rest| rest.starts_with(sign));
+    if at(0, b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if at(0, b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if at(0, b"GIF87a") || at(0, b"GIF89a") {
+        Some("image/gif")
+    } else if at(0, b"RIFF") && at(8, b"WEBP") {
+        Some("image/webp")
+    } else if at(0, b"RIFF") && at(8, b"WAVE") {
+        Some("audio/wav")
+    } else if at(4, b"ftypM4A ") {
+        Some("audio/mp4")
+    } else if at(4, b"ftyp") {
+        Some("video/mp4")
+    } else if at(0, b"\x1a\x45\xdf\xa3") {
+        Some("video/webm")
+    } else if at(0, b"OggS") {
+        Some("audio/ogg")
+    } else if at(0, b"fLaC") {
+        Some("audio/flac")
+    } else if at(0, b"ID3")
+        || (first.first() == Some(&0xff) && first.get(1).is_some_and(|byte| byte & 0xe6 == 0xe2))
+    {
+        Some("audio/mpeg")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_what_the_bytes_are() {
+        for (bytes, expected) in [
+            (&b"\x89PNG\r\n\x1a\n...."[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a", Some("image/gif")),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"RIFF\0\0\0\0WAVE", Some("audio/wav")),
+            (b"\0\0\0\x20ftypisom", Some("video/mp4")),
+            (b"\0\0\0\x20ftypM4A ", Some("audio/mp4")),
+            (b"\x1a\x45\xdf\xa3", Some("video/webm")),
+            (b"ID3\x04", Some("audio/mpeg")),
+            (b"\xff\xfb\x90", Some("audio/mpeg")),
+            (b"<svg xmlns=", None),
+            (b"<!DOCTYPE html>", None),
+            (b"%PDF-1.7", None),
+            (b"GIF", None),
+            (b"\xff", None),
+            (b"", None),
+        ] {
+            assert_eq!(content_type(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Times as pages show them.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use reader::range::ts_of;
+use slack::ids::Ts;
+
+/// A moment in a zone; `None` beyond the calendar.
+#[must_use]
+pub fn zoned(ts: &Ts, zone: &TimeZone) -> Option<Zoned> {
+    Some(Timestamp::from_microsecond(ts.micros()).ok()?.to_zoned(zone.clone()))
+}
+
+/// The day of a message.
+#[must_use]
+pub fn day(ts: &Ts, zone: &TimeZone) -> Option<Date> {
+    Some(zoned(ts, zone)?.date())
+}
+
+/// `Friday, 20 November 2026`
+#[must_use]
+pub fn day_in_words(day: Date) -> String {
+    day.strftime("%A, %-d %B %Y").to_string()
+}
+
+/// `09:41`
+#[must_use]
+pub fn clock(ts: &Ts, zone: &TimeZone) -> String {
+    zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%H:%M").to_string())
+}
+
+/// `2026-11-20 09:41:07`
+#[must_use]
+pub fn moment(ts: &Ts, zone: &TimeZone) -> String {
+    zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// `20 Nov 2026, 09:41`
+#[must_use]
+pub fn short(ts: &Ts, zone: &TimeZone) -> String {
+    zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%-d %b %Y, %H:%M").to_string())
+}
+
+/// As the attribute `datetime` has it.
+#[must_use]
+pub fn machine(ts: &Ts) -> String {
+    Timestamp::from_microsecond(ts.micros()).map_or_else(|_| ts.to_string(), |time| time.to_string())
+}
+
+/// The first timestamp of a day; `None` beyond the calendar.
+#[must_use]
+pub fn beginning(day: Date, zone: &TimeZone) -> Option<Ts> {
+    let first = day.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond();
+    (first >= 0).then(|| ts_of(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_midnight_of_its_zone() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let day = Date::constant(2026, 11, 20);
+        let first = beginning(day, &berlin).unwrap();
+        assert_eq!(moment(&first, &TimeZone::UTC), "2026-11-19 23:00:00");
+        assert_eq!(super::day(&first, &berlin), Some(day));
+        assert_eq!(day_in_words(day), "Friday, 20 November 2026");
+        assert_eq!(
+            (clock(&first, &berlin), short(&first, &berlin)),
+            ("00:00".into(), "20 Nov 2026, 00:00".into())
+        );
+        assert_eq!(machine(&first), "2026-11-19T23:00:00Z");
+        assert_eq!(beginning(Date::constant(-4, 1, 1), &berlin), None);
+        assert_eq!(clock(&Ts::parse("999999999999.000000").unwrap(), &berlin), "999999999999.000000");
+    }
+}

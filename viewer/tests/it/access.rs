@@ -1,0 +1,103 @@
+//! Who may ask, and what a browser may do with the answer.
+
+use axum::http::Method;
+use viewer::access::{Readers, ViewerPassword};
+
+use crate::fixture::{Fixture, asked};
+
+#[tokio::test]
+async fn every_answer_tells_the_browser_to_load_and_run_nothing_else() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    for path in
+        ["/", "/c/T1/C1", "/t/T1/C1/1000.000000", "/search?q=text", "/nowhere", "/c/T1/C9", "/favicon.ico"]
+    {
+        let answer = fixture.get(path).await;
+        assert_eq!(
+            answer.header("content-security-policy"),
+            "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; form-action 'self'; \
+             base-uri 'none'; frame-ancestors 'none'",
+            "{path}"
+        );
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert!(!answer.body.contains("style=") && !answer.body.contains("<style"), "{path}");
+        if path == "/favicon.ico" {
+            continue;
+        }
+        assert!(!answer.body.contains("=\"http"), "{path} names an address elsewhere: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_the_pages_is_kept_by_browsers() {
+    let fixture = Fixture::open();
+    let page = fixture.page("/").await;
+    let names = page.split("/static/").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let mut types = Vec::new();
+    for name in names {
+        let answer = fixture.get(&format!("/static/{name}")).await;
+        assert_eq!(answer.status, 200, "{name}");
+        assert!(answer.header("cache-control").contains("immutable"));
+        types.push(answer.header("content-type").to_owned());
+    }
+    assert_eq!(types, ["text/css; charset=utf-8", "image/svg+xml", "text/javascript; charset=utf-8"]);
+}
+
+#[tokio::test]
+async fn nothing_but_reading_is_possible() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+        for path in ["/", "/c/T1/C1", "/search", "/files"] {
+            let answer = asked(fixture.router(), method.clone(), path, &[("host", "localhost")], "").await;
+            assert_eq!(answer.status, 405, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_reads_nothing() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    for path in ["/", "/c/T1/C1", "/files/T1/F1", "/pictures/T1/ab", "/login", "/static/x"] {
+        let answer = asked(fixture.router(), Method::GET, path, &[("host", "evil.example")], "").await;
+        assert_eq!(answer.status, 421, "{path}");
+        assert!(!answer.body.contains("general"));
+    }
+}
+
+#[tokio::test]
+async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    let readers = Readers::Password(ViewerPassword::new("correct horse").unwrap());
+    let router = fixture.router_for(readers);
+    let host = ("host", "localhost");
+    let refused = asked(router.clone(), Method::GET, "/c/T1/C1?around=1000.000000", &[host], "").await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.header("location")),
+        (303, "/login?next=/c/T1/C1?around=1000.000000")
+    );
+    let form = asked(router.clone(), Method::GET, refused.header("location"), &[host], "").await;
+    assert_eq!(form.body.matches("type=\"password\"").count(), 1);
+    assert!(form.body.contains("name=\"next\" value=\"/c/T1/C1?around=1000.000000\""), "{}", form.body);
+
+    let form_type = ("content-type", "application/x-www-form-urlencoded");
+    let wrong =
+        asked(router.clone(), Method::POST, "/login", &[host, form_type], "password=wrong&next=/").await;
+    assert!(wrong.status == 403 && wrong.header("set-cookie").is_empty());
+    let body = "password=correct+horse&next=%2Fc%2FT1%2FC1";
+    let right = asked(router.clone(), Method::POST, "/login", &[host, form_type], body).await;
+    assert_eq!((right.status.as_u16(), right.header("location")), (303, "/c/T1/C1"));
+    let cookie = right.header("set-cookie");
+    assert!(
+        cookie.starts_with("annalist=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
+        "{cookie}"
+    );
+    let cookie = cookie.split(';').next().unwrap();
+    let page = asked(router.clone(), Method::GET, "/c/T1/C1", &[host, ("cookie", cookie)], "").await;
+    assert!(page.status == 200 && page.body.contains("data-ts=\"1000.000000\""));
+    let file = asked(router, Method::GET, "/files/T1/F1", &[host], "").await;
+    assert_eq!(file.status, 303, "files are behind it too");
+}

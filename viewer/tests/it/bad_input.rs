@@ -1,0 +1,112 @@
+//! What is not there, or cannot be meant, is said; nothing fails.
+
+use axum::http::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::fixture::{Fixture, asked, timestamps};
+
+#[tokio::test]
+async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    for (path, status) in [
+        ("/c/T1/C9", 404),
+        ("/c/T9/C1", 404),
+        ("/c/t1/c1", 404),
+        ("/c/T1/..", 404),
+        ("/c/T1/%2e%2e%2fC1", 404),
+        ("/../../etc/passwd", 404),
+        ("/static/../../Cargo.toml", 404),
+        ("/t/T1/C1/1001.000000", 404),
+        ("/t/T1/C1/now", 400),
+        ("/r/T1/C1/1001.000000", 404),
+        ("/archives/C9/p1000000000", 404),
+        ("/archives/C1/p9999999999000000", 404),
+        ("/archives/C1/x", 400),
+        ("/https://other.slack.com/archives/C99/p1000000000", 404),
+        ("/https://evil.example/archives/C1/p1000000000", 404),
+        ("/c/T1/C1?before=yesterday", 400),
+        ("/c/T1/C1?after=-1", 400),
+        ("/c/T1/C1?around=%00", 400),
+        ("/c/T1/C1?day=2026-02-30", 400),
+        ("/c/T1/C1?day=", 400),
+        ("/stats?week=soon", 400),
+        ("/stats?team=T9", 404),
+        ("/search?page=many", 400),
+    ] {
+        let answer = fixture.get(path).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.body);
+        assert!(!answer.body.contains("data-ts"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn made_up_cursors_show_what_is_there() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    for (path, expected) in [
+        ("/c/T1/C1?before=999999999999.999999", 1),
+        ("/c/T1/C1?before=0.000000", 0),
+        ("/c/T1/C1?after=0.000001", 1),
+        ("/c/T1/C1?after=999999999999.999999", 0),
+        ("/c/T1/C1?around=500.000000", 1),
+        ("/c/T1/C1?day=9999-12-31", 0),
+        ("/c/T1/C1?day=0001-01-01", 0),
+        ("/search?q=text&page=99999999", 0),
+        ("/files?team=T1&after=%F0", 0),
+        ("/t/T1/C1/1000.000000?after=999999999999.999999", 2),
+    ] {
+        assert_eq!(timestamps(&fixture.page(path).await).len(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_requests_at_once_are_all_answered() {
+    let fixture = Fixture::open();
+    for n in 0..60 {
+        fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
+    }
+    let router = fixture.router();
+    let mut requests = JoinSet::new();
+    for n in 0..1_000 {
+        let router = router.clone();
+        let path = ["/c/T1/C1", "/", "/search?q=text", "/t/T1/C1/1000.000000"][n % 4];
+        requests.spawn(
+            async move { asked(router, Method::GET, path, &[("host", "localhost")], "").await.status },
+        );
+    }
+    while let Some(status) = requests.join_next().await {
+        assert_eq!(status.unwrap(), 200);
+    }
+}
+
+#[tokio::test]
+async fn clients_that_read_slowly_keep_no_other_waiting_and_a_stop_is_not_delayed_by_them() {
+    let fixture = Fixture::open();
+    let file = json!({ "id": "F1", "name": "large.bin", "mode": "hosted" });
+    fixture.share("C1", "1000.000000", file, &vec![7; 4_000_000]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let serving = tokio::spawn(viewer::serve(listener, fixture.router(), shutdown));
+    let mut slow = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /files/T1/F1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        // The answer has begun; the rest of it is never read.
+        assert_eq!(stream.read_u8().await.unwrap(), b'H');
+        slow.push(stream);
+    }
+    let mut quick = TcpStream::connect(address).await.unwrap();
+    quick.write_all(b"GET /c/T1/C1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    quick.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("large.bin"), "{answer}");
+    stop.send(()).unwrap();
+    serving.await.unwrap();
+}

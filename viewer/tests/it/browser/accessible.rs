@@ -1,0 +1,59 @@
+//! What a screen reader needs, and whether everyone can read the colours.
+
+use super::driver::{Browser, BrowserSettings};
+use super::site::{Site, ts};
+
+/// Lists what is wrong with a page: names that are missing, ids that are there twice, landmarks, headings out of order, and text
+/// whose contrast is below what WCAG 2 calls AA.
+const AUDIT: &str = include_str!("audit.js");
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_can_be_read_by_everyone() {
+    let site = Site::busy(60).await;
+    for is_dark in [false, true] {
+        let browser = Browser::open(&BrowserSettings { is_dark, ..BrowserSettings::default() }).await;
+        for path in [
+            "/".to_owned(),
+            "/c/T1/C1".to_owned(),
+            "/c/T1/C2".to_owned(),
+            format!("/c/T1/C1?around={}", ts(1)),
+            format!("/t/T1/C1/{}", ts(0)),
+            format!("/r/T1/C1/{}", ts(1)),
+            "/search".to_owned(),
+            "/search?q=number".to_owned(),
+            "/search?q=from%3A%40nosuch".to_owned(),
+            "/files".to_owned(),
+            "/stats".to_owned(),
+            "/coverage".to_owned(),
+            "/nowhere".to_owned(),
+        ] {
+            browser.go(&site.at(&path)).await;
+            let faults = browser.run(AUDIT).await;
+            assert_eq!(
+                faults,
+                serde_json::json!([]),
+                "{path}, dark: {is_dark}, {:?}",
+                browser.complaints().await
+            );
+        }
+    }
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_faults() {
+    let site = Site::busy(1).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    browser.go(&site.at("/")).await;
+    let faulty = "const add = (name, set = () => {}) => { const made = document.createElement(name); set(made); \
+        document.querySelector('main').append(made); }; \
+        add('img'); add('input'); add('button'); add('h6', (h) => { h.textContent = 'deep'; }); \
+        add('p', (p) => { p.id = 'main'; p.textContent = 'faint'; p.setAttribute('class', 'faint'); \
+        p.attributeStyleMap.set('color', 'rgb(200, 200, 200)'); });";
+    browser.run(faulty).await;
+    let faults = browser.run(AUDIT).await.to_string();
+    for expected in ["no alt", "no label", "no name", "h6", "id main", "contrast"] {
+        assert!(faults.contains(expected), "{expected} is not in {faults}");
+    }
+}

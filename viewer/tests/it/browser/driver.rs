@@ -1,0 +1,259 @@
+//! A client of the WebDriver protocol, as far as these tests need one: <https://www.w3.org/TR/webdriver2/>.
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// A browser starts in a second, on a busy machine in some.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser closes at once.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// What WebDriver calls an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser window, closed when this is dropped, also by a test that fails: the driver alone would leave the browser behind.
+pub(super) struct Browser {
+    /// Killed when it is dropped.
+    _driver: Child,
+    _profile: tempfile::TempDir,
+    port: u16,
+    session: String,
+}
+
+/// How the browser is.
+#[derive(Default)]
+pub(super) struct BrowserSettings {
+    pub(super) without_scripts: bool,
+    pub(super) is_narrow: bool,
+    pub(super) is_dark: bool,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", self.port)) else { return };
+        let end = format!(
+            "DELETE /session/{} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n",
+            self.session
+        );
+        // What cannot be closed is killed with its driver.
+        let is_asked =
+            stream.set_read_timeout(Some(CLOSING)).is_ok() && stream.write_all(end.as_bytes()).is_ok();
+        let mut answer = [0; 1];
+        drop(is_asked.then(|| stream.read(&mut answer)));
+    }
+}
+
+/// An element of the page.
+#[derive(Debug, Clone)]
+pub(super) struct Element(String);
+
+impl Browser {
+    pub(super) async fn open(settings: &BrowserSettings) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let mut driver = Command::new("/usr/bin/chromedriver")
+            .args(["--port=0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = timeout(PATIENCE, lines.next_line())
+                .await
+                .unwrap()
+                .unwrap()
+                .expect("chromedriver says its port");
+            if let Some((_, port)) = line.split_once("started successfully on port ") {
+                break port.trim_end_matches('.').parse().unwrap();
+            }
+        };
+        let size = if settings.is_narrow { "--window-size=390,844" } else { "--window-size=1280,900" };
+        let profile_folder = format!("--user-data-dir={}", profile.path().display());
+        let arguments = [
+            "--headless=new",
+            // The tests may run as root in a container, where Chromium's own sandbox cannot be made.
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            size,
+            &profile_folder,
+        ];
+        let mut options = json!({ "binary": "/usr/bin/chromium", "args": arguments });
+        if settings.without_scripts {
+            options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });
+        }
+        if settings.is_narrow {
+            options["mobileEmulation"] =
+                json!({ "deviceMetrics": { "width": 390, "height": 844, "pixelRatio": 1.0 } });
+        }
+        let capabilities = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+        } } });
+        let mut browser = Self { _driver: driver, _profile: profile, port, session: String::new() };
+        let opened = browser.call(Method::POST, "/session", capabilities).await;
+        browser.session = opened["sessionId"].as_str().unwrap().to_owned();
+        if settings.is_dark {
+            let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+            let parameters =
+                json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
+            browser.post("/goog/cdp/execute", parameters).await;
+        }
+        browser
+    }
+
+    /// Goes to an address, and waits until it is there.
+    pub(super) async fn go(&self, address: &str) {
+        self.post("/url", json!({ "url": address })).await;
+    }
+
+    pub(super) async fn address(&self) -> String {
+        self.get("/url").await.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a key has led to an address that has this part.
+    pub(super) async fn until_at(&self, part: &str) {
+        let arrived = async { while !self.address().await.contains(part) {} };
+        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| panic!("no key led to {part}"));
+    }
+
+    pub(super) async fn title(&self) -> String {
+        self.get("/title").await.as_str().unwrap().to_owned()
+    }
+
+    /// The first element of this kind.
+    pub(super) async fn find(&self, css: &str) -> Element {
+        let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
+        Element(found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned())
+    }
+
+    /// All elements of this kind.
+    pub(super) async fn all(&self, css: &str) -> Vec<Element> {
+        let found = self.post("/elements", json!({ "using": "css selector", "value": css })).await;
+        found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|element| Element(element[ELEMENT].as_str().unwrap().to_owned()))
+            .collect()
+    }
+
+    /// The visible text of the first element of this kind.
+    pub(super) async fn text(&self, css: &str) -> String {
+        let Element(id) = self.find(css).await;
+        self.get(&format!("/element/{id}/text")).await.as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn attribute(&self, Element(id): &Element, name: &str) -> String {
+        self.get(&format!("/element/{id}/attribute/{name}")).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether a person sees it.
+    pub(super) async fn is_seen(&self, css: &str) -> bool {
+        let Element(id) = self.find(css).await;
+        self.get(&format!("/element/{id}/displayed")).await == true
+    }
+
+    /// Clicks, and waits until the page that this leads to is there.
+    pub(super) async fn click(&self, css: &str) {
+        let Element(id) = self.find(css).await;
+        let clicked = self
+            .answer(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
+            .await;
+        assert!(clicked["error"].is_null(), "{css}: {}", clicked["message"]);
+    }
+
+    /// Types into the first element of this kind.
+    pub(super) async fn type_into(&self, css: &str, text: &str) {
+        let Element(id) = self.find(css).await;
+        self.post(&format!("/element/{id}/value"), json!({ "text": text })).await;
+    }
+
+    /// Presses keys, whatever has the focus.
+    pub(super) async fn press(&self, keys: &str) {
+        let steps = keys.chars().flat_map(|key| {
+            [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
+        });
+        let source = json!({ "type": "key", "id": "keys", "actions": steps.collect::<Vec<_>>() });
+        self.post("/actions", json!({ "actions": [source] })).await;
+    }
+
+    /// Runs a script, and answers what it returns.
+    pub(super) async fn run(&self, script: &str) -> Value {
+        self.post("/execute/sync", json!({ "script": script, "args": [] })).await
+    }
+
+    /// What the page complained of since the last call.
+    pub(super) async fn complaints(&self) -> Vec<String> {
+        let log = self.post("/se/log", json!({ "type": "browser" })).await;
+        let lines = log.as_array().unwrap().iter();
+        lines
+            .filter(|line| line["level"] != "INFO" && line["level"] != "DEBUG")
+            .map(|line| line["message"].to_string())
+            .collect()
+    }
+
+    /// The addresses that were asked for since the last call.
+    pub(super) async fn requests(&self) -> Vec<String> {
+        let log = self.post("/se/log", json!({ "type": "performance" })).await;
+        let events = log.as_array().unwrap().iter();
+        let events =
+            events.map(|line| serde_json::from_str::<Value>(line["message"].as_str().unwrap()).unwrap());
+        let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
+        sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.call(Method::GET, &format!("/session/{}{path}", self.session), Value::Null).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        self.call(Method::POST, &format!("/session/{}{path}", self.session), body).await
+    }
+
+    /// One request on a connection of its own: a test makes some dozens.
+    async fn call(&self, method: Method, path: &str, body: Value) -> Value {
+        let value = self.answer(method, path, body).await;
+        assert!(value["error"].is_null(), "{path}: {}", value["message"]);
+        value
+    }
+
+    async fn answer(&self, method: Method, path: &str, body: Value) -> Value {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, format!("127.0.0.1:{}", self.port))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        let response = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+        let bytes = timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        let mut answer: Value = serde_json::from_slice(&bytes).unwrap();
+        answer["value"].take()
+    }
+}

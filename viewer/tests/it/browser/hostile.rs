@@ -1,0 +1,57 @@
+//! What messages would do to a reader, if they could.
+
+use serde_json::json;
+
+use super::driver::{Browser, BrowserSettings};
+use super::site::Site;
+use crate::fixture::Fixture;
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_messages_do_nothing() {
+    let fixture = Fixture::open();
+    let markup =
+        "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned=1\"><svg/onload=alert(1)>";
+    fixture.channel("C1", markup).await;
+    fixture.person("U1", &format!("{markup}{}", "n".repeat(10_000))).await;
+    fixture.post("C1", "1795000001.000100", markup).await;
+    fixture
+        .post("C1", "1795000002.000100", "<javascript:window.pwned=1|click> <https://evil.example/|go>")
+        .await;
+    fixture.post("C1", "1795000003.000100", &"\u{202e}words ".repeat(5_000)).await;
+    fixture.post("C1", "1795000004.000100", &"&gt;".repeat(500)).await;
+    for n in 0..1_000 {
+        fixture.react("C1", "1795000004.000100", &format!("e{n}"), "U1").await;
+    }
+    let blocks = json!([{ "type": "rich_text", "elements": 7 }, null, { "type": "image", "image_url": "https://evil.example/x.png",
+        "alt_text": markup }, { "type": "section", "text": { "type": "mrkdwn", "text": markup } }]);
+    fixture.message("C1", json!({ "ts": "1795000005.000100", "text": "", "blocks": blocks })).await;
+    let posing = json!({ "id": "F1", "name": "x.png", "mimetype": "image/png", "mode": "hosted" });
+    fixture.share("C1", "1795000006.000100", posing, b"<html><script>window.pwned=1</script>").await;
+    let site = Site::of(fixture).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    for path in ["/c/T1/C1", "/search?q=pwned", "/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E"] {
+        browser.go(&site.at(path)).await;
+        let scripts =
+            browser.run("return [...document.scripts].map((script) => new URL(script.src).pathname);").await;
+        let scripts = scripts.as_array().unwrap();
+        assert!(
+            scripts.len() == 1 && scripts[0].as_str().unwrap().starts_with("/static/comfort-"),
+            "{scripts:?}"
+        );
+        assert!(browser.run("return window.pwned === undefined;").await == true, "{path}");
+        assert_eq!(browser.complaints().await, [""; 0], "{path}");
+    }
+    browser.go(&site.at("/c/T1/C1")).await;
+    let links = browser.run("return [...document.links].map((link) => link.protocol).filter((name) => !/^https?:$/.test(name));").await;
+    assert_eq!(links, json!([]));
+    for request in browser.requests().await {
+        assert!(request.starts_with(&site.at("/")) || !request.starts_with("http"), "{request}");
+    }
+    // It is downloaded, not opened: the page stays.
+    browser.go(&site.at("/c/T1/C1")).await;
+    browser.click("a.file[download]").await;
+    assert!(browser.address().await.ends_with("/c/T1/C1"));
+    assert!(browser.run("return window.pwned === undefined;").await == true);
+    assert!(site.fixture.page("/c/T1/C1").await.contains("x.png"));
+}

@@ -1,0 +1,199 @@
+//! What a person does with pages: look, filter, scroll, read a thread, search, follow a link, jump to a day, download.
+
+use super::driver::{Browser, BrowserSettings, Element};
+use super::site::{Site, ts};
+
+/// WebDriver's names of keys.
+const ESCAPE: &str = "\u{e00c}";
+const ENTER: &str = "\u{e007}";
+const TAB: &str = "\u{e004}";
+
+/// Nothing was complained of, and nothing was asked for elsewhere.
+async fn assert_quiet(browser: &Browser, site: &Site) {
+    assert_eq!(browser.complaints().await, [""; 0]);
+    let ours = site.at("/");
+    for request in browser.requests().await {
+        assert!(request.starts_with(&ours) || !request.starts_with("http"), "{request}");
+    }
+}
+
+async fn timestamps(browser: &Browser) -> Vec<String> {
+    let mut found = Vec::new();
+    for message in browser.all("main [data-ts]").await {
+        found.push(browser.attribute(&message, "data-ts").await);
+    }
+    found
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_finds_their_way() {
+    let site = Site::busy(130).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    browser.go(&site.at("/")).await;
+    browser.type_into("#channel-filter", "GENE").await;
+    assert!(browser.is_seen("[data-channel=C1]").await && !browser.is_seen("[data-channel=C2]").await);
+    browser.type_into("#channel-filter", ENTER).await;
+    browser.until_at("/c/T1/C1").await;
+    assert!(browser.title().await.starts_with("#general"));
+
+    // The newest is in sight; older ones follow in order, and back.
+    let newest = timestamps(&browser).await;
+    assert_eq!(newest.last(), Some(&ts(129)));
+    let is_in_sight = "const box = [...document.querySelectorAll('main .message')].at(-1).getBoundingClientRect(); \
+        return box.top >= 0 && box.bottom <= innerHeight;";
+    assert_eq!(browser.run(is_in_sight).await, true);
+    browser.click("a[rel=prev]").await;
+    let older = timestamps(&browser).await;
+    assert!(older.last() < newest.first() && older.len() == 50);
+    browser.click("a[rel=next]").await;
+    assert_eq!(timestamps(&browser).await, newest);
+
+    browser.go(&site.at(&format!("/archives/C1/p{}", ts(1).replace('.', "")))).await;
+    assert!(browser.text(".message.target").await.contains("message number 1, edited"));
+    assert_eq!(
+        browser.run("return document.querySelector('.target').getBoundingClientRect().top > 0;").await,
+        true
+    );
+    browser.click(".message.target .edited").await;
+    assert!(browser.text("main").await.contains("message number 1 "));
+
+    browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
+    assert_eq!(browser.text(".thread-count").await, "1 reply");
+    browser.click(".thread-count").await;
+    assert!(browser.text("aside").await.contains("the only reply"));
+    assert!(browser.text("aside strong").await == "only" && browser.is_seen("main").await);
+
+    browser.type_into("#q", "quoted link").await;
+    browser.click(".search button").await;
+    assert_eq!(browser.text("mark").await, "quoted");
+    browser.click(".hit a.time").await;
+    assert!(browser.text(".message.target").await.contains("let answer = 42;"));
+
+    browser.run("document.getElementById('day').value = '2026-10-03';").await;
+    browser.click(".day-form button").await;
+    assert!(browser.text("main").await.contains("There are no messages of Saturday, 3 October 2026"));
+
+    browser.go(&site.at("/c/T1/C2")).await;
+    let is_shown =
+        "const image = document.querySelector('.files img'); return image.complete && image.naturalWidth;";
+    assert_eq!(browser.run(is_shown).await, 1);
+    let download: Element = browser.find("a.file[download]").await;
+    assert!(browser.attribute(&download, "href").await.contains("/files/T1/F"));
+    for page in ["/files", "/stats", "/coverage", "/search"] {
+        browser.go(&site.at(page)).await;
+        assert!(browser.is_seen("main h1").await, "{page}");
+    }
+    assert_quiet(&browser, &site).await;
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_messages_are_walked_through_both_ways() {
+    let site = Site::busy(10_000).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    browser.go(&site.at("/c/T1/C1")).await;
+    let look = "return [document.querySelectorAll('main [data-ts]').length, !!document.querySelector('a[rel=prev]')];";
+    let (mut pages, mut seen) = (1, 0);
+    loop {
+        let found = browser.run(look).await;
+        seen += found[0].as_u64().unwrap();
+        if found[1] == false {
+            break;
+        }
+        browser.click("a[rel=prev]").await;
+        pages += 1;
+    }
+    assert_eq!((pages, seen), (200, 10_000));
+    for _ in 0..10 {
+        browser.click("a[rel=next]").await;
+        seen -= browser.run(look).await[0].as_u64().unwrap();
+    }
+    assert_eq!(seen, 9_500);
+    assert_quiet(&browser, &site).await;
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_enough() {
+    let site = Site::busy(60).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    browser.go(&site.at("/c/T1/C1")).await;
+    browser.press(TAB).await;
+    assert_eq!(browser.run("return document.activeElement.className;").await, "skip");
+    browser.press(ENTER).await;
+    browser.press("c").await;
+    assert_eq!(browser.run("return document.activeElement.id;").await, "channel-filter");
+    browser.press(ESCAPE).await;
+    browser.press("jj").await;
+    let second = "return document.activeElement === document.querySelectorAll('main .message')[1];";
+    assert_eq!(browser.run(second).await, true);
+    browser.press("k").await;
+    browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
+    browser.press("jt").await;
+    browser.until_at("/t/").await;
+    assert!(browser.text("aside").await.contains("the only reply"));
+    browser.press(ESCAPE).await;
+    browser.until_at("?around=").await;
+    browser.find("main .target").await;
+    assert!(browser.all("aside").await.is_empty(), "the thread is closed");
+    browser.press("/").await;
+    browser.press(&format!("number{ENTER}")).await;
+    browser.until_at("/search?q=number").await;
+    assert!(!browser.all(".hit").await.is_empty());
+    assert_quiet(&browser, &site).await;
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_narrow_screen_shows_one_pane_and_needs_no_scrolling_sideways() {
+    let site = Site::busy(60).await;
+    let browser =
+        Browser::open(&BrowserSettings { is_narrow: true, is_dark: true, ..BrowserSettings::default() })
+            .await;
+    let pages: [(&str, &str, &[&str]); 6] = [
+        ("/", "nav.channels", &["main"]),
+        ("/c/T1/C1", "main", &["nav.channels"]),
+        ("/c/T1/C2", "main", &["nav.channels"]),
+        (&format!("/t/T1/C1/{}", ts(0)), "aside", &["nav.channels", "main"]),
+        ("/stats", "main", &["nav.channels"]),
+        ("/files", "main", &["nav.channels"]),
+    ];
+    for (path, seen, unseen) in pages {
+        browser.go(&site.at(path)).await;
+        assert!(browser.is_seen(seen).await, "{path}");
+        for pane in unseen {
+            assert!(!browser.is_seen(pane).await, "{path}: {pane}");
+        }
+        let width = browser.run("return [document.documentElement.scrollWidth, innerWidth];").await;
+        assert!(width[0].as_u64() <= width[1].as_u64(), "{path}: {width}");
+    }
+    let background = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+    assert_eq!(background, "rgb(23, 24, 26)", "it is dark");
+    assert_quiet(&browser, &site).await;
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_works_without_scripts() {
+    let site = Site::busy(60).await;
+    let browser =
+        Browser::open(&BrowserSettings { without_scripts: true, ..BrowserSettings::default() }).await;
+    browser.go(&site.at("/")).await;
+    browser.type_into("#channel-filter", &format!("deploy{ENTER}")).await;
+    browser.until_at("?channels=deploy").await;
+    browser.find("[data-channel=C2]").await;
+    assert!(browser.all("[data-channel=C1]").await.is_empty());
+    browser.click("[data-channel=C2] a").await;
+    assert!(browser.text("main").await.contains("let answer = 42;"));
+    browser.type_into("#q", &format!("only reply{ENTER}")).await;
+    browser.until_at("/search?q=only+reply").await;
+    browser.click(".hit a.time").await;
+    assert!(browser.text("aside .message:target").await.contains("the only reply"));
+    browser.click("aside .close").await;
+    browser.find("main .message.target").await;
+    browser.type_into("#day", "10032026").await;
+    browser.click(".day-form button").await;
+    assert!(browser.address().await.ends_with("?day=2026-10-03"), "{}", browser.address().await);
+    assert_eq!(timestamps(&browser).await.first(), Some(&ts(0)));
+}

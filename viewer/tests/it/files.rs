@@ -1,0 +1,96 @@
+//! Files and pictures: from the store alone, and only as what they are.
+
+use axum::http::Method;
+use serde_json::json;
+
+use crate::fixture::{Fixture, asked};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and more";
+
+#[tokio::test]
+async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
+    let fixture = Fixture::open();
+    let files: [(&str, &str, &str, &[u8]); 4] = [
+        ("F1", "image/png", "a.png", PNG),
+        ("F2", "image/svg+xml", "x.svg", b"<svg onload=\"alert(1)\">"),
+        ("F3", "image/png", "posing.png", b"<!DOCTYPE html><script>alert(1)</script>"),
+        ("F4", "application/pdf", "plan.pdf", b"%PDF-1.7"),
+    ];
+    for (place, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
+        let file =
+            json!({ "id": id, "name": name, "mimetype": mimetype, "size": bytes.len(), "mode": "hosted" });
+        fixture.share("C1", &format!("{}.000000", 1000 + place), file, bytes).await;
+    }
+    for (id, content_type, disposition) in [
+        ("F1", "image/png", "inline; filename*=UTF-8''a.png"),
+        ("F2", "application/octet-stream", "attachment; filename*=UTF-8''x.svg"),
+        ("F3", "application/octet-stream", "attachment; filename*=UTF-8''posing.png"),
+        ("F4", "application/octet-stream", "attachment; filename*=UTF-8''plan.pdf"),
+    ] {
+        let answer = fixture.get(&format!("/files/T1/{id}")).await;
+        assert_eq!(answer.status, 200, "{id}");
+        assert_eq!(answer.header("content-type"), content_type, "{id}");
+        assert_eq!(answer.header("content-disposition"), disposition, "{id}");
+        assert!(answer.header("content-security-policy").starts_with("sandbox; default-src 'none'"));
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+    let whole = fixture.get("/files/T1/F4").await;
+    assert_eq!((whole.body.as_str(), whole.header("content-length")), ("%PDF-1.7", "8"));
+    let range = asked(
+        fixture.router(),
+        Method::GET,
+        "/files/T1/F4",
+        &[("host", "localhost"), ("range", "bytes=9-")],
+        "",
+    )
+    .await;
+    assert_eq!((range.status.as_u16(), range.body.as_str()), (200, "%PDF-1.7"));
+    let head = asked(fixture.router(), Method::HEAD, "/files/T1/F4", &[("host", "localhost")], "").await;
+    assert_eq!((head.status.as_u16(), head.body.as_str(), head.header("content-length")), (200, "", "8"));
+
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<img src=\"/files/T1/F1\" alt=\"a.png\" loading=\"lazy\">"), "{page}");
+    assert!(page.contains("<a class=\"file\" href=\"/files/T1/F2\" download>"));
+    assert!(!page.contains("<img src=\"/files/T1/F2\""));
+    let list = fixture.page("/files").await;
+    assert!(
+        list.contains("href=\"/files/T1/F4\" download><bdi>plan.pdf</bdi>")
+            && list.contains("/archives/C1/p1003000000"),
+        "{list}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_or_not_held_says_so() {
+    let fixture = Fixture::open();
+    fixture
+        .share("C1", "1000.000000", json!({ "id": "F1", "name": "a.png", "mimetype": "image/png" }), PNG)
+        .await;
+    fixture.lose("C1", "1000.000000", "F1").await;
+    fixture
+        .message("C1", json!({ "ts": "1001.000000", "text": "", "files": [{ "id": "F9", "name": "later.png", "mimetype": "image/png" }] }))
+        .await;
+    for path in
+        ["/files/T1/F1", "/files/T1/F9", "/files/T9/F1", "/files/T1/..%2f..%2fannalist.db", "/files/T1/f%00"]
+    {
+        let answer = fixture.get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.header("content-type").starts_with("text/html"), "{path}");
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<bdi>later.png</bdi> – it is not fetched yet"), "{page}");
+    assert!(!page.contains("/files/T1/F9"));
+}
+
+#[tokio::test]
+async fn pictures_come_from_the_store_by_their_hash_only() {
+    let fixture = Fixture::open();
+    fixture.picture("abc123", PNG).await;
+    let answer = fixture.get("/pictures/T1/abc123").await;
+    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, "image/png"));
+    assert_eq!(answer.header("cache-control"), "private, max-age=3600");
+    for path in ["/pictures/T1/abc124", "/pictures/T1/..", "/pictures/T1/%2e%2e%2fx", "/pictures/t1/abc123"] {
+        assert_eq!(fixture.get(path).await.status, 404, "{path}");
+    }
+}

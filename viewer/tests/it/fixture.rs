@@ -1,0 +1,266 @@
+//! An archive on disk, filled as events fill it, and pages over it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use bytes::Bytes;
+use embedded::Database;
+use http_body_util::BodyExt;
+use jiff::tz::TimeZone;
+use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::clock::{ManualClock, TimestampMs};
+use ports::files::FileKey;
+use ports::queue::job::encode_event;
+use ports::queue::{Delivery, GroupId, MessageId, Receipt};
+use rules::file::FileObject;
+use rules::file::row::{self, HeldBytes, Share};
+use rules::file::state::FileState;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts};
+use tower::ServiceExt;
+use viewer::Viewer;
+use viewer::access::{Access, Readers};
+use viewer::index::IndexSource;
+use workers::channel_indexer::ChannelIndexer;
+use workers::message_writer::MessageWriter;
+use workers::runtime::{Outcome, Worker};
+
+/// A Friday noon.
+const NOW_MS: i64 = 1_795_178_096_000;
+
+pub(crate) struct Fixture {
+    folder: tempfile::TempDir,
+    database: Database,
+    clock: Arc<ManualClock>,
+}
+
+/// An answer, read whole.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Fixture {
+    pub(crate) fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(TimestampMs(NOW_MS));
+        let database = Database::open(folder.path(), clock.clone()).unwrap();
+        Self { folder, database, clock }
+    }
+
+    pub(crate) fn archive(&self) -> Arc<dyn Archive> {
+        self.database.archive()
+    }
+
+    pub(crate) fn router_for(&self, readers: Readers) -> Router {
+        let index = IndexSource {
+            file: self.folder.path().join("index.db"),
+            changes: self.database.changes(),
+            every: Duration::ZERO,
+        };
+        viewer::router(Viewer {
+            archive: self.archive(),
+            files: self.database.files(),
+            index,
+            clock: self.clock.clone(),
+            zone: TimeZone::UTC,
+            access: Access::new("127.0.0.1:3002".parse().unwrap(), &[], readers),
+        })
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router_for(Readers::All)
+    }
+
+    /// A page that is there.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        asked(self.router(), Method::GET, path, &[("host", "localhost:3002")], "").await
+    }
+
+    /// Where a path leads to.
+    pub(crate) async fn leads_to(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{path}: {}", answer.body);
+        answer.header("location").to_owned()
+    }
+
+    pub(crate) async fn post(&self, channel: &str, ts: &str, text: &str) {
+        self.message(channel, json!({ "ts": ts, "text": text })).await;
+    }
+
+    pub(crate) async fn reply(&self, channel: &str, ts: &str, root_ts: &str, text: &str) {
+        self.message(channel, json!({ "ts": ts, "thread_ts": root_ts, "text": text })).await;
+    }
+
+    /// A message of a person, with these fields.
+    pub(crate) async fn message(&self, channel: &str, fields: Value) {
+        self.messages(channel, &[fields]).await;
+    }
+
+    /// Several of them.
+    pub(crate) async fn messages(&self, channel: &str, all: &[Value]) {
+        let event = |fields: &Value| {
+            let mut event = json!({ "type": "message", "channel": channel, "channel_type": "channel", "user": "U1",
+                "event_ts": fields["ts"] });
+            event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            delivery(&event)
+        };
+        let writer = MessageWriter::new(self.archive(), self.database.queue());
+        for some in all.chunks(500) {
+            let deliveries: Vec<Delivery> = some.iter().map(event).collect();
+            assert!(writer.handle(&deliveries).await.iter().all(|outcome| *outcome == Outcome::Done));
+        }
+    }
+
+    pub(crate) async fn edit(&self, channel: &str, ts: &str, edited_ts: &str, text: &str) {
+        let after = json!({ "type": "message", "user": "U1", "text": text, "ts": ts,
+            "edited": { "user": "U1", "ts": edited_ts } });
+        self.write(&json!({ "type": "message", "subtype": "message_changed", "channel": channel,
+            "channel_type": "channel", "ts": edited_ts, "event_ts": edited_ts, "message": after }))
+            .await;
+    }
+
+    pub(crate) async fn delete(&self, channel: &str, ts: &str, clock: &str) {
+        self.write(&json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
+            "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts }))
+            .await;
+    }
+
+    pub(crate) async fn person(&self, user: &str, name: &str) {
+        self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
+            "user": { "id": user, "name": user, "profile": { "display_name": name } } }))
+            .await;
+    }
+
+    pub(crate) async fn react(&self, channel: &str, ts: &str, name: &str, user: &str) {
+        self.write(&json!({ "type": "reaction_added", "user": user, "reaction": name, "event_ts": "1795000000.000000",
+            "item": { "type": "message", "channel": channel, "ts": ts } }))
+            .await;
+    }
+
+    pub(crate) async fn channel(&self, channel: &str, name: &str) {
+        self.index(&json!({ "type": "channel_created", "event_ts": "1.000000",
+            "channel": { "id": channel, "name": name, "is_private": false } }))
+            .await;
+    }
+
+    pub(crate) async fn channel_event(&self, kind: &str, channel: &str) {
+        self.index(&json!({ "type": kind, "channel": channel, "event_ts": "2.000000" })).await;
+    }
+
+    async fn write(&self, event: &Value) {
+        let writer = MessageWriter::new(self.archive(), self.database.queue());
+        assert_eq!(writer.handle(&[delivery(event)]).await, [Outcome::Done]);
+    }
+
+    async fn index(&self, event: &Value) {
+        let indexer = ChannelIndexer::new(self.archive(), None);
+        assert_eq!(indexer.handle(&[delivery(event)]).await, [Outcome::Done]);
+    }
+
+    /// A message with a file that is held.
+    pub(crate) async fn share(&self, channel: &str, ts: &str, file: Value, bytes: &[u8]) {
+        self.message(channel, json!({ "ts": ts, "text": "look", "files": [file] })).await;
+        let team = TeamId::parse("T1").unwrap();
+        let object = FileObject::read(&file).unwrap();
+        let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(ts).unwrap() };
+        let key = FileKey::shared(&team, &share.channel, &share.ts, &object.id);
+        let mut writer = self.database.files().create(&key).await.unwrap();
+        writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+        writer.publish().await.unwrap();
+        let held = HeldBytes {
+            key: key.clone(),
+            source: "own".to_owned(),
+            size_bytes: bytes.len() as u64,
+            sha256: String::new(),
+        };
+        let archive = self.archive();
+        archive.write(&row::seen(&team, &object, Some(&share))).await.unwrap();
+        archive.write(&row::held(&team, &object.id, &held)).await.unwrap();
+        let state = FileState::Stored(key);
+        archive.write(&row::on_message(&team, &share, &object.id, &state)).await.unwrap();
+    }
+
+    /// A picture in the store.
+    pub(crate) async fn picture(&self, hash: &str, bytes: &[u8]) {
+        let key = FileKey::parse(&format!("slack/T1/images/{hash}")).unwrap();
+        let mut writer = self.database.files().create(&key).await.unwrap();
+        writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+        writer.publish().await.unwrap();
+    }
+
+    /// Takes a file's bytes out of the store.
+    pub(crate) async fn lose(&self, channel: &str, ts: &str, file: &str) {
+        let key = FileKey::parse(&format!("slack/T1/{channel}/{ts}/{file}")).unwrap();
+        assert!(self.database.files().delete(&key).await.unwrap());
+    }
+
+    pub(crate) async fn emoji(&self, name: &str, value: &str, picture: Option<&str>) {
+        let team = TeamId::parse("T1").unwrap();
+        let mut set = json!({ "type": "emoji", "team_id": "T1", "name": name, "value": value });
+        if let Some(hash) = picture {
+            let url = ports::files::key::image_hash(value);
+            set[format!("image#{url}")] = format!("slack/T1/images/{hash}").into();
+        }
+        let set = set.as_object().unwrap().clone();
+        let update = Update { set, ..Update::new(ItemKey::emoji(&team, name)) };
+        self.archive().write(&update).await.unwrap();
+    }
+}
+
+fn delivery(event: &Value) -> Delivery {
+    let envelope = json!({ "type": "event_callback", "team_id": "T1", "event": event });
+    Delivery {
+        message_id: MessageId("1".into()),
+        group: GroupId::of(&["T1", "C1"]),
+        body: encode_event(&envelope.to_string()),
+        receive_count: 1,
+        sent_at: TimestampMs(i64::MAX),
+        receipt: Receipt("1".into()),
+    }
+}
+
+/// Sends a request, and reads the answer whole. What is no text is read as far as it is.
+pub(crate) async fn asked(
+    router: Router,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = router.oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    Answer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
+}
+
+/// The values of `data-ts` in a page, in their order.
+pub(crate) fn timestamps(page: &str) -> Vec<&str> {
+    page.split("data-ts=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// The first link with this `rel`.
+pub(crate) fn way(page: &str, rel: &str) -> Option<String> {
+    let (_, rest) = page.split_once(&format!("rel=\"{rel}\" href=\""))?;
+    Some(rest.split('"').next()?.to_owned())
+}

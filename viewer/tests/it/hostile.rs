@@ -1,0 +1,208 @@
+//! Messages, names and queries that would be more than text.
+
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+const MARKUP: &str =
+    "<script>alert(1)</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)' </style></title>";
+
+/// What is left of a page if all its tags are ones that pages have.
+fn assert_inert(page: &str) {
+    let allowed = [
+        "!DOCTYPE",
+        "a",
+        "b",
+        "dd",
+        "dl",
+        "dt",
+        "footer",
+        "line",
+        "option",
+        "rect",
+        "select",
+        "svg",
+        "text",
+        "article",
+        "aside",
+        "bdi",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "caption",
+        "code",
+        "details",
+        "div",
+        "em",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "head",
+        "header",
+        "hr",
+        "html",
+        "img",
+        "input",
+        "label",
+        "li",
+        "link",
+        "main",
+        "mark",
+        "meta",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "s",
+        "section",
+        "span",
+        "strong",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "time",
+        "title",
+        "tr",
+        "ul",
+    ];
+    for tag in page.split('<').skip(1) {
+        let name: String = tag
+            .trim_start_matches('/')
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '!')
+            .collect();
+        if name == "script" {
+            let is_ours = tag.starts_with("script src=\"/static/comfort-") || tag.starts_with("/script>");
+            assert!(is_ours, "<{tag}");
+            continue;
+        }
+        assert!(allowed.contains(&name.as_str()), "<{tag}");
+        let attributes = tag.split('>').next().unwrap().to_ascii_lowercase();
+        // Within quotes is text.
+        let outside: String = attributes.split('"').step_by(2).collect();
+        assert!(!outside.contains(" on") && !outside.contains("style="), "<{tag}");
+        for scheme in ["javascript:", "vbscript:", "data:"] {
+            for attribute in ["href", "src", "action"] {
+                assert!(!attributes.contains(&format!("{attribute}=\"{scheme}")), "<{tag}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn markup_in_texts_names_and_queries_is_text() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", MARKUP).await;
+    fixture.person("U1", MARKUP).await;
+    fixture.emoji(MARKUP, "https://x.example/a.png", Some("ab")).await;
+    for (n, text) in [
+        MARKUP.to_owned(),
+        MARKUP.replace('<', "&lt;").replace('>', "&gt;"),
+        format!("<javascript:alert(1)|{MARKUP}> <data:text/html,x> <JAVASCRIPT:alert(1)> <https://e.example/\"onclick=\"x|y>"),
+        format!("<@U1|{MARKUP}> <#C9|{MARKUP}> <!subteam^S1|{MARKUP}> <!{MARKUP}>"),
+        format!("*{MARKUP}* _{MARKUP}_ `{MARKUP}` ```{MARKUP}``` :{MARKUP}:"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        fixture.post("C1", &format!("{}.000000", 1000 + n), text).await;
+    }
+    let block = json!({ "type": "section", "text": { "type": "mrkdwn", "text": MARKUP },
+        "accessory": { "type": "image", "image_url": "https://evil.example/x.png", "alt_text": MARKUP } });
+    fixture
+        .message("C1", json!({ "ts": "1010.000000", "text": "", "blocks": [block], "username": MARKUP,
+            "attachments": [{ "title": MARKUP, "title_link": "javascript:alert(1)", "text": MARKUP, "color": MARKUP,
+                "image_url": "https://evil.example/x.png", "footer": MARKUP }],
+            "files": [{ "id": "F1", "name": MARKUP, "mimetype": MARKUP }] }))
+        .await;
+    fixture.react("C1", "1010.000000", "x\"><script>", "U1").await;
+    fixture.edit("C1", "1000.000000", "1020.000000", &format!("{MARKUP} again")).await;
+    for path in [
+        "/c/T1/C1",
+        "/",
+        "/r/T1/C1/1000.000000",
+        "/t/T1/C1/1000.000000",
+        "/search?q=alert",
+        "/search?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/search?q=in%3A%23%3Cscript%3E",
+        "/?channels=%22%3E%3Cscript%3E",
+        "/files",
+        "/coverage",
+        "/stats",
+        "/%3Cscript%3Ealert(1)%3C/script%3E",
+    ] {
+        let answer = fixture.get(path).await;
+        assert_inert(&answer.body);
+        assert!(!answer.body.contains("evil.example"), "{path} loads nothing from elsewhere");
+    }
+}
+
+#[tokio::test]
+async fn text_cannot_turn_round_what_stands_beside_it() {
+    let fixture = Fixture::open();
+    fixture.person("U1", "Ana\u{202e}\u{2066}").await;
+    fixture.post("C1", "1000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(!page.contains(['\u{202e}', '\u{202c}', '\u{2066}', '\u{0}', '\u{7}', '\u{200b}']));
+    assert!(page.contains("<bdi class=\"author\">") && page.contains("dir=\"auto\""));
+}
+
+#[tokio::test]
+async fn very_much_of_anything_is_bounded_or_shown() {
+    let fixture = Fixture::open();
+    let long_name = "n".repeat(10_000);
+    fixture.person("U1", &long_name).await;
+    fixture.channel("C1", &long_name[..300]).await;
+    let words = "word ".repeat(8_000);
+    fixture.post("C1", "1000.000000", &words).await;
+    fixture.post("C1", "1001.000000", &"&gt;".repeat(500)).await;
+    fixture.post("C1", "1002.000000", &"*_~`".repeat(10_000)).await;
+    let mut nested = json!({ "type": "text", "text": "deep" });
+    for _ in 0..500 {
+        nested = json!({ "type": "rich_text_quote", "elements": [nested] });
+    }
+    fixture
+        .message("C1", json!({ "ts": "1003.000000", "text": "in words", "blocks": [{ "type": "rich_text", "elements": [nested] }] }))
+        .await;
+    for (n, blocks) in
+        [json!(7), json!([null, [], "x", { "type": 7 }]), json!([{ "type": "rich_text", "elements": {} }])]
+            .into_iter()
+            .enumerate()
+    {
+        let ts = format!("{}.000000", 1010 + n);
+        fixture.message("C1", json!({ "ts": ts, "text": format!("fallback {n}"), "blocks": blocks })).await;
+    }
+    for n in 0..1_000 {
+        fixture.react("C1", "1001.000000", &format!("emoji-{n}"), "U1").await;
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(
+        page.matches("word ").count() + usize::from(page.contains("word<")),
+        8_000,
+        "all of it is shown"
+    );
+    assert!(!page.contains(&"n".repeat(100)) && page.contains(&"n".repeat(80)));
+    assert!(page.contains("and 900 more"));
+    for n in 0..3 {
+        assert!(page.contains(&format!("fallback {n}")), "broken blocks have their text");
+    }
+    assert!(page.contains("in words"));
+    assert_inert(&page);
+    assert!(page.len() < 400_000, "{}", page.len());
+}
+
+#[tokio::test]
+async fn a_link_that_poses_as_another_says_where_it_leads() {
+    let fixture = Fixture::open();
+    fixture
+        .post("C1", "1000.000000", "<https://evil.test/login|bank.example> <https://a.example/x|see here>")
+        .await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains(">bank.example (https://evil.test/login)</a>"), "{page}");
+    assert!(page.contains(">see here</a>"));
+}

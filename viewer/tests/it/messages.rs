@@ -1,0 +1,137 @@
+//! What a message looks like.
+
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+async fn page_of(fields: serde_json::Value) -> String {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.person("U1", "Ana Lima").await;
+    fixture.message("C1", fields).await;
+    fixture.page("/c/T1/C1").await
+}
+
+#[tokio::test]
+async fn markup_and_mentions_look_as_in_slack() {
+    let page = page_of(json!({ "ts": "1000.000100",
+        "text": "*bold* <@U1> <#C1> <https://example.com/a|there> :tada:\n&gt; said\n```let x;\n  y```" }))
+    .await;
+    for expected in [
+        "<strong>bold</strong>",
+        "<bdi class=\"mention\">@Ana Lima</bdi>",
+        "<a href=\"/c/T1/C1\"><bdi class=\"mention\">#general</bdi></a>",
+        "<a href=\"https://example.com/a\" rel=\"noopener noreferrer\">there</a>",
+        "<span class=\"emoji\" title=\":tada:\">🎉</span>",
+        "<blockquote><p>said</p></blockquote>",
+        "<pre><code>let x;\n  y</code></pre>",
+        "<bdi class=\"author\">Ana Lima</bdi>",
+        "aria-hidden=\"true\">AL</span>",
+        "<time datetime=\"1970-01-01T00:16:40.0001Z\" title=\"1970-01-01 00:16:40\">00:16</time>",
+    ] {
+        assert!(page.contains(expected), "{expected} is not in {page}");
+    }
+}
+
+#[tokio::test]
+async fn blocks_come_before_the_text_that_stands_for_them() {
+    let words = |text: &str| json!({ "type": "text", "text": text });
+    let section = |text: &str| json!({ "type": "rich_text_section", "elements": [words(text)] });
+    let page = page_of(json!({ "ts": "1000.000100", "text": "not this", "blocks": [
+        { "type": "header", "text": { "type": "plain_text", "text": "Build" } },
+        { "type": "rich_text", "elements": [
+            { "type": "rich_text_section", "elements": [{ "type": "emoji", "name": "wave", "skin_tone": 3 },
+                { "type": "text", "text": "struck", "style": { "strike": true } }] },
+            { "type": "rich_text_list", "style": "bullet", "indent": 0, "elements": [section("one"), section("two\nmore")] },
+            { "type": "rich_text_list", "style": "ordered", "indent": 1, "offset": 4, "elements": [section("five")] },
+            { "type": "rich_text_quote", "elements": [words("quoted")] },
+            { "type": "rich_text_preformatted", "elements": [words("if x {\n\ty\n}")] },
+        ] },
+        { "type": "divider" },
+        { "type": "table", "rows": [[{ "type": "raw_text", "text": "a" }, { "type": "raw_text", "text": "b" }]] },
+        { "type": "context", "elements": [{ "type": "mrkdwn", "text": "beside" }] },
+    ], "attachments": [{ "color": "danger", "title": "Failed", "title_link": "https://ci.example/7", "text": "in *main*" },
+        { "from_url": "https://example.com", "service_name": "Example", "title": "A page", "text": "of it" }] }))
+    .await;
+    for expected in [
+        "<p class=\"heading\">Build</p>",
+        "title=\":wave:\">👋🏼</span><s>struck</s>",
+        "<ul class=\"level-0\"><li>one</li><li>two<br>more</li></ul>",
+        "<ol class=\"level-1\" start=\"5\"><li>five</li></ol>",
+        "<blockquote><p>quoted</p></blockquote>",
+        "<pre><code>if x {\n    y\n}</code></pre>",
+        "<hr>",
+        "<table><tbody><tr><td>a</td><td>b</td></tr></tbody></table>",
+        "<p class=\"context\">beside</p>",
+        "<div class=\"attachment danger\"><p><a href=\"https://ci.example/7\" rel=\"noopener noreferrer\">Failed</a><br>in <strong>main</strong></p></div>",
+        "<div class=\"attachment plain\"><p class=\"context\">Example</p><p>A page<br>of it</p></div>",
+    ] {
+        assert!(page.contains(expected), "{expected} is not in {page}");
+    }
+    assert!(!page.contains("not this"));
+}
+
+#[tokio::test]
+async fn edits_open_their_versions_and_deletions_are_marked() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.post("C1", "1000.000000", "the first words").await;
+    fixture.edit("C1", "1000.000000", "1010.000000", "the second words").await;
+    fixture.edit("C1", "1000.000000", "1020.000000", "the last words").await;
+    fixture.post("C1", "1001.000000", "taken back").await;
+    fixture.delete("C1", "1001.000000", "1030.000000").await;
+    fixture.delete("C1", "1002.000000", "1030.000000").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<a class=\"edited\" href=\"/r/T1/C1/1000.000000\">(edited)</a>"), "{page}");
+    assert!(page.contains("the last words") && !page.contains("the first words"));
+    assert_eq!(page.matches("class=\"message deleted").count(), 2);
+    assert!(page.contains("taken back") && page.contains("deleted before it was kept"));
+    let versions = fixture.page("/r/T1/C1/1000.000000").await;
+    let places =
+        ["the first words", "the second words", "the last words"].map(|words| versions.find(words).unwrap());
+    assert!(places.is_sorted() && versions.matches("data-version").count() == 3);
+    assert!(versions.contains("1970-01-01 00:17:00") && versions.contains("– now"));
+    assert!(fixture.page("/r/T1/C1/1001.000000").await.contains("never edited"));
+    assert_eq!(fixture.get("/r/T1/C1/1003.000000").await.status, 404);
+}
+
+#[tokio::test]
+async fn reactions_say_who_and_emoji_of_the_workspace_are_pictures() {
+    let fixture = Fixture::open();
+    fixture.person("U1", "Ana").await;
+    fixture.person("U2", "Ben").await;
+    fixture.post("C1", "1000.000000", "look :shipped: :ship-it: :unknown:").await;
+    fixture.emoji("shipped", "https://emoji.example/a.png", Some("abc123")).await;
+    fixture.emoji("ship-it", "alias:shipped", None).await;
+    fixture.emoji("yay", "alias:tada", None).await;
+    for (name, user) in
+        [("shipped", "U1"), ("thumbsup::skin-tone-4", "U1"), ("thumbsup::skin-tone-4", "U2"), ("yay", "U2")]
+    {
+        fixture.react("C1", "1000.000000", name, user).await;
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    let picture = |name: &str| {
+        format!(
+            "<img class=\"emoji\" src=\"/pictures/T1/abc123\" alt=\":{name}:\" title=\":{name}:\" loading=\"lazy\">"
+        )
+    };
+    assert!(page.contains(&picture("shipped")) && page.contains(&picture("ship-it")), "{page}");
+    assert!(page.contains(":unknown:"));
+    assert!(page.contains("<li title=\":thumbsup: Ana, Ben\">") && page.contains("👍🏽"), "{page}");
+    assert!(
+        page.contains("<li title=\":yay: Ben\"><span class=\"emoji\" title=\":yay:\">🎉</span>"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn an_author_is_named_once_for_a_while() {
+    let fixture = Fixture::open();
+    fixture.person("U1", "Ana").await;
+    for ts in ["1000.000000", "1060.000000", "1400.000000"] {
+        fixture.post("C1", ts, "text").await;
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
+    assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
+}

@@ -1,0 +1,51 @@
+//! Searching in pages.
+
+use crate::fixture::{Fixture, timestamps};
+
+async fn searchable() -> Fixture {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.person("U1", "Ana").await;
+    for n in 0..45 {
+        fixture
+            .post(
+                "C1",
+                &format!("{}.000000", 1000 + n),
+                &format!("deploy number {n} &lt;b&gt;done&lt;/b&gt;"),
+            )
+            .await;
+    }
+    fixture.reply("C1", "1050.000000", "1000.000000", "a reply about deploys").await;
+    fixture
+}
+
+#[tokio::test]
+async fn hits_are_marked_and_lead_to_their_messages() {
+    let fixture = searchable().await;
+    let page = fixture.page("/search?q=deploy+number").await;
+    assert_eq!(timestamps(&page).len(), 20);
+    assert_eq!(timestamps(&page)[0], "1044.000000", "the newest first");
+    assert!(page.contains("<mark>deploy</mark> <mark>number</mark> 44 &lt;b&gt;done&lt;/b&gt;"), "{page}");
+    assert!(page.contains("href=\"/c/T1/C1?around=1044.000000#m1044.000000\""));
+    assert!(page.contains("name=\"q\" type=\"search\" value=\"deploy number\""));
+    let second = fixture.page("/search?q=deploy+number&page=2").await;
+    assert_eq!(timestamps(&second)[0], "1024.000000");
+    let third = fixture.page("/search?q=deploy+number&page=3").await;
+    assert!(timestamps(&third).len() == 5 && !third.contains("Older"));
+    let reply = fixture.page("/search?q=reply").await;
+    assert!(reply.contains("href=\"/t/T1/C1/1000.000000#t1050.000000\""), "{reply}");
+}
+
+#[tokio::test]
+async fn a_message_is_found_at_once_and_an_unknown_name_is_said() {
+    let fixture = searchable().await;
+    fixture.post("C1", "2000.000000", "freshly written").await;
+    assert_eq!(
+        timestamps(&fixture.page("/search?q=freshly+from%3A%40Ana+in%3A%23general").await),
+        ["2000.000000"]
+    );
+    assert!(fixture.page("/search?q=nosuchword").await.contains("Nothing was found."));
+    let answer = fixture.get("/search?q=from%3A%40anna").await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("role=\"alert\"") && answer.body.contains("ana"), "{}", answer.body);
+}

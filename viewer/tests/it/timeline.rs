@@ -1,0 +1,158 @@
+//! A channel's messages: in order, in both directions, by day and by link.
+
+use serde_json::json;
+
+use crate::fixture::{Fixture, timestamps, way};
+
+/// Three messages a day, beginning at a midnight.
+async fn many(count: i64) -> (Fixture, Vec<String>) {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    let all: Vec<String> = (0..count).map(|n| format!("{}.000100", 1_790_035_200 + n * 28_800)).collect();
+    for ts in &all {
+        fixture.post("C1", ts, &format!("message {ts}")).await;
+    }
+    (fixture, all)
+}
+
+#[tokio::test]
+async fn every_message_is_on_one_page_in_each_direction() {
+    let (fixture, all) = many(133).await;
+    let (mut seen, mut path) = (Vec::new(), Some("/c/T1/C1".to_owned()));
+    while let Some(next) = path {
+        let page = fixture.page(&next).await;
+        let mut older: Vec<String> = timestamps(&page).into_iter().map(str::to_owned).collect();
+        older.append(&mut seen);
+        seen = older;
+        path = way(&page, "prev");
+    }
+    assert_eq!(seen, all);
+    let (mut seen, mut path) = (Vec::new(), Some(format!("/c/T1/C1?after={}", "1.000000")));
+    while let Some(next) = path {
+        let page = fixture.page(&next).await;
+        seen.extend(timestamps(&page).into_iter().map(str::to_owned));
+        path = way(&page, "next");
+    }
+    assert_eq!(seen, all);
+    let newest = fixture.page("/c/T1/C1").await;
+    assert_eq!(timestamps(&newest), &all[83..]);
+    assert!(way(&newest, "next").is_none() && newest.contains("class=\"timeline from-end\""));
+}
+
+#[tokio::test]
+async fn a_day_begins_where_it_does_and_one_without_messages_says_so() {
+    let (fixture, all) = many(60).await;
+    let page = fixture.page("/c/T1/C1?day=2026-09-27").await;
+    assert_eq!(timestamps(&page)[0], all[15]);
+    assert!(page.contains("Sunday, 27 September 2026") && way(&page, "prev").is_some());
+    assert!(!page.contains("There are no messages of"));
+    let page = fixture.page("/c/T1/C1?day=2020-01-01").await;
+    assert!(page.contains("no messages of Wednesday, 1 January 2020: the next ones follow"), "{page}");
+    assert_eq!(timestamps(&page)[0], all[0]);
+    let page = fixture.page("/c/T1/C1?day=2030-01-01").await;
+    assert!(page.contains("and none after it") && timestamps(&page).is_empty());
+    assert!(way(&page, "prev").is_some(), "there is a way back");
+}
+
+#[tokio::test]
+async fn a_slack_link_leads_to_the_message_which_is_marked() {
+    let (fixture, all) = many(133).await;
+    let digits = all[60].replace('.', "");
+    for path in [
+        format!("/archives/C1/p{digits}"),
+        format!("/https://acme.slack.com/archives/C1/p{digits}"),
+        format!("/search?q=https%3A%2F%2Facme.slack.com%2Farchives%2FC1%2Fp{digits}"),
+    ] {
+        let to = fixture.leads_to(&path).await;
+        assert_eq!(to, format!("/c/T1/C1?around={0}#m{0}", all[60]), "{path}");
+        let page = fixture.page(to.split('#').next().unwrap()).await;
+        assert_eq!(timestamps(&page), &all[36..86], "messages before and after it");
+        let (before, _) = page.split_once(&format!("id=\"m{}\"", all[60])).unwrap();
+        assert!(before.ends_with("class=\"message target\" "), "{before}");
+        assert_eq!(page.matches("target").count(), 1);
+    }
+    assert_eq!(fixture.leads_to("/archives/C1").await, "/c/T1/C1");
+}
+
+#[tokio::test]
+async fn replies_are_in_their_thread_and_counted_at_its_root() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.post("C1", "1001.000000", "a root").await;
+    fixture.reply("C1", "1002.000000", "1001.000000", "a reply").await;
+    fixture
+        .message("C1", json!({ "ts": "1003.000000", "thread_ts": "1001.000000", "subtype": "thread_broadcast", "text": "for all" }))
+        .await;
+    fixture.post("C1", "1004.000000", "alone").await;
+    fixture.reply("C2", "1005.000000", "1001.000000", "of another channel").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(timestamps(&page), ["1001.000000", "1003.000000", "1004.000000"]);
+    assert_eq!(page.matches("thread-count").count(), 1);
+    assert!(page.contains("href=\"/t/T1/C1/1001.000000\">2 replies</a>"), "{page}");
+    assert!(page.contains("last reply <time datetime=\"1970-01-01T00:16:43Z\""));
+    let page = fixture.page("/t/T1/C1/1001.000000").await;
+    let (timeline, thread) = page.split_once("<aside").unwrap();
+    assert_eq!(timestamps(timeline), ["1001.000000", "1003.000000", "1004.000000"]);
+    assert_eq!(timestamps(thread), ["1001.000000", "1002.000000", "1003.000000"]);
+    // A reply is shown in its thread, whatever leads to it.
+    assert_eq!(
+        fixture.leads_to("/archives/C1/p1002000000?thread_ts=1001.000000&cid=C1").await,
+        "/t/T1/C1/1002.000000#t1002.000000"
+    );
+    let page = fixture.page("/t/T1/C1/1002.000000").await;
+    assert!(page.contains("class=\"message target\" id=\"t1002.000000\""), "{page}");
+    assert_eq!(
+        fixture.leads_to("/archives/C1/p1003000000").await,
+        "/c/T1/C1?around=1003.000000#m1003.000000"
+    );
+}
+
+#[tokio::test]
+async fn a_long_thread_goes_on() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "a root").await;
+    for n in 1..=205 {
+        fixture.reply("C1", &format!("{}.000000", 1000 + n), "1000.000000", "a reply").await;
+    }
+    let first = fixture.page("/t/T1/C1/1000.000000").await;
+    let (_, thread) = first.split_once("<aside").unwrap();
+    assert_eq!(timestamps(thread).len(), 201);
+    let page = fixture.page(&way(thread, "next").unwrap()).await;
+    let (_, thread) = page.split_once("<aside").unwrap();
+    assert_eq!(
+        timestamps(thread)[1..],
+        ["1201.000000", "1202.000000", "1203.000000", "1204.000000", "1205.000000"]
+    );
+    assert!(thread.contains("First replies"));
+}
+
+#[tokio::test]
+async fn a_channel_of_replies_alone_has_a_way_through() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000000000.000000", "the first").await;
+    for n in 1..=300 {
+        fixture.reply("C1", &format!("{}.000000", 1_000_000_000 + n), "1000000000.000000", "a reply").await;
+    }
+    fixture.post("C1", "1000001000.000000", "the last").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(timestamps(&page), ["1000000000.000000", "1000001000.000000"]);
+    assert!(page.contains("The archive begins here."));
+}
+
+#[tokio::test]
+async fn comings_and_goings_are_folded() {
+    let fixture = Fixture::open();
+    for (n, subtype) in ["channel_join", "channel_join", "channel_leave"].into_iter().enumerate() {
+        let ts = format!("100{n}.000000");
+        fixture
+            .message("C1", json!({ "ts": ts, "subtype": subtype, "text": "", "user": format!("U{n}") }))
+            .await;
+    }
+    fixture.post("C1", "1005.000000", "hello").await;
+    fixture.message("C1", json!({ "ts": "1006.000000", "subtype": "channel_join", "text": "" })).await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<details class=\"folded\"><summary>3 came or left</summary>"), "{page}");
+    assert_eq!(page.matches("<details").count(), 1, "one alone is not folded");
+    let page = fixture.page("/c/T1/C1?around=1001.000000").await;
+    assert!(page.contains("<details class=\"folded\" open>"), "what is asked for is seen");
+}

@@ -1,0 +1,55 @@
+//! Questions to the responder, their answers, and what was posted of them.
+
+use std::collections::BTreeSet;
+
+use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use super::{Eraser, EraserCounts, EraserError};
+
+impl Eraser<'_> {
+    /// Erases what is covered of a workspace: a question with its answer and all that was posted, and an answer of which
+    /// something that was posted is covered. What was posted names the answer, so it goes last.
+    pub(super) async fn questions(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
+        let mut counts = EraserCounts::default();
+        let posted = self.all(&mut counts, key::bot_messages(team)).await?;
+        let answers_of_posted: BTreeSet<String> =
+            posted.iter().filter(|row| self.covered.covers_row(row)).filter_map(question_of).collect();
+        for partition in [key::questions(team), key::answers(team), key::responded(team)] {
+            let is_question = partition == key::questions(team);
+            for row in self.all(&mut counts, partition).await? {
+                let is_posted = !is_question && answers_of_posted.contains(&row.key.timestamp);
+                if self.covered.covers_row(&row) || (is_posted && !row.is_erased()) {
+                    counts.erased(&row);
+                    self.erase(&row.key).await?;
+                }
+            }
+        }
+        for row in posted.iter().filter(|row| self.covered.covers_row(row) || self.covers_question(team, row))
+        {
+            counts.erased(row);
+            self.erase(&row.key).await?;
+        }
+        Ok(counts)
+    }
+
+    async fn all(&self, counts: &mut EraserCounts, partition: String) -> Result<Vec<Item>, ArchiveError> {
+        let rows = query_all(self.archive, Query::partition(partition)).await?;
+        self.read(counts, &rows);
+        Ok(rows)
+    }
+
+    /// Whether the question that a post answers is covered.
+    fn covers_question(&self, team: &TeamId, row: &Item) -> bool {
+        let key = || {
+            let (channel, ts) = (row.text("channel_id")?, row.text("question_ts")?);
+            Some(ItemKey::question(team, &ChannelId::parse(channel).ok()?, &Ts::parse(ts).ok()?))
+        };
+        key().is_some_and(|key| self.covered.covers_content(&key, row.text("user")))
+    }
+}
+
+/// The place of the question that a post answers.
+fn question_of(row: &Item) -> Option<String> {
+    Some(format!("{}#{}", row.text("channel_id")?, row.text("question_ts")?))
+}

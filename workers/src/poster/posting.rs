@@ -1,0 +1,247 @@
+//! An answer, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
+//!
+//! 1. the row of the answer says what is left, and whether it may still be posted;
+//! 2. a claim of this attempt, then the state `sending`;
+//! 3. for each part: the intent, with the time;
+//! 4. if there was an intent already, a look for the part, before another one;
+//! 5. the call;
+//! 6. the part's register and the row of the message;
+//! 7. the row that says that the question was answered, then the state `sent`; the claim is completed.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use metrics::counter;
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, WriteOutcome, key, query_all};
+use ports::claims::{About, EventKey, Take};
+use ports::metrics::REPLIES;
+use rules::outgoing;
+use rules::question::QuestionId;
+use rules::question::job::ReplyJob;
+use rules::question::rows::{self, AnswerRow, QuestionRow};
+use rules::question::state::{PartState, WorkStage};
+use slack::ids::Ts;
+use tokio::time::Instant;
+
+use super::Poster;
+use super::lookup::{Lookup, UNSEEN_FOR};
+use super::message::{PartMessage, PostOutcome, SHOWN_AFTER};
+use crate::claims::{Check, Sink};
+use crate::failure::Failure;
+
+/// Writes to one part of one answer by this process in a row: each round but the last means that the row has changed.
+const MAX_ROUNDS: usize = 8;
+
+impl Poster {
+    /// Does a job.
+    pub(super) async fn post(&self, job: &ReplyJob) -> Result<(), Failure> {
+        let Some(answer) = self.answer(&job.id).await? else {
+            return Ok(self.forget_messages(&job.id).await?);
+        };
+        if answer.state.is_final() || answer.state.generation > job.attempt {
+            return Ok(());
+        }
+        if let Some(why) = self.withdrawn(&answer).await? {
+            self.fail(&answer, why).await?;
+            return Ok(());
+        }
+        self.check_stopped(&job.id)?;
+        let QuestionId { team, channel, ts, .. } = &answer.id;
+        let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
+        let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
+        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::IfFree).await? {
+            Check::Ours(guard) => guard,
+            Check::Completed => return Ok(()),
+            Check::HeldFor(left) => {
+                return Err(Failure::Postponed("another process posts it".into(), left));
+            }
+        };
+        match guard.keep(self.work_on(&answer)).await {
+            Ok(Ok(())) => {
+                if let Err(error) = guard.complete().await {
+                    tracing::debug!(%error, "an answer is posted and its claim does not say so; its row does");
+                }
+                Ok(())
+            }
+            Ok(Err(failure)) => {
+                guard.release().await;
+                Err(failure)
+            }
+            Err(lost) => Err(Failure::Transient(lost.to_string())),
+        }
+    }
+
+    async fn work_on(&self, answer: &AnswerRow) -> Result<(), Failure> {
+        let archive = &*self.ports.archive;
+        let sending =
+            rows::answer_becomes(&answer.id, answer.state.at(WorkStage::Working), None, self.now_s());
+        archive.write(&sending).await?;
+        let parts = outgoing::parts(&answer.text);
+        for (number, text) in parts.iter().enumerate() {
+            let message = PartMessage { id: &answer.id, number, of: parts.len(), text };
+            if !self.part(answer, &message).await? {
+                return Ok(self.forget_messages(&answer.id).await?);
+            }
+        }
+        archive.write(&rows::responded(answer, self.now_s())).await?;
+        let sent = answer.state.at(WorkStage::Finished);
+        archive.write(&rows::answer_becomes(&answer.id, sent, None, self.now_s())).await?;
+        Ok(())
+    }
+
+    /// Sees to it that a part is posted once; `false` if the answer was erased meanwhile.
+    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<bool, Failure> {
+        let archive = &*self.ports.archive;
+        let number = message.number;
+        for _ in 0..MAX_ROUNDS {
+            let Some(answer) = self.answer(&before.id).await? else { return Ok(false) };
+            match answer.part(number) {
+                PartState::Sent(ts) => return self.note(&answer, message, &ts).await,
+                PartState::Sending(_) => {
+                    if let Some(ts) = self.found(&answer, number).await? {
+                        counter!(REPLIES, "outcome" => "found").increment(1);
+                        return self.note(&answer, message, &ts).await;
+                    }
+                }
+                PartState::New | PartState::Refused(_) => {}
+            }
+            let QuestionId { team, channel, .. } = &answer.id;
+            self.pace.turn(team, channel).await;
+            let attempt = answer.part(number).next_attempt();
+            let intent = answer.intent(number, self.ports.clock.now().0);
+            match archive.write(&intent).await? {
+                WriteOutcome::Applied => {}
+                WriteOutcome::Rejected(row) if row.is_erased() => return Ok(false),
+                // Another process had the claim before, and wrote after it lost it.
+                WriteOutcome::Rejected(_) => continue,
+            }
+            return match message.post(&self.web).await {
+                PostOutcome::Posted(ts) => {
+                    counter!(REPLIES, "outcome" => "posted").increment(1);
+                    self.note(&answer, message, &ts).await
+                }
+                PostOutcome::NotPosted(after) => {
+                    counter!(REPLIES, "outcome" => "rate_limited").increment(1);
+                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    Err(Failure::Postponed("Slack wants a pause between messages".into(), after))
+                }
+                PostOutcome::Stopped(why, after) => {
+                    counter!(REPLIES, "outcome" => "stopped").increment(1);
+                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    self.stop(&answer.id, after);
+                    Err(Failure::Postponed(why, after))
+                }
+                PostOutcome::Unknown(why) => {
+                    counter!(REPLIES, "outcome" => "unknown").increment(1);
+                    Err(Failure::Postponed(why, SHOWN_AFTER))
+                }
+                PostOutcome::Refused(why) => {
+                    counter!(REPLIES, "outcome" => "error").increment(1);
+                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    self.fail(&answer, &why).await?;
+                    Err(Failure::Permanent(why))
+                }
+            };
+        }
+        Err(Failure::Transient("the row of an answer keeps changing".into()))
+    }
+
+    /// Looks for a part that may have been posted. `None` if it was surely not.
+    async fn found(&self, answer: &AnswerRow, number: usize) -> Result<Option<Ts>, Failure> {
+        let since = answer.part_tried_at_ms(number).unwrap_or_default();
+        let passed_ms = self.ports.clock.now().0.saturating_sub(since);
+        let passed = Duration::from_millis(u64::try_from(passed_ms).unwrap_or_default());
+        let (patience, why) = match self.look_for(&answer.id, number).await? {
+            Lookup::Found(ts) => return Ok(Some(ts)),
+            Lookup::Missing => (SHOWN_AFTER, "Slack may show a message late".to_owned()),
+            Lookup::Hidden(why) => (UNSEEN_FOR, why),
+        };
+        match patience.checked_sub(passed) {
+            Some(left) if !left.is_zero() => Err(Failure::Postponed(why, left)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Writes that a part is posted; `false` if the answer was erased meanwhile, and then nothing of it is kept.
+    async fn note(&self, answer: &AnswerRow, message: &PartMessage<'_>, ts: &Ts) -> Result<bool, Failure> {
+        let archive = &*self.ports.archive;
+        let QuestionId { team, channel, .. } = &answer.id;
+        archive.write(&answer.part_becomes(message.number, PartState::sent(ts))).await?;
+        archive.write(&rows::posted(answer, message.text, ts)).await?;
+        // Who erases reads which messages there are: one that came behind that goes here.
+        if self.answer(&answer.id).await?.is_some() {
+            return Ok(true);
+        }
+        if let Some(row) = archive.get(&ItemKey::bot_message(team, channel, ts)).await? {
+            forget(archive, &row).await?;
+        }
+        Ok(false)
+    }
+
+    /// Removes what an answer that was erased has left behind, if the process died before it could.
+    async fn forget_messages(&self, id: &QuestionId) -> Result<(), ArchiveError> {
+        let archive = &*self.ports.archive;
+        let first = ItemKey::new(key::bot_messages(&id.team), format!("{}#{}", id.channel, id.ts));
+        let until = Some(format!("{}$", id.channel));
+        let query = Query { after: Some(first), until, ..Query::partition(key::bot_messages(&id.team)) };
+        for row in query_all(archive, query).await? {
+            if rows::is_of(&row, &id.channel, &id.ts) {
+                forget(archive, &row).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, id: &QuestionId) -> Result<Option<AnswerRow>, ArchiveError> {
+        let key = ItemKey::answer(&id.team, &id.channel, &id.ts);
+        Ok(self.ports.archive.get(&key).await?.as_ref().and_then(AnswerRow::read))
+    }
+
+    /// Why an answer is not to be posted any more.
+    async fn withdrawn(&self, answer: &AnswerRow) -> Result<Option<&'static str>, ArchiveError> {
+        let QuestionId { team, channel, ts, .. } = &answer.id;
+        let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
+        let found = self.ports.archive.get_all(&keys.each_ref()).await?;
+        let is_gone = |row: &Item| row.is_erased() || row.is("deleted");
+        let is_failed = |row: &Item| {
+            QuestionRow::read(row).is_some_and(|question| question.state.stage == WorkStage::Failed)
+        };
+        Ok(if found.iter().flatten().any(is_gone) {
+            Some("question deleted")
+        } else if found.first().and_then(Option::as_ref).is_some_and(is_failed) {
+            Some("question cancelled")
+        } else {
+            None
+        })
+    }
+
+    async fn fail(&self, answer: &AnswerRow, why: &str) -> Result<(), ArchiveError> {
+        let QuestionId { team, channel, ts, .. } = &answer.id;
+        tracing::warn!(%team, %channel, %ts, why, "an answer is not posted");
+        let failed = answer.state.at(WorkStage::Failed);
+        let update = rows::answer_becomes(&answer.id, failed, Some(why), self.now_s());
+        self.ports.archive.write(&update).await.map(drop)
+    }
+
+    /// Nothing more is posted to a workspace for a while: every other answer would be refused as well.
+    fn stop(&self, id: &QuestionId, pause: Duration) {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.insert(id.team.clone(), Instant::now() + pause);
+    }
+
+    fn check_stopped(&self, id: &QuestionId) -> Result<(), Failure> {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = stopped.get(&id.team).map(|until| until.saturating_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
+            Some(left) => Err(Failure::Postponed("the token may not post".into(), left)),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn forget(archive: &dyn Archive, row: &Item) -> Result<(), ArchiveError> {
+    if !row.is_erased() {
+        archive.delete_unchanged(row).await?;
+    }
+    Ok(())
+}

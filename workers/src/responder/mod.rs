@@ -1,0 +1,104 @@
+//! responder: from questions to answers, each at most once.
+//!
+//! * [`answering`] takes a question from its row to the job that posts the answer, step by step.
+//! * [`prompt`] gathers what a processor is given; [`budget`] says whether there is room for a question.
+//! * [`sweep`] asks again what was reset, and removes what was done with long ago.
+//! * [`archive_search`] answers if there is no processor: from the archive's own search.
+
+mod answering;
+#[cfg(feature = "embedded")]
+pub mod archive_search;
+mod budget;
+mod help;
+mod prompt;
+mod sweep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::queue::QueueName;
+use process::config::responder::ResponderLimits;
+use processor::Processor;
+
+pub use help::HelpProcessor;
+
+use crate::claims::Claimant;
+use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
+
+/// The worker's name in the topology.
+pub const NAME: &str = "responder";
+
+/// Between two looks: a question that is reset by hand is answered within a minute and a half.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(45);
+
+/// Answers questions.
+pub struct Responder {
+    ports: Ports,
+    claimant: Claimant,
+    processor: Arc<dyn Processor>,
+    limits: ResponderLimits,
+}
+
+impl Responder {
+    /// A responder that asks this processor.
+    #[must_use]
+    pub fn new(
+        ports: Ports,
+        claimant: Claimant,
+        processor: Arc<dyn Processor>,
+        limits: ResponderLimits,
+    ) -> Self {
+        Self { ports, claimant, processor, limits }
+    }
+
+    fn now_s(&self) -> i64 {
+        self.ports.clock.now().seconds()
+    }
+}
+
+#[async_trait]
+impl Worker for Responder {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName::Questions
+    }
+
+    fn max_batch(&self) -> usize {
+        1
+    }
+
+    fn slots(&self) -> Option<usize> {
+        Some(self.limits.concurrency)
+    }
+
+    fn looks_every(&self) -> Option<Duration> {
+        Some(BETWEEN_LOOKS)
+    }
+
+    async fn look(&self) {
+        if let Err(error) = self.sweep().await {
+            tracing::warn!(%error, "questions that were reset cannot be looked for; the next look is in a minute");
+        }
+    }
+
+    async fn work(&self, batch: &Batch<'_>) {
+        for job in batch.jobs() {
+            match &job.payload {
+                DecodedPayload::Question(question) => {
+                    job.finish(self.answer(question, job.delivery.receive_count).await);
+                }
+                DecodedPayload::Event(_)
+                | DecodedPayload::File(_)
+                | DecodedPayload::Image(_)
+                | DecodedPayload::Refused(_)
+                | DecodedPayload::Backfill(_)
+                | DecodedPayload::Stats(_)
+                | DecodedPayload::Reply(_) => job.refuse_payload(),
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a processor is given: the question, and its thread from the archive, the newest of it within a number of bytes. Never
+//! anything of another channel, and nothing that was deleted.
+
+use jiff::Timestamp;
+use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
+use processor::{ContextMessage, Named, Prompt, PromptFacts};
+use reader::joined::JoinedChannel;
+use reader::names::DisplayNames;
+use reader::text::{self, MessageText, flat};
+use reader::{find, joined::ChannelPlace, rows, thread};
+use rules::question::QuestionId;
+use rules::question::asked::without_mention;
+use rules::question::rows::QuestionRow;
+use serde_json::{Value, json};
+use slack::ids::Ts;
+
+use super::Responder;
+
+/// A message that is not the question, as text.
+struct SaidBefore {
+    ts: String,
+    said: MessageText,
+}
+
+impl Responder {
+    /// The question with all that is known of it.
+    pub(super) async fn prompt(&self, question: &QuestionRow) -> Result<Prompt, ArchiveError> {
+        let archive = &*self.ports.archive;
+        let QuestionRow { id, asked, .. } = question;
+        let raw = match &asked.mentioned {
+            Some(app) => without_mention(&asked.text, app),
+            None => asked.text.clone(),
+        };
+        let question_text = text::read(&json!({ "text": raw, "user": asked.user.as_str() }));
+        let before = self.before(id).await?;
+        let mut names = DisplayNames::new(archive, id.team.clone());
+        names
+            .learn(before.iter().map(|before| &before.said).chain([&question_text]).collect::<Vec<_>>())
+            .await?;
+        let row = archive.get(&ItemKey::question(&id.team, &id.channel, &id.ts)).await?;
+        let channel_name = row.as_ref().and_then(|row| row.text("channel_name")).map(str::to_owned);
+        let mut prompt = Prompt::new(PromptFacts {
+            id: id.name(),
+            team_id: id.team.to_string(),
+            channel: Named { id: id.channel.to_string(), name: channel_name },
+            thread_ts: id.thread_ts.to_string(),
+            asker: Named {
+                id: asked.user.to_string(),
+                name: Some(names.of(asked.user.as_str()).to_owned())
+                    .filter(|name| name != asked.user.as_str()),
+            },
+            now: Timestamp::from_millisecond(self.ports.clock.now().0).unwrap_or_default().to_string(),
+        });
+        prompt.question = plain(&question_text, &names);
+        prompt.context = newest_within(self.limits.context_bytes, before, &names);
+        prompt.files = row.as_ref().map(files).unwrap_or_default();
+        prompt.raw = raw;
+        prompt.is_mention = asked.mentioned.is_some();
+        Ok(prompt)
+    }
+
+    /// The messages of the thread before the question, oldest first.
+    async fn before(&self, id: &QuestionId) -> Result<Vec<SaidBefore>, ArchiveError> {
+        let archive = &*self.ports.archive;
+        if id.ts == id.thread_ts || self.limits.context_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let teams: Vec<_> = query_all(archive, Query::partition(key::TEAMS))
+            .await?
+            .iter()
+            .filter_map(|row| slack::ids::TeamId::parse(&row.key.timestamp).ok())
+            .collect();
+        let place = ChannelPlace { team: id.team.clone(), channel: id.channel.clone() };
+        let channel = find::joined(archive, &place, &teams).await?;
+        said_before(&channel, id).await
+    }
+}
+
+async fn said_before(channel: &JoinedChannel<'_>, id: &QuestionId) -> Result<Vec<SaidBefore>, ArchiveError> {
+    let mut messages: Vec<Value> = Vec::new();
+    messages.extend(rows::message(channel, &id.thread_ts).await?);
+    let mut replies = thread::replies(channel, &id.thread_ts);
+    while let Some(page) = replies.next().await? {
+        messages.extend(page);
+    }
+    let is_before = |message: &Value| {
+        let ts = message["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
+        message["deleted"] != true && ts.is_some_and(|ts| ts.micros() < id.ts.micros())
+    };
+    let kept = messages.iter().filter(|message| is_before(message));
+    Ok(kept
+        .map(|message| SaidBefore {
+            ts: message["ts"].as_str().unwrap_or_default().to_owned(),
+            said: text::read(message),
+        })
+        .collect())
+}
+
+/// The newest messages that have no more than this many bytes together.
+fn newest_within(most: usize, before: Vec<SaidBefore>, names: &DisplayNames<'_>) -> Vec<ContextMessage> {
+    let mut left = most;
+    let mut kept: Vec<ContextMessage> = Vec::new();
+    for SaidBefore { ts, said } in before.into_iter().rev() {
+        let message = ContextMessage {
+            ts,
+            user_id: said.author.user.clone(),
+            name: names.author(&said.author),
+            text: plain(&said, names),
+        };
+        let Some(rest) = left.checked_sub(message.text.len() + message.name.len()) else { break };
+        left = rest;
+        kept.push(message);
+    }
+    kept.reverse();
+    kept
+}
+
+fn plain(said: &MessageText, names: &DisplayNames<'_>) -> String {
+    let lines: Vec<String> = said.lines.iter().map(|line| flat::line(line, names)).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+fn files(row: &Item) -> Vec<String> {
+    let files = row.attributes.get("files").and_then(Value::as_array);
+    files.into_iter().flatten().filter_map(|file| file.as_str().map(str::to_owned)).collect()
+}

@@ -1,0 +1,87 @@
+//! What no queue brings: questions and answers that a person has reset, and rows that were done with long ago.
+
+use ports::archive::{ArchiveError, Item, Query, key};
+use ports::queue::{Outgoing, QueueError};
+use reader::find;
+use rules::question::job::{QuestionJob, ReplyJob};
+use rules::question::rows::{AnswerRow, QuestionRow, is_done_before};
+use rules::question::state::WorkStage;
+use rules::question::{budget, state::WorkState};
+
+use super::Responder;
+
+/// Rows read at once.
+const PAGE: usize = 1_000;
+
+/// How long a question and its answer are kept after they were done with. That it was answered is kept for ever.
+const KEPT_S: i64 = 30 * 24 * 3_600;
+
+/// Why a look failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SweepError {
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A job could not be sent.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+impl Responder {
+    /// Looks through the rows of every workspace.
+    pub(super) async fn sweep(&self) -> Result<(), SweepError> {
+        let archive = &*self.ports.archive;
+        let now_s = self.now_s();
+        let is_reset = |state: WorkState| state.generation > 0 && state.stage == WorkStage::Pending;
+        for team in find::teams(archive).await? {
+            self.each(
+                key::questions(&team),
+                |row| {
+                    let question = QuestionRow::read(row).filter(|question| is_reset(question.state))?;
+                    let attempt = question.state.generation;
+                    Some(QuestionJob { id: question.id, asked: None, attempt }.outgoing())
+                },
+                |row| is_done_before(row, now_s - KEPT_S),
+            )
+            .await?;
+            self.each(
+                key::answers(&team),
+                |row| {
+                    let answer = AnswerRow::read(row).filter(|answer| is_reset(answer.state))?;
+                    Some(ReplyJob { id: answer.id, attempt: answer.state.generation }.outgoing())
+                },
+                |row| is_done_before(row, now_s - KEPT_S),
+            )
+            .await?;
+            self.each(key::budgets(&team), |_| None, |row| budget::is_over(row, now_s)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a job for each row that needs one, and removes each that may go.
+    async fn each(
+        &self,
+        partition: String,
+        job: impl Fn(&Item) -> Option<Outgoing> + Send,
+        may_go: impl Fn(&Item) -> bool + Send,
+    ) -> Result<(), SweepError> {
+        let archive = &*self.ports.archive;
+        let mut query = Query { limit: PAGE, ..Query::partition(partition) };
+        loop {
+            let page = archive.query(&query).await?;
+            let jobs: Vec<Outgoing> = page.items.iter().filter_map(&job).collect();
+            if !jobs.is_empty() {
+                tracing::info!(jobs = jobs.len(), "what was reset is done again");
+                self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?;
+            }
+            let gone: Vec<&Item> = page.items.iter().filter(|row| may_go(row)).collect();
+            for row in gone {
+                archive.delete_unchanged(row).await?;
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Finds the days that are to be counted: those that have closed, and those of which something was written since.
+
+use std::collections::BTreeSet;
+
+use ports::archive::{
+    Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
+};
+use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan};
+use ports::clock::TimestampMs;
+use ports::queue::{Outgoing, QueueError};
+use reader::figures::rollups::{channels_of, first_day_with_rows};
+use rules::figures::rollup::{self, ChannelDay, DayJob, FiguresState, RollupDay};
+use slack::ids::{ChannelId, TeamId};
+
+use super::worker::Statistician;
+
+/// Changes read in one batch.
+const BATCH: usize = 1_000;
+
+/// Days that are gathered before they are asked for: batches of new messages name the same days again and again.
+const GATHERED: usize = 2_000;
+
+/// Days asked for at once.
+const AT_ONCE: usize = 100;
+
+/// A count that was asked for so long ago has lost its job: the process died between the row and the sending.
+const LOST_AFTER_MS: i64 = 10 * 60 * 1_000;
+
+/// Lost jobs sent again by one look; the next one sends what is left.
+const MAX_LOST: usize = 1_000;
+
+/// Why the days cannot be found now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FollowError {
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The queue failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// What was gathered of the changes since a cursor.
+struct Gathered {
+    spans: BTreeSet<ChangedSpan>,
+    next: Option<ChangeCursor>,
+    /// What the cursor stands for is not known any more: everything is counted again.
+    is_lost: bool,
+    /// Whether there was nothing more.
+    is_all: bool,
+}
+
+impl Statistician {
+    /// Asks for the counts of all days that have closed or changed since the last look. Where it stands is one row: days are
+    /// asked for before it goes on, so what a crash leaves out is found again.
+    pub(super) async fn follow(&self) -> Result<(), FollowError> {
+        let archive = &*self.ports.archive;
+        loop {
+            let row = archive.get(&ItemKey::figures_state()).await?;
+            let state = row.as_ref().map(FiguresState::read).unwrap_or_default();
+            // Never by a clock that is behind another process's: what closed stays closed.
+            let closed = RollupDay::closed_at(self.ports.clock.now()).max(state.closed);
+            let Some(closed) = closed else { return Ok(()) };
+            let gathered = self.gather(state.cursor.as_ref()).await?;
+            let mut days = self.days_of(&gathered.spans, closed).await?;
+            if gathered.is_lost {
+                days.extend(self.counted_days().await?);
+            } else if state.cursor.is_some() && state.closed < Some(closed) {
+                days.extend(self.closing_days(state.closed, closed).await?);
+            }
+            self.ask(&days).await?;
+            if gathered.next == state.cursor && state.closed == Some(closed) {
+                return Ok(());
+            }
+            let advanced = archive.write(&state.advance(gathered.next.as_ref(), Some(closed))).await?;
+            let is_ours = advanced == WriteOutcome::Applied;
+            if gathered.is_all && is_ours && !gathered.is_lost {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads on from a cursor until there is nothing more, or enough.
+    async fn gather(&self, cursor: Option<&ChangeCursor>) -> Result<Gathered, ArchiveError> {
+        let mut gathered =
+            Gathered { spans: BTreeSet::new(), next: cursor.cloned(), is_lost: false, is_all: false };
+        while gathered.spans.len() < GATHERED {
+            match self.changes.since(gathered.next.as_ref(), BATCH).await? {
+                ChangeBatch::Items { items, next } => {
+                    gathered.is_all = items.is_empty();
+                    gathered.spans.extend(items.iter().filter_map(|item| ChangedSpan::of(&item.key)));
+                    gathered.next = Some(next);
+                }
+                ChangeBatch::Spans { spans, next } => {
+                    gathered.is_all = spans.is_empty();
+                    let is_long = spans.iter().any(|span| span.day.is_none());
+                    gathered.spans.extend(spans);
+                    gathered.next = Some(next);
+                    // Whole channels take their time, and what is done stays done.
+                    if is_long {
+                        break;
+                    }
+                }
+                ChangeBatch::Rebuild => {
+                    gathered.is_lost = true;
+                    gathered.next = None;
+                    break;
+                }
+            }
+            if gathered.is_all {
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// The closed days of these parts of channels.
+    async fn days_of(
+        &self,
+        spans: &BTreeSet<ChangedSpan>,
+        closed: RollupDay,
+    ) -> Result<BTreeSet<ChannelDay>, ArchiveError> {
+        let mut days = BTreeSet::new();
+        for ChangedSpan { team, channel, day } in spans {
+            match day {
+                Some(date) => {
+                    let day = RollupDay::of(*date).filter(|day| *day <= closed);
+                    days.extend(day.map(|day| ChannelDay {
+                        team: team.clone(),
+                        channel: channel.clone(),
+                        day,
+                    }));
+                }
+                None => days.extend(self.days_with_rows(team, channel, RollupDay::FIRST, closed).await?),
+            }
+        }
+        Ok(days)
+    }
+
+    /// The days of a channel, both included, on which it has rows.
+    async fn days_with_rows(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        from: RollupDay,
+        until: RollupDay,
+    ) -> Result<Vec<ChannelDay>, ArchiveError> {
+        let archive = &*self.ports.archive;
+        let mut days = Vec::new();
+        let mut from = Some(from);
+        while let Some(day) = from {
+            let Some(day) = first_day_with_rows(archive, team, channel, day, until).await? else { break };
+            days.push(ChannelDay { team: team.clone(), channel: channel.clone(), day });
+            from = day.next();
+        }
+        Ok(days)
+    }
+
+    /// Every channel of the archive.
+    async fn channels(&self) -> Result<Vec<(TeamId, ChannelId)>, ArchiveError> {
+        let archive = &*self.ports.archive;
+        let mut channels = Vec::new();
+        for row in query_all(archive, Query::partition(key::TEAMS)).await? {
+            let Ok(team) = TeamId::parse(&row.key.timestamp) else { continue };
+            let of_team = channels_of(archive, &team).await?;
+            channels.extend(of_team.into_iter().map(|channel| (team.clone(), channel)));
+        }
+        Ok(channels)
+    }
+
+    /// What has closed since the last look.
+    async fn closing_days(
+        &self,
+        closed_before: Option<RollupDay>,
+        closed: RollupDay,
+    ) -> Result<BTreeSet<ChannelDay>, ArchiveError> {
+        let from = closed_before.map_or(Some(RollupDay::FIRST), RollupDay::next);
+        let Some(from) = from else { return Ok(BTreeSet::new()) };
+        let mut days = BTreeSet::new();
+        for (team, channel) in self.channels().await? {
+            days.extend(self.days_with_rows(&team, &channel, from, closed).await?);
+        }
+        Ok(days)
+    }
+
+    /// The days that have a roll-up.
+    async fn counted_days(&self) -> Result<BTreeSet<ChannelDay>, ArchiveError> {
+        let mut days = BTreeSet::new();
+        for (team, channel) in self.channels().await? {
+            let rows =
+                query_all(&*self.ports.archive, Query::partition(key::rollups(&team, &channel))).await?;
+            days.extend(rows.iter().filter_map(|row| ChannelDay::of_rollup(&team, &channel, &row.key)));
+        }
+        Ok(days)
+    }
+
+    /// Asks for counts, and sends their jobs.
+    async fn ask(&self, days: &BTreeSet<ChannelDay>) -> Result<(), FollowError> {
+        let days: Vec<&ChannelDay> = days.iter().collect();
+        for days in days.chunks(AT_ONCE) {
+            ask_for(&*self.ports.archive, days, self.ports.clock.now()).await?;
+            self.send(days.iter().map(|day| DayJob((*day).clone())).collect()).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, jobs: Vec<DayJob>) -> Result<(), QueueError> {
+        let now = self.ports.clock.now();
+        let jobs: Vec<Outgoing> = jobs.iter().map(|job| job.outgoing(now)).collect();
+        self.ports.queue.send(jobs).await.into_iter().collect()
+    }
+
+    /// Sends the jobs of counts that were asked for long ago.
+    pub(super) async fn send_lost(&self) -> Result<(), FollowError> {
+        let archive = &*self.ports.archive;
+        let now = self.ports.clock.now();
+        for row in query_all(archive, Query::partition(key::TEAMS)).await? {
+            let Ok(team) = TeamId::parse(&row.key.timestamp) else { continue };
+            let query = Query { limit: MAX_LOST, ..Query::partition(key::rollups_due(&team)) };
+            let due = archive.query(&query).await?.items;
+            let is_lost = |due: &&Item| now.0 - rollup::asked_at(due).0 > LOST_AFTER_MS;
+            let lost = due.iter().filter(is_lost).filter_map(|due| ChannelDay::of_due(&team, &due.key));
+            let lost: Vec<DayJob> = lost.map(DayJob).collect();
+            if !lost.is_empty() {
+                tracing::info!(%team, days = lost.len(), "days that were to be counted still are");
+                self.send(lost).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says of each of these days that it is to be counted.
+///
+/// # Errors
+/// As [`Archive::get_all`].
+pub(crate) async fn ask_for(
+    archive: &dyn Archive,
+    days: &[&ChannelDay],
+    now: TimestampMs,
+) -> Result<(), ArchiveError> {
+    let mut left: Vec<&ChannelDay> = days.to_vec();
+    while !left.is_empty() {
+        let keys: Vec<ItemKey> = left.iter().flat_map(|day| [day.due_key(), day.rollup_key()]).collect();
+        let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        let pairs = left.iter().zip(rows.chunks(2));
+        let asked: Vec<Update> = pairs
+            .map(|(day, rows)| {
+                let row = |place: usize| rows.get(place).and_then(Option::as_ref);
+                day.ask(row(0), row(1), now)
+            })
+            .collect();
+        let outcomes = archive.write_all(&asked.iter().collect::<Vec<_>>()).await;
+        let mut rejected = Vec::new();
+        for (day, outcome) in left.into_iter().zip(outcomes) {
+            // Another process asked, or ended a count, in between.
+            if outcome? != WriteOutcome::Applied {
+                rejected.push(day);
+            }
+        }
+        left = rejected;
+    }
+    Ok(())
+}

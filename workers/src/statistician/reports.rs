@@ -1,0 +1,38 @@
+//! Stores reports, and removes them.
+
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
+use rules::figures::kept::KeptReport;
+use slack::ids::TeamId;
+
+/// Stores a report; says whether it did. Another process that stores the same one at the same time goes first, and one that no
+/// rows can hold is not stored.
+///
+/// # Errors
+/// As [`Archive::get_all`].
+pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, ArchiveError> {
+    if !report.fits() {
+        return Ok(false);
+    }
+    let keys = report.keys();
+    let stored = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    for row in std::iter::once(report.listed()).chain(report.rows(&stored)) {
+        if archive.write(&row).await? != WriteOutcome::Applied {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes all stored reports of a workspace; what lists one goes last.
+///
+/// # Errors
+/// As [`Archive::query`].
+pub(crate) async fn remove(archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
+    for listed in query_all(archive, Query::partition(key::reports(team))).await? {
+        let rows = query_all(archive, Query::partition(key::report(team, &listed.key.timestamp))).await?;
+        for row in rows.iter().chain([&listed]) {
+            archive.delete_unchanged(row).await?;
+        }
+    }
+    Ok(())
+}

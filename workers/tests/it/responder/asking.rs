@@ -1,0 +1,216 @@
+//! Who is answered, and how often.
+
+use std::time::Duration;
+
+use ports::archive::ItemKey;
+use ports::archive::erasure::{ErasureFact, ErasureScope};
+use processor::{Answer, ProcessorError};
+use rules::question::rows;
+use rules::question::state::{WorkStage, WorkState};
+use serde_json::json;
+use slack::ids::{Ts, UserId};
+use testkit::corpus::{TEAM, event};
+use tokio::time::advance;
+
+use super::fixture::{APP, Fixture};
+
+#[tokio::test(start_paused = true)]
+async fn a_mention_is_answered_once_in_its_thread() {
+    let fixture = Fixture::new().await;
+    let id = fixture.ask("C01", 100, "why &amp; how?").await;
+    fixture.answer_all().await;
+    assert_eq!(fixture.posted("C01"), ["an answer"]);
+    assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+    let call = fixture.slack.calls().into_iter().find(|call| call.method == "chat.postMessage").unwrap();
+    assert_eq!(call.parameters["thread_ts"], id.ts.as_str());
+    assert_eq!(
+        (call.parameters["unfurl_links"].as_str(), call.parameters["parse"].as_str()),
+        ("false", "none")
+    );
+    let metadata: serde_json::Value = serde_json::from_str(&call.parameters["metadata"]).unwrap();
+    assert_eq!(metadata["event_type"], "annalist_reply");
+    assert_eq!(
+        metadata["event_payload"],
+        json!({ "id": format!("{TEAM}.C01.{}", id.ts), "part": 0, "of": 1 })
+    );
+    let prompt = fixture.processor.prompts.lock().unwrap()[0].clone();
+    assert_eq!((prompt.question.as_str(), prompt.asker.name.as_deref()), ("why & how?", Some("u1")));
+    // The same event again, also when the claims are forgotten.
+    let message = event::message(&fixture.ts(100), "U1", &format!("<@{APP}> why &amp; how?"));
+    advance(Duration::from_secs(7 * 3_600)).await;
+    fixture.told_again(&event::posted("C01", &message)).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_in_which_the_app_has_spoken_needs_no_mention_and_is_the_context() {
+    let fixture = Fixture::new().await;
+    let root = fixture.ask("C01", 100, "why?").await;
+    let other = event::message(&fixture.ts(200), "U1", "no app is asked here");
+    fixture.told(&event::posted("C01", &other)).await;
+    for (n, thread) in [(150, 100), (250, 200)] {
+        if n == 150 {
+            fixture.answer_all().await;
+        }
+        let reply = event::reply(&fixture.ts(n), &fixture.ts(thread), "U2", "and then?");
+        fixture.told(&event::posted("C01", &reply)).await;
+    }
+    fixture.answer_all().await;
+    assert_eq!(fixture.posted("C01").len(), 2, "the other thread is not the app's");
+    let prompt = fixture.processor.prompts.lock().unwrap()[1].clone();
+    assert_eq!((prompt.thread_ts.as_str(), prompt.question.as_str()), (root.ts.as_str(), "and then?"));
+    let said: Vec<&str> = prompt.context.iter().map(|message| message.name.as_str()).collect();
+    assert_eq!(said, ["u1"]);
+    assert!(prompt.context[0].text.contains("why?"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_are_known() {
+    let fixture = Fixture::new().await;
+    for (n, more) in [
+        json!({ "is_restricted": true }),
+        json!({ "is_ultra_restricted": true }),
+        json!({ "is_bot": true }),
+        json!({ "team_id": "T9" }),
+        json!({ "deleted": true }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut user = json!({ "id": format!("U7{n}"), "name": "x", "team_id": TEAM });
+        user.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        fixture.person(user).await;
+        let ts = fixture.ts(100 + u32::try_from(n).unwrap());
+        let message = event::message(&ts, &format!("U7{n}"), &format!("<@{APP}> hello"));
+        fixture.told(&event::posted("C01", &message)).await;
+    }
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (0, 0));
+
+    for (n, user) in [(300, "U80"), (301, "U81")] {
+        let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> hello"));
+        fixture.told(&event::posted("C01", &message)).await;
+    }
+    let process = fixture.process("one");
+    let jobs = fixture.receive(ports::queue::QueueName::Questions).await;
+    for job in &jobs {
+        let outcome =
+            workers::runtime::Worker::handle(process.workers().0, std::slice::from_ref(job)).await.remove(0);
+        assert!(matches!(outcome, workers::runtime::Outcome::Retry(_)), "{outcome:?}");
+    }
+    fixture.person(json!({ "id": "U80", "name": "new", "team_id": TEAM })).await;
+    fixture.answer_all().await;
+    assert_eq!(fixture.posted("C01").len(), 1, "the other one is never known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_old_edited_or_deleted_is_not_answered() {
+    let fixture = Fixture::new().await;
+    let old = event::message("1699990000.000100", "U1", &format!("<@{APP}> hello"));
+    fixture.told(&event::posted("C01", &old)).await;
+    let plain = event::message(&fixture.ts(10), "U1", "hello");
+    fixture.told(&event::posted("C01", &plain)).await;
+    let edited = event::edited(&plain, &fixture.ts(20), &format!("<@{APP}> hello"));
+    fixture.told(&event::changed("C01", &plain, &edited, &fixture.ts(21))).await;
+    let id = fixture.ask("C01", 100, "why?").await;
+    let message = event::message(&fixture.ts(100), "U1", &format!("<@{APP}> why?"));
+    fixture.told(&event::deleted("C01", &message, &fixture.ts(200))).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (0, 0));
+    assert_eq!(fixture.states(&id).await, ("error", ""));
+    // A question that waits for hours because nothing runs is not answered either.
+    let late = fixture.ask("C01", 300, "why?").await;
+    advance(Duration::from_secs(3_700)).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&late).await, fixture.processor.asked()), (("", ""), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+    let fixture = Fixture::new().await;
+    let later = ProcessorError::Transient { reason: "busy".into(), after: Some(Duration::from_secs(30)) };
+    fixture.processor.next(Err(later));
+    let id = fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.processor.asked()), (("processed", "sent"), 2));
+
+    fixture.processor.next(Err(ProcessorError::Permanent("no such model".into())));
+    let id = fixture.ask("C01", 200, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("error", ""), 1));
+    // A person asks again: by a state of the next generation, which the look finds.
+    let again = WorkState { generation: 1, stage: WorkStage::Pending };
+    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
+    fixture.look(&fixture.process("one")).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
+    // Answered is answered.
+    let again = WorkState { generation: 2, stage: WorkStage::Pending };
+    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
+    fixture.look(&fixture.process("one")).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
+
+    fixture.processor.next(Ok(Answer::Skip));
+    let id = fixture.ask("C01", 300, "thanks").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", ""), 2));
+
+    // One that never answers is given up after an hour.
+    for _ in 0..1_000 {
+        fixture.processor.next(Err(ProcessorError::Transient { reason: "down".into(), after: None }));
+    }
+    let id = fixture.ask("C01", 400, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("error", ""), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_budget_a_person_is_told_once_an_hour() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.per_user_hour = 2;
+    for n in 0..5 {
+        fixture.ask("C01", 100 + n, "why?").await;
+    }
+    fixture.answer_all().await;
+    let posted = fixture.posted("C01");
+    assert_eq!((posted.len(), fixture.processor.asked()), (3, 2));
+    assert!(posted[2].contains("2 questions in this hour"), "{posted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_person_who_is_erased() {
+    let fixture = Fixture::new().await;
+    let id = fixture.ask("C01", 100, "a secret").await;
+    fixture.answer_all().await;
+    let waiting = fixture.ask("C01", 200, "another secret").await;
+    let until = Ts::parse("1800000000.000000").unwrap();
+    let user = ErasureScope::User(UserId::parse("U1").unwrap());
+    let fact = ErasureFact { team: id.team.clone(), scope: user, until };
+    let files = testkit::memory::files::MemoryFiles::new();
+    let eraser = workers::eraser::Eraser::begin(
+        &*fixture.archive,
+        &files,
+        vec![fact.clone()],
+        workers::eraser::EraserMode::Act,
+    )
+    .await
+    .unwrap();
+    fixture.write(&fact.update()).await;
+    for part in eraser.parts().await.unwrap() {
+        eraser.part(&part).await.unwrap();
+    }
+    fixture.answer_all().await;
+    let left: Vec<_> =
+        fixture.archive.items().into_iter().filter(|row| format!("{row:?}").contains("secret")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let answer = fixture.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await.unwrap();
+    assert!(answer.is_erased());
+    assert_eq!((fixture.posted("C01").len(), fixture.states(&waiting).await), (1, ("", "")));
+    let left = |kind: &str| {
+        let rows = fixture.archive.items().into_iter();
+        rows.filter(|row| row.key.item_id.starts_with(kind) && row.text("response_text").is_some()).count()
+    };
+    assert_eq!([left("answer#"), left("responded#"), left("botmessage#")], [0; 3]);
+}

@@ -1,0 +1,281 @@
+//! A workspace whose questions are answered: a message-writer, responders and posters on shared ports, and a Slack.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
+use ports::claims::Claims;
+use ports::clock::{Clock, SharedClock, TimestampMs};
+use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use process::config::responder::ResponderLimits;
+use processor::{Answer, Processor, ProcessorError, Prompt};
+use rules::question::QuestionId;
+use rules::question::rows::{AnswerRow, QuestionRow};
+use rules::question::state::TrackedKind;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts};
+use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery;
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
+use testkit::faults::{CrashPoint, CrashingArchive, CrashingQueue, FaultyClaims};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::claims::MemoryClaims;
+use testkit::memory::queue::MemoryQueue;
+use tokio::time::{Instant, advance};
+use workers::claims::{self, Claimant};
+use workers::message_writer::MessageWriter;
+use workers::poster::Poster;
+use workers::responder::Responder;
+use workers::runtime::{Outcome, Ports, Worker};
+
+pub(super) const TOKEN: &str = "xoxb-1";
+pub(super) const APP: &str = "U0ANNALIST";
+
+/// After this time of the workspace nothing is on its way any more.
+const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
+
+/// The time of the test's runtime, which is paused.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> TimestampMs {
+        TimestampMs(START_S * 1_000).plus(self.0.elapsed())
+    }
+}
+
+/// Answers what it was told to, and then "an answer".
+#[derive(Default)]
+pub(super) struct ScriptedProcessor {
+    pub(super) answers: Mutex<VecDeque<Result<Answer, ProcessorError>>>,
+    pub(super) prompts: Mutex<Vec<Prompt>>,
+}
+
+#[async_trait]
+impl Processor for ScriptedProcessor {
+    async fn answer(&self, prompt: &Prompt) -> Result<Answer, ProcessorError> {
+        self.prompts.lock().unwrap().push(prompt.clone());
+        let planned = self.answers.lock().unwrap().pop_front();
+        planned.unwrap_or_else(|| Ok(Answer::Text("an answer".into())))
+    }
+}
+
+impl ScriptedProcessor {
+    pub(super) fn asked(&self) -> usize {
+        self.prompts.lock().unwrap().len()
+    }
+
+    pub(super) fn next(&self, answer: Result<Answer, ProcessorError>) {
+        self.answers.lock().unwrap().push_back(answer);
+    }
+}
+
+pub(super) struct Fixture {
+    pub(super) slack: FakeSlack,
+    pub(super) archive: Arc<MemoryArchive>,
+    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) claims: Arc<MemoryClaims>,
+    pub(super) clock: SharedClock,
+    pub(super) processor: Arc<ScriptedProcessor>,
+    pub(super) limits: ResponderLimits,
+    pub(super) quarantined: Mutex<Vec<String>>,
+}
+
+/// A process that answers questions.
+pub(super) struct Answering {
+    responder: Responder,
+    poster: Poster,
+}
+
+impl Fixture {
+    pub(super) async fn new() -> Self {
+        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let slack = FakeSlack::on_virtual_time();
+        let channels = ["C01", "C02"].map(|id| channel(id, &id.to_lowercase())).into();
+        let workspace = Workspace { channels, bot_user: APP.into(), ..Workspace::new(TEAM) };
+        slack.set(TOKEN, workspace);
+        let fixture = Self {
+            slack,
+            archive: Arc::new(MemoryArchive::new()),
+            queue: Arc::new(MemoryQueue::new(Arc::clone(&clock))),
+            claims: Arc::new(MemoryClaims::new(Arc::clone(&clock))),
+            clock,
+            processor: Arc::default(),
+            limits: ResponderLimits::default(),
+            quarantined: Mutex::default(),
+        };
+        for user in ["U1", "U2"] {
+            fixture.person(json!({ "id": user, "name": user.to_lowercase(), "team_id": TEAM })).await;
+        }
+        fixture
+    }
+
+    /// A person as Slack shows them.
+    pub(super) async fn person(&self, user: Value) {
+        let changed = json!({ "type": "user_change", "user": user, "event_ts": self.ts(0) });
+        self.told(&changed).await;
+    }
+
+    /// A time this long after the beginning.
+    pub(super) fn ts(&self, n: u32) -> String {
+        format!("{START_S}.{n:06}")
+    }
+
+    /// The message-writer gets an event, and Slack shows what it tells.
+    pub(super) async fn told(&self, told: &Value) {
+        self.slack.change(TOKEN, |workspace| workspace.happen(told));
+        // What is posted comes later than what is answered.
+        advance(Duration::from_secs(1)).await;
+        self.told_again(told).await;
+    }
+
+    /// The message-writer gets an event.
+    pub(super) async fn told_again(&self, told: &Value) {
+        let writer = MessageWriter::new(
+            Arc::clone(&self.archive) as Arc<dyn Archive>,
+            Arc::clone(&self.queue) as Arc<dyn Queue>,
+        )
+        .timed_by(Arc::clone(&self.clock))
+        .asking(self.limits.max_age);
+        let job = delivery(&event::envelope(TEAM, "Ev1", told));
+        let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
+        assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{told}");
+    }
+
+    /// A person asks in a channel.
+    pub(super) async fn ask(&self, channel: &str, n: u32, text: &str) -> QuestionId {
+        let message = event::message(&self.ts(n), "U1", &format!("<@{APP}> {text}"));
+        self.told(&event::posted(channel, &message)).await;
+        self.id(channel, n)
+    }
+
+    pub(super) fn id(&self, channel: &str, n: u32) -> QuestionId {
+        let ts = Ts::parse(&self.ts(n)).unwrap();
+        QuestionId {
+            team: TeamId::parse(TEAM).unwrap(),
+            channel: ChannelId::parse(channel).unwrap(),
+            thread_ts: ts.clone(),
+            ts,
+        }
+    }
+
+    /// A process of this name.
+    pub(super) fn process(&self, name: &str) -> Answering {
+        self.dying(name, &CrashPoint::never())
+    }
+
+    /// A process that dies at the point.
+    pub(super) fn dying(&self, name: &str, point: &Arc<CrashPoint>) -> Answering {
+        let archive = Arc::clone(&self.archive) as Arc<dyn Archive>;
+        let archive: Arc<dyn Archive> = Arc::new(CrashingArchive::new(archive, Arc::clone(point)));
+        let queue = Arc::clone(&self.queue) as Arc<dyn Queue>;
+        let queue: Arc<dyn Queue> = Arc::new(CrashingQueue::new(queue, Arc::clone(point)));
+        let ports = Ports { queue, archive, clock: Arc::clone(&self.clock) };
+        let claimant = || {
+            let claims = FaultyClaims::until(Arc::clone(&self.claims) as Arc<dyn Claims>, Arc::clone(point));
+            let clock = Arc::clone(&self.clock);
+            Claimant::new(Arc::new(claims), clock, name, claims::Settings::default())
+        };
+        let processor = Arc::clone(&self.processor) as Arc<dyn Processor>;
+        let web = self.slack.client_until(TOKEN, point);
+        Answering {
+            responder: Responder::new(ports.clone(), claimant(), processor, self.limits),
+            poster: Poster::new(ports, claimant(), web, self.limits),
+        }
+    }
+
+    /// Lets a process work until nothing is left to do, or it has died.
+    pub(super) async fn run(&self, process: &Answering, point: &CrashPoint) {
+        let began = Instant::now();
+        let workers: [&dyn Worker; 2] = [&process.responder, &process.poster];
+        while !self.is_idle().await && !point.has_crashed() {
+            let mut is_waiting = true;
+            for worker in workers {
+                for job in self.receive(worker.queue()).await {
+                    is_waiting = false;
+                    let outcome = worker.handle(std::slice::from_ref(&job)).await.remove(0);
+                    if point.has_crashed() {
+                        return;
+                    }
+                    self.settle(worker.queue(), &job, outcome).await;
+                }
+            }
+            if is_waiting {
+                advance(Duration::from_secs(1)).await;
+            }
+            assert!(began.elapsed() < PATIENCE, "jobs are left: {:?}", self.quarantined.lock().unwrap());
+        }
+    }
+
+    /// Lets one process answer everything.
+    pub(super) async fn answer_all(&self) {
+        self.run(&self.process("one"), &CrashPoint::never()).await;
+    }
+
+    pub(super) async fn look(&self, process: &Answering) {
+        process.responder.look().await;
+    }
+
+    pub(super) async fn receive(&self, queue: QueueName) -> Vec<Delivery> {
+        let visibility_timeout = Duration::from_secs(30);
+        let request =
+            ReceiveRequest { queue: queue.into(), max: 10, visibility_timeout, wait: Duration::ZERO };
+        self.queue.receive(request).await.unwrap()
+    }
+
+    async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),
+            Outcome::Retry(retry) => {
+                let after = retry.after.unwrap_or(Duration::from_secs(1));
+                self.queue.change_visibility(queue.into(), &[(job.receipt.clone(), after)]).await;
+                return;
+            }
+        }
+        self.queue.ack(queue.into(), std::slice::from_ref(&job.receipt)).await;
+    }
+
+    async fn is_idle(&self) -> bool {
+        for queue in [QueueName::Questions, QueueName::Replies] {
+            if !self.queue.depth(queue.into()).await.unwrap().is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What the app has posted in a channel, in its order.
+    pub(super) fn posted(&self, channel: &str) -> Vec<String> {
+        let posted = self.slack.change(TOKEN, |workspace| workspace.posted_in(channel));
+        posted.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub(super) async fn row(&self, key: ItemKey) -> Option<Item> {
+        self.archive.get(&key).await.unwrap()
+    }
+
+    /// Where a question and its answer are.
+    pub(super) async fn states(&self, id: &QuestionId) -> (&'static str, &'static str) {
+        let question = self.row(ItemKey::question(&id.team, &id.channel, &id.ts)).await;
+        let question = question.as_ref().and_then(QuestionRow::read);
+        let answer = self.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await;
+        let answer = answer.as_ref().and_then(AnswerRow::read);
+        (
+            question.map_or("", |question| TrackedKind::Question.label(question.state.stage)),
+            answer.map_or("", |answer| TrackedKind::Answer.label(answer.state.stage)),
+        )
+    }
+
+    pub(super) async fn write(&self, update: &ports::archive::Update) {
+        self.archive.write(update).await.unwrap();
+    }
+}
+
+impl Answering {
+    /// Both work on the same jobs at the same time.
+    pub(super) fn workers(&self) -> (&Responder, &Poster) {
+        (&self.responder, &self.poster)
+    }
+}

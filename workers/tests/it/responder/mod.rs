@@ -1,0 +1,6 @@
+//! Questions and answers: who is answered, what is posted, and that it is posted once.
+
+mod asking;
+mod crashes;
+mod fixture;
+mod posting;

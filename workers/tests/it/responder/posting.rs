@@ -1,0 +1,160 @@
+//! What Slack may answer to a post, and what may happen to an answer before it.
+
+use std::time::Duration;
+
+use processor::Answer;
+use rules::question::rows;
+use rules::question::state::{WorkStage, WorkState};
+use serde_json::json;
+use testkit::fake_slack::{SlackAnswer, refusal};
+
+use super::fixture::{Fixture, TOKEN};
+
+const POST: &str = "chat.postMessage";
+
+#[tokio::test(start_paused = true)]
+async fn a_post_whose_answer_is_lost_is_found_and_not_repeated() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    let id = fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
+    assert_eq!(fixture.slack.called("conversations.replies"), 1);
+    assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_archive_shows_a_post_before_slack_is_asked() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("one");
+    let (responder, poster) = process.workers();
+    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+        let jobs = fixture.receive(worker.queue()).await;
+        worker.handle(&jobs).await;
+    }
+    let mut own = fixture.slack.change(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
+    own["channel"] = "C01".into();
+    own["channel_type"] = "channel".into();
+    own["event_ts"] = own["ts"].clone();
+    fixture.told_again(&own).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.slack.called(POST), fixture.slack.called("conversations.replies")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_failed_is_repeated_after_a_look() {
+    let fixture = Fixture::new().await;
+    fixture.slack.next(POST, [SlackAnswer::new(500)]);
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 2));
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(at[1] - at[0] >= 10_000, "Slack may show a message late: {at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_slack_wants_is_kept_without_a_look() {
+    let fixture = Fixture::new().await;
+    fixture.slack.next(POST, [SlackAnswer::rate_limited(7)]);
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(at.len() == 2 && (7_000..9_000).contains(&(at[1] - at[0])), "{at:?}");
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called("conversations.replies")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
+    let fixture = Fixture::new().await;
+    fixture.processor.next(Ok(Answer::Text("a\n\n".to_owned() + &"word ".repeat(2_000))));
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(at.len() == 3 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_the_app_has_left_is_an_error_once() {
+    let fixture = Fixture::new().await;
+    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = false.into());
+    let id = fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("processed", "error"), 1));
+    assert_eq!(fixture.quarantined.lock().unwrap().len(), 1);
+    // Back in the channel, a person asks again.
+    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
+    let again = WorkState { generation: 1, stage: WorkStage::Pending };
+    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
+    fixture.look(&fixture.process("one")).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
+    assert_eq!(fixture.processor.asked(), 1, "its answer was kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
+    let fixture = Fixture::new().await;
+    fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
+    let process = fixture.process("one");
+    let (responder, poster) = process.workers();
+    for (n, channel) in [(100, "C01"), (200, "C01"), (300, "C02")] {
+        fixture.ask(channel, n, "why?").await;
+    }
+    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+        for job in fixture.receive(worker.queue()).await {
+            worker.handle(&[job]).await;
+        }
+    }
+    assert_eq!(fixture.slack.called(POST), 1);
+    assert!(fixture.quarantined.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hostile_is_posted_as_text() {
+    let fixture = Fixture::new().await;
+    let hostile = "<!channel> <@U1> [x](javascript:1) [y](https://a.example/?q=secret) http://a/?q=secret";
+    fixture.processor.next(Ok(Answer::Text(hostile.into())));
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let posted = fixture.posted("C01").remove(0);
+    for acting in ["<!", "<@", "javascript:"] {
+        assert!(!posted.contains(acting), "{posted}");
+    }
+    assert!(posted.contains("<https://a.example/?q=secret|y>"), "{posted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered() {
+    let fixture = Fixture::new().await;
+    let id = fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("one");
+    let (responder, poster) = process.workers();
+    let worker: &dyn workers::runtime::Worker = responder;
+    let jobs = fixture.receive(worker.queue()).await;
+    worker.handle(&jobs).await;
+    let cancelled = WorkState { generation: 1, stage: WorkStage::Failed };
+    fixture.write(&rows::question_becomes(&id, cancelled, Some("question cancelled"), 0)).await;
+    let worker: &dyn workers::runtime::Worker = poster;
+    let jobs = fixture.receive(worker.queue()).await;
+    worker.handle(&jobs).await;
+    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("error", "error"), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.next(POST, [SlackAnswer::new(500)]));
+    fixture.slack.next("conversations.replies", (0..20).map(|_| refusal("missing_scope")));
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let apart = Duration::from_millis(u64::try_from(at[1] - at[0]).unwrap());
+    assert!(at.len() == 2 && apart >= Duration::from_secs(60), "{at:?}");
+    assert_eq!(fixture.posted("C01").len(), 1);
+}

@@ -1,0 +1,281 @@
+//! Roll-ups beside changes at any time, compared with a recount of the rows, and reports with and without them.
+
+mod fixture;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::archive::erasure::{ErasureFact, ErasureScope};
+use ports::archive::{ArchiveExt, Item, ItemKey, Update};
+use ports::clock::Clock;
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use reader::figures::counting::count_day;
+use rules::figures::day::DayFigures;
+use rules::figures::rollup::{self, RollupDay};
+use serde_json::json;
+use slack::ids::{Ts, UserId};
+use testkit::faults::{CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::files::MemoryFiles;
+use workers::eraser::{Eraser, EraserCounts, EraserMode};
+use workers::runtime::Worker;
+
+use fixture::{Fixture, PEOPLE, channel, team};
+
+#[tokio::test(start_paused = true)]
+async fn exactly_the_days_that_changed_late_are_counted_again() {
+    let mut fixture = Fixture::new(1).await;
+    for _ in 0..400 {
+        fixture.post().await;
+    }
+    fixture.settle().await;
+    fixture.assert_recounted("at first").await;
+    let before = fixture.rollups();
+    let closed = RollupDay::closed_at(fixture.clock.now()).unwrap();
+    let mut touched = BTreeSet::new();
+    for _ in 0..30 {
+        let day = fixture.change().await.day();
+        touched.extend((day.day <= closed).then(|| day.rollup_key()));
+    }
+    fixture.settle().await;
+    fixture.assert_recounted("after the changes").await;
+    let counted: BTreeSet<ItemKey> = fixture
+        .rollups()
+        .into_iter()
+        .filter(|(key, row)| before.get(key) != Some(row))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(counted, touched);
+    assert!(touched.len() > 10 && touched.len() < before.len());
+    let state = fixture.archive.items();
+    fixture.settle().await;
+    assert_eq!(fixture.archive.items(), state, "nothing is counted twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_are_the_same_with_and_without_roll_ups_at_any_time() {
+    for seed in 0..6 {
+        let mut fixture = Fixture::new(seed).await;
+        for _ in 0..120 {
+            fixture.post().await;
+        }
+        assert!(fixture.assert_same_reports("before anything was counted").await.is_none());
+        for round in 0..6 {
+            fixture.settle().await;
+            assert!(fixture.assert_same_reports("all is counted").await.is_some());
+            let (_, held) = fixture.assert_same_and_stored("all is as it was").await;
+            assert!(held >= 4, "{held} stored reports hold: two weeks, of the workspace and of a channel");
+            for _ in 0..20 {
+                fixture.change().await;
+            }
+            // Who is taken for an app changes too, and no message does.
+            let (id, is_bot) = (fixture.random.choice(PEOPLE).unwrap(), fixture.random.bool());
+            fixture.set_bot(id, is_bot).await;
+            assert!(fixture.assert_same_reports("changes are not counted yet").await.is_some());
+            if round == 3 {
+                fixture.clock.advance(Duration::from_secs(3 * 86_400));
+                assert!(fixture.assert_same_reports("days close").await.is_some());
+            }
+            fixture.statistician().look().await;
+            assert!(fixture.assert_same_reports("counts are asked for").await.is_some());
+            // Only rows say it then.
+            fixture.set_bot(id, false).await;
+            fixture.set_bot("U6", true).await;
+        }
+    }
+}
+
+/// Writes something before a call of the archive.
+struct ChangeAtCall {
+    archive: Arc<MemoryArchive>,
+    calls: AtomicU64,
+    at: u64,
+    change: Update,
+}
+
+#[async_trait]
+impl FaultSchedule for ChangeAtCall {
+    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
+            self.archive.write(&self.change).await.unwrap();
+        }
+        None
+    }
+
+    async fn after(&self, _: Method) {}
+}
+
+/// Some messages of two days in one channel, of which some were counted before.
+async fn small(random: u64) -> Fixture {
+    let mut fixture = Fixture::new(random).await;
+    for _ in 0..60 {
+        fixture.post().await;
+    }
+    fixture.settle().await;
+    for _ in 0..3 {
+        fixture.change().await;
+    }
+    fixture
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_between_any_two_steps_is_counted() {
+    for at in (0..).step_by(3) {
+        let fixture = small(7).await;
+        let changed = fixture.written[0].key();
+        let set = json!({ "text": "one two three four five six seven eight nine ten", "content_version": "999999999999.000000/000000000001.000000/x" });
+        let change = Update { set: set.as_object().cloned().unwrap(), ..Update::new(changed) };
+        let schedule =
+            Arc::new(ChangeAtCall { archive: fixture.archive.clone(), calls: AtomicU64::new(0), at, change });
+        let archive = FaultyArchive::on(fixture.archive.clone(), schedule.clone());
+        let statistician = fixture.statistician_on(Arc::new(archive));
+        statistician.look().await;
+        fixture.drain(&statistician).await;
+        if schedule.calls.load(Ordering::SeqCst) <= at {
+            assert!(at > 30, "{at} calls");
+            return;
+        }
+        fixture.settle().await;
+        fixture.assert_recounted(&format!("a change at {at}")).await;
+        fixture.assert_same_reports("after it").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_between_any_two_steps_loses_no_change() {
+    let whole = small(8).await;
+    let counting = CrashPoint::never();
+    let archive = Arc::new(CrashingArchive::new(whole.archive.clone(), Arc::clone(&counting)));
+    let statistician = whole.statistician_on(archive);
+    statistician.look().await;
+    whole.drain(&statistician).await;
+    assert!(counting.steps() > 20, "{} steps", counting.steps());
+    for steps in 0..counting.steps() {
+        let mut fixture = small(8).await;
+        let mortal = Arc::new(CrashingArchive::new(fixture.archive.clone(), CrashPoint::after(steps)));
+        let mortal = fixture.statistician_on(mortal);
+        mortal.look().await;
+        fixture.clock.advance(Duration::from_secs(91));
+        let request = ReceiveRequest {
+            queue: QueueName::Stats.into(),
+            max: 10,
+            visibility_timeout: Duration::from_secs(30),
+            wait: Duration::ZERO,
+        };
+        // Its jobs are lost with it: their leases outlive what the test waits for.
+        let jobs = fixture.queue.receive(request).await.unwrap();
+        mortal.handle(&jobs).await;
+        fixture.assert_same_reports("after the crash").await;
+        let late = fixture.change().await;
+        fixture.clock.advance(Duration::from_secs(11 * 60));
+        fixture.settle().await;
+        fixture.assert_recounted(&format!("a crash after {steps}, a change of {:?}", late.key())).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_statisticians_count_together_what_one_would() {
+    for seed in 20..26 {
+        let mut fixture = Fixture::new(seed).await;
+        let (one, other) = (fixture.statistician(), fixture.statistician());
+        for _ in 0..8 {
+            for _ in 0..30 {
+                fixture.post().await;
+            }
+            tokio::join!(one.look(), other.look());
+            tokio::join!(fixture.drain(&one), fixture.drain(&other));
+        }
+        fixture.assert_recounted(&format!("seed {seed}")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
+    let mut fixture = Fixture::new(3).await;
+    for _ in 0..60 {
+        fixture.post().await;
+    }
+    let place = fixture.written[0].clone();
+    for n in 0..1_000 {
+        let reactions: BTreeMap<String, &str> =
+            (0..30).map(|m| (format!("reaction#emoji-{n}-{m}#U2"), "000000000001.000000/added")).collect();
+        let mut row = json!(reactions);
+        let ts = Ts::parse(&format!("{}.{:06}", place.ts.micros() / 1_000_000, 900_000 + n)).unwrap();
+        row["user"] = "U1".into();
+        row["content_version"] = "000000000001.000000/000000000001.000000/x".into();
+        fixture.set(ItemKey::message(&team(), &channel(place.channel), &ts), row).await;
+    }
+    fixture.settle().await;
+    let row = fixture.archive.item(&place.day().rollup_key()).unwrap();
+    assert_eq!(rollup::figures(&row), None);
+    assert_eq!(fixture.due().await, 0);
+    fixture.assert_same_reports("with a large day").await.unwrap();
+    assert_ne!(count_day(&*fixture.archive, &place.day()).await.unwrap(), DayFigures::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_report_holds_until_something_that_it_shows_changes() {
+    let mut fixture = Fixture::new(11).await;
+    for _ in 0..200 {
+        fixture.post().await;
+    }
+    fixture.settle().await;
+    let held = async |fixture: &Fixture, when: &str| fixture.assert_same_and_stored(when).await.1;
+    assert_eq!(held(&fixture, "at first").await, 0);
+    let all = held(&fixture, "again").await;
+    assert!(all >= 4, "{all}");
+    // A message of today is in none of them, and a name is in all.
+    let today = Ts::parse(&format!("{}.000001", fixture.clock.now().0 / 1_000)).unwrap();
+    let row = json!({ "user": "U1", "text": "now", "content_version": "000000000001.000000/000000000001.000000/x" });
+    fixture.set(ItemKey::message(&team(), &channel("C1"), &today), row).await;
+    assert_eq!(held(&fixture, "today").await, all);
+    fixture.set_name("U1", "another").await;
+    assert_eq!(held(&fixture, "a name").await, 0);
+    assert_eq!(held(&fixture, "and again").await, all);
+    // A late reply is in the list of those with the most, at once.
+    let root = fixture.written.iter().filter(|written| !written.is_reply).max_by_key(|written| {
+        fixture.written.iter().filter(|other| other.root.as_ref() == Some(&written.ts)).count()
+    });
+    let root = root.unwrap().clone();
+    fixture.reply_now(&root).await;
+    assert!(held(&fixture, "a late reply").await < all);
+    // A change of a closed day counts before it is counted.
+    fixture.change().await;
+    assert!(held(&fixture, "a late change").await < all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_erased_is_in_no_roll_up_and_in_no_stored_report() {
+    let mut fixture = Fixture::new(12).await;
+    for _ in 0..200 {
+        fixture.post().await;
+    }
+    fixture.settle().await;
+    fixture.assert_same_and_stored("before").await;
+    let first = fixture.archive.item(&ItemKey::first_post(&team(), &UserId::parse("U2").unwrap())).unwrap();
+    assert!(rollup::first_post(&first).is_some());
+    let user = UserId::parse("U2").unwrap();
+    let until = Ts::parse(&format!("{}.000000", fixture.clock.now().0 / 1_000)).unwrap();
+    let facts = vec![ErasureFact { team: team(), scope: ErasureScope::User(user.clone()), until }];
+    let files = MemoryFiles::new();
+    let eraser = Eraser::begin(&*fixture.archive, &files, facts.clone(), EraserMode::Act).await.unwrap();
+    fixture.archive.write(&facts[0].update()).await.unwrap();
+    let mut counts = EraserCounts::default();
+    for part in eraser.parts().await.unwrap() {
+        counts += eraser.part(&part).await.unwrap();
+    }
+    assert!(counts.reports >= 4, "{counts:?}");
+    let rows = fixture.archive.items();
+    assert!(!rows.iter().any(|row| row.key.item_id.starts_with("report#")));
+    let mentions = |row: &Item| row.text("figures").is_some_and(|figures| figures.contains("\"U2\""));
+    assert!(!rows.iter().any(mentions), "no roll-up names them, even before it is counted again");
+    let first = fixture.archive.item(&ItemKey::first_post(&team(), &user)).unwrap();
+    assert_eq!(rollup::first_post(&first), None);
+    fixture.assert_same_reports("before they are counted again").await;
+    fixture.settle().await;
+    fixture.assert_recounted("after the erasure").await;
+    fixture.assert_same_reports("and after it").await.unwrap();
+}

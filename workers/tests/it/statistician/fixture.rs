@@ -1,0 +1,311 @@
+//! An archive whose statistician follows it, and a generator of what happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
+use ports::clock::{Clock, ManualClock, TimestampMs};
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use reader::figures::counting::count_day;
+use reader::figures::json;
+use reader::figures::making::{Asked, AskedReport, make};
+use reader::figures::period::Period;
+use reader::figures::rollups::Rollups;
+use reader::find;
+use reader::joined::ChannelPlace;
+use rules::figures::rollup::{self, ChannelDay, RollupDay};
+use rules::public_mark;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use testkit::memory::archive::MemoryArchive;
+use testkit::memory::queue::MemoryQueue;
+use workers::runtime::{Outcome, Ports, Worker};
+use workers::statistician::{Statistician, store_report};
+
+pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
+/// The last of them is an app, and of the one before it nothing is known.
+pub(super) const PEOPLE: [&str; 6] = ["U1", "U2", "U3", "U4", "U5", "U6"];
+const DAY: i64 = 86_400;
+/// Monday of 2026-W46.
+const MONDAY: i64 = 1_794_182_400;
+/// Two weeks later, at noon.
+const NOW: i64 = MONDAY + 14 * DAY + DAY / 2;
+
+pub(super) fn team() -> TeamId {
+    TeamId::parse("T1").unwrap()
+}
+
+pub(super) fn channel(id: &str) -> ChannelId {
+    ChannelId::parse(id).unwrap()
+}
+
+/// A message that is there, and who wrote it.
+#[derive(Clone)]
+pub(super) struct Written {
+    pub(super) channel: &'static str,
+    pub(super) ts: Ts,
+    pub(super) is_reply: bool,
+    /// Of a reply: to what.
+    pub(super) root: Option<Ts>,
+}
+
+impl Written {
+    pub(super) fn key(&self) -> ItemKey {
+        ItemKey::message(&team(), &channel(self.channel), &self.ts)
+    }
+
+    pub(super) fn day(&self) -> ChannelDay {
+        let day = RollupDay::of_message(&self.ts).unwrap();
+        ChannelDay { team: team(), channel: channel(self.channel), day }
+    }
+}
+
+/// An archive whose statistician follows it, and a generator of what happens.
+pub(super) struct Fixture {
+    pub(super) archive: Arc<MemoryArchive>,
+    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) random: fastrand::Rng,
+    pub(super) written: Vec<Written>,
+}
+
+impl Fixture {
+    pub(super) async fn new(seed: u64) -> Self {
+        let clock = ManualClock::starting_at(TimestampMs(NOW * 1_000));
+        let queue = Arc::new(MemoryQueue::new(clock.clone()));
+        let random = fastrand::Rng::with_seed(seed);
+        let fixture = Self { archive: Arc::default(), queue, clock, random, written: Vec::new() };
+        fixture.set(ItemKey::team(&team()), json!({ "seen": true })).await;
+        for id in CHANNELS {
+            fixture.archive.write(&public_mark::opening(&team(), &channel(id))).await.unwrap();
+        }
+        for (place, id) in PEOPLE.iter().enumerate().filter(|(place, _)| *place != 4) {
+            let row = json!({ "name": id, "tz_offset": (place as i64 - 2) * 2_700, "raw_event": "{}" });
+            fixture.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
+        }
+        fixture.set_bot("U6", true).await;
+        fixture
+    }
+
+    pub(super) async fn set(&self, key: ItemKey, row: Value) {
+        let set = row.as_object().cloned().unwrap();
+        self.archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
+    }
+
+    pub(super) async fn set_bot(&self, id: &str, is_bot: bool) {
+        self.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), json!({ "is_bot": is_bot })).await;
+    }
+
+    pub(super) async fn set_name(&self, id: &str, name: &str) {
+        self.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), json!({ "name": name })).await;
+    }
+
+    /// Replies to a message today.
+    pub(super) async fn reply_now(&self, root: &Written) {
+        let ts = Ts::parse(&format!("{}.000002", self.clock.now().0 / 1_000)).unwrap();
+        let row = json!({ "user": "U3", "text": "late", "thread_ts": root.ts, "raw_event": "{}",
+            "parent": key::thread_parent(&team(), &root.ts),
+            "content_version": "000000000001.000000/000000000001.000000/x" });
+        self.set(ItemKey::message(&team(), &channel(root.channel), &ts), row).await;
+    }
+
+    pub(super) fn ports(&self) -> Ports {
+        Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() }
+    }
+
+    pub(super) fn statistician(&self) -> Statistician {
+        Statistician::new(self.ports(), self.archive.clone())
+    }
+
+    pub(super) fn statistician_on(&self, archive: Arc<dyn Archive>) -> Statistician {
+        Statistician::new(Ports { archive, ..self.ports() }, self.archive.clone())
+    }
+
+    /// Does what waits on the queue, until nothing does.
+    pub(super) async fn drain(&self, statistician: &Statistician) {
+        self.clock.advance(Duration::from_secs(91));
+        loop {
+            let request = ReceiveRequest {
+                queue: QueueName::Stats.into(),
+                max: 10,
+                visibility_timeout: Duration::from_secs(30),
+                wait: Duration::ZERO,
+            };
+            let jobs = self.queue.receive(request).await.unwrap();
+            if jobs.is_empty() {
+                return;
+            }
+            for (job, outcome) in jobs.iter().zip(statistician.handle(&jobs).await) {
+                if outcome == Outcome::Done {
+                    self.queue
+                        .ack(QueueName::Stats.into(), std::slice::from_ref(&job.receipt))
+                        .await
+                        .remove(0)
+                        .unwrap();
+                } else {
+                    self.clock.advance(Duration::from_secs(31));
+                }
+            }
+        }
+    }
+
+    pub(super) async fn settle(&self) {
+        let statistician = self.statistician();
+        statistician.look().await;
+        self.drain(&statistician).await;
+    }
+
+    pub(super) async fn due(&self) -> usize {
+        query_all(&*self.archive, Query::partition(key::rollups_due(&team()))).await.unwrap().len()
+    }
+
+    /// A message of the last 28 days, now and then in the name of an app, or a reply.
+    pub(super) async fn post(&mut self) -> Written {
+        let second = MONDAY - 14 * DAY + self.random.i64(0..28 * DAY);
+        let ts = Ts::parse(&format!("{second}.{:06}", self.written.len())).unwrap();
+        let id = self.random.usize(0..CHANNELS.len());
+        let roots: Vec<&Written> = self
+            .written
+            .iter()
+            .filter(|other| other.channel == CHANNELS[id] && other.ts < ts && !other.is_reply)
+            .collect();
+        let root = self.random.choice(roots).filter(|_| self.random.u8(0..3) == 0).cloned();
+        let words = vec!["word"; self.random.usize(0..9)].join(" ");
+        let mentioned = self.random.choice(PEOPLE).unwrap();
+        let user = self.random.choice(PEOPLE).unwrap();
+        let mut row = json!({ "ts": ts, "user": user, "text": format!("{words} <@{mentioned}>"), "raw_event": "{}",
+            "content_version": format!("{}/{}/x", ts.padded(), ts.padded()), "team_id": "T1", "channel_id": CHANNELS[id] });
+        match self.random.u8(0..8) {
+            0 => row["subtype"] = "channel_join".into(),
+            1 => row["bot_id"] = "B1".into(),
+            2 => row["files"] = json!([{ "id": "F1" }]),
+            _ => {}
+        }
+        if let Some(root) = &root {
+            row["thread_ts"] = root.ts.as_str().into();
+            row["parent"] = key::thread_parent(&team(), &root.ts).into();
+            if self.random.bool() {
+                row["raw_event"] = json!({ "parent_user_id": self.random.choice(PEOPLE) }).to_string().into();
+            }
+        }
+        let root = root.map(|root| root.ts);
+        let written = Written { channel: CHANNELS[id], ts, is_reply: root.is_some(), root };
+        self.set(written.key(), row).await;
+        self.written.push(written.clone());
+        written
+    }
+
+    /// An edit, a deletion, a reaction, an erasure, or another message.
+    pub(super) async fn change(&mut self) -> Written {
+        let of = self.random.usize(0..self.written.len());
+        let written = self.written[of].clone();
+        match self.random.u8(0..8) {
+            0 => return self.post().await,
+            1 => {
+                self.archive.erase(&written.key()).await.unwrap();
+            }
+            2 => self.set(written.key(), json!({ "deleted": true })).await,
+            3 | 4 => {
+                let name = format!("reaction#tada#{}", self.random.choice(PEOPLE).unwrap());
+                let state = if self.random.bool() { "added" } else { "removed" };
+                self.set(written.key(), json!({ name: format!("000000000001.000000/{state}") })).await;
+            }
+            _ => {
+                let version = format!(
+                    "{:012}.000000/000000000001.000000/x",
+                    900_000_000_000_u64 + u64::from(self.random.u32(..))
+                );
+                let text = vec!["edited"; self.random.usize(0..30)].join(" ");
+                self.set(
+                    written.key(),
+                    json!({ "text": text, "content_version": version, "updated_ts": "x" }),
+                )
+                .await;
+            }
+        }
+        written
+    }
+
+    /// The roll-ups that are there.
+    pub(super) fn rollups(&self) -> BTreeMap<ItemKey, Item> {
+        let rows = self.archive.items().into_iter().filter(|row| row.key.item_id.starts_with("rollup#"));
+        rows.map(|row| (row.key.clone(), row)).collect()
+    }
+
+    /// Each roll-up is what its rows say, and no closed day with messages is without one.
+    pub(super) async fn assert_recounted(&self, when: &str) {
+        assert_eq!(self.due().await, 0, "{when}: nothing is to be counted");
+        let rollups = self.rollups();
+        let closed = RollupDay::closed_at(self.clock.now()).unwrap();
+        let rows = self.archive.items();
+        let messages = rows.iter().filter(|row| row.key.item_id.starts_with("message#"));
+        let days: BTreeSet<ChannelDay> = messages
+            .map(|row| {
+                let (_, id) = row.key.item_id.rsplit_once('#').unwrap();
+                let day = RollupDay::of_message(&Ts::parse(&row.key.timestamp).unwrap()).unwrap();
+                ChannelDay { team: team(), channel: channel(id), day }
+            })
+            .collect();
+        assert!(days.len() > 20);
+        for day in days {
+            let row = rollups.get(&day.rollup_key());
+            if day.day > closed {
+                assert_eq!(row, None, "{when}: {day:?} is open");
+                continue;
+            }
+            let counted = row.map(|row| rollup::figures(row).unwrap()).unwrap_or_default();
+            assert_eq!(counted, count_day(&*self.archive, &day).await.unwrap(), "{when}: {day:?}");
+        }
+    }
+
+    /// Reports with roll-ups are those of the rows.
+    pub(super) async fn assert_same_reports(&self, when: &str) -> Option<Rollups> {
+        self.assert_same_and_stored(when).await.0
+    }
+
+    /// The same, and so are those that were stored before. Answers how many of them still held; others are stored.
+    pub(super) async fn assert_same_and_stored(&self, when: &str) -> (Option<Rollups>, usize) {
+        let mut held = 0;
+        let rollups = Rollups::read(&*self.archive, &*self.archive, &team()).await.unwrap();
+        let now = Timestamp::from_millisecond(self.clock.now().0).unwrap();
+        let weeks = ["2026-W45", "2026-W46", "2026-W47"].map(|week| Period::week(week).unwrap());
+        let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
+        let hours = Period::between(&ts(MONDAY + 5_000), &ts(MONDAY + 3 * DAY - 77)).unwrap();
+        for period in weeks.into_iter().chain([hours]) {
+            for scope in 0..3 {
+                let place = ChannelPlace { team: team(), channel: channel("C2") };
+                let mut reports = Vec::new();
+                for rollups in [None, rollups.as_ref()] {
+                    let asked = match scope {
+                        0 => Asked::Team,
+                        1 => Asked::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
+                        _ => Asked::User(UserId::parse("U2").unwrap()),
+                    };
+                    let report = make(&*self.archive, &team(), asked, period, rollups, now).await.unwrap();
+                    reports.push(json::of(&report).to_string());
+                }
+                assert_eq!(reports[0], reports[1], "{when}, {:?}", period.bounds());
+                let asked = match scope {
+                    0 => Asked::Team,
+                    1 => Asked::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
+                    _ => continue,
+                };
+                let of = team();
+                let asked = AskedReport::begin(&*self.archive, &of, asked, period, rollups.as_ref(), now)
+                    .await
+                    .unwrap();
+                if let Some(stored) = asked.stored().await.unwrap() {
+                    assert_eq!(stored.text, reports[0], "{when}, stored, {:?}", period.bounds());
+                    held += 1;
+                } else if let Some(keeping) = asked.keeping() {
+                    let made = asked.make().await.unwrap();
+                    let kept = keeping.of(&made, reports[0].clone(), now);
+                    assert!(store_report(&*self.archive, &kept).await.unwrap());
+                }
+            }
+        }
+        (rollups, held)
+    }
+}
