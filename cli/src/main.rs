@@ -2,13 +2,14 @@
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] shows it to browsers, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
-//! * [`report`] counts what the archive holds of a period.
+//! * [`export`] writes it in formats that others read. [`report`] counts what the archive holds of a period.
 //! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
 //!   to know, [`packaging`] what shells and `man` do.
 
 mod cloudformation;
 mod composition;
 mod demo;
+mod export;
 mod failure;
 #[cfg(test)]
 mod fixture;
@@ -162,6 +163,13 @@ enum Command {
         annalist import export.zip --data /var/lib/annalist"
     )]
     Import(ImportArgs),
+    /// Write the archive, or a part of it, in a format that others read
+    #[command(
+        after_help = "Nothing has its name before it is whole. Deleted messages are left out, unless --include-deleted is given:\n  \
+        annalist export --format slack --out acme.zip --data /var/lib/annalist\n  \
+        annalist export --format markdown --out notes --channel '#general' --since 2026-11-01 --until 2026-12-01"
+    )]
+    Export(export::ExportArgs),
     /// Read Slack's history into the archive
     #[command(
         after_help = "Without --since it reads what is missing, and the last days again. It may be ended and run again \
@@ -325,6 +333,9 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
             SystemClock::shared(),
             out,
         )),
+        Command::Export(args) => {
+            on_archive(&args.backend, async |backend| export::run(backend, &args, out).await)
+        }
         Command::Backfill(args) => {
             let runtime = runtime(&mut Builder::new_current_thread())?;
             let api = runtime.block_on(config::slack::web_api(&args.slack))?;

@@ -5,8 +5,15 @@ pub(crate) mod source;
 
 use std::fmt::Write as _;
 
-use rules::{EMPTY_NAMES, LONGEST_FILE, ON_VIRTUAL_TIME, RULES, Rule};
+use rules::{ON_VIRTUAL_TIME, RULES, Rule};
 use source::{SourceFile, find, members, source_files, workspace};
+
+/// Names of files and folders that say nothing.
+const EMPTY_NAMES: &[&str] =
+    &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
+
+/// Beyond this a file has more than one reason to change.
+const LONGEST_FILE: usize = 400;
 
 impl Rule {
     fn is_about(&self, path: &str) -> bool {

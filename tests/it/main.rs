@@ -14,6 +14,7 @@ mod docs;
 mod doctor;
 mod erase;
 mod existence_check;
+mod export;
 mod gaps;
 mod import;
 mod killed_downloads;

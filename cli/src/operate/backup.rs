@@ -1,13 +1,13 @@
 //! `annalist backup`: the whole archive in one file, while it is in use.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use embedded::backup::manifest::FORMAT;
-use embedded::backup::{BackupEntry, Inventory, Manifest, snapshot, sync_folder};
-use embedded::{DATABASE_FILE, FILES_FOLDER, VERSION};
+use embedded::backup::{BackupEntry, Inventory, Manifest, snapshot};
+use embedded::{DATABASE_FILE, VERSION};
 use jiff::Timestamp;
 use ports::clock::Clock;
 use process::config::ConfigError;
@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
 use crate::operate::packing::{FILES, MANIFEST, header};
+use crate::operate::target::{TargetFile, private};
 use crate::plain;
 use crate::read::human_size;
 
@@ -59,14 +60,14 @@ pub(crate) fn counted(files: usize) -> String {
 /// Writes the backup and says what is in it.
 pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = folder(&args.backend, "backup")?;
-    let target = Target::claim(&args.file, data, args.force)?;
+    let target = claimed(args, data)?;
     let copy = target.beside("snapshot");
     let _removed = Removed(copy.clone());
     create_empty(&copy)?;
     let snapshot = snapshot(data, &copy)?;
 
     let mut packing = Packing {
-        tar: tar::Builder::new(BufWriter::with_capacity(CHUNK_BYTES, target.file.try_clone()?)),
+        tar: tar::Builder::new(BufWriter::with_capacity(CHUNK_BYTES, target.file().try_clone()?)),
         mtime_s: clock.now().seconds(),
     };
     let copied = File::open(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
@@ -101,6 +102,18 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     packing.tar.into_inner()?.flush()?;
     let size = target.publish()?;
     say(args, &manifest, size, inventory.foreign(), out)
+}
+
+/// The file to write, which takes the place of another only if it is told to.
+fn claimed(args: &BackupArgs, data: &Path) -> anyhow::Result<TargetFile> {
+    let (path, shown) = (&args.file, args.file.display());
+    if path.is_dir() {
+        bail!("{shown} is a folder: name a file in it, such as {}", path.join("annalist.tar").display());
+    }
+    if path.exists() && !args.force {
+        bail!("{shown} exists: choose another name, or write over it with --force");
+    }
+    TargetFile::claim(path, "backup", Some(data), args.force)
 }
 
 fn say(
@@ -169,100 +182,6 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// The file to write: under a name of its own beside the one it gets, which it gets whole.
-struct Target {
-    file: File,
-    partial: PathBuf,
-    path: PathBuf,
-    folder: PathBuf,
-    force: bool,
-    published: bool,
-}
-
-impl Target {
-    fn claim(path: &Path, data: &Path, force: bool) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let Some(name) = path.file_name() else { bail!("{shown} names no file") };
-        if path.is_dir() {
-            bail!("{shown} is a folder: name a file in it, such as {}", path.join("annalist.tar").display());
-        }
-        if path.exists() && !force {
-            bail!("{shown} exists: choose another name, or write over it with --force");
-        }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder =
-            parent.canonicalize().with_context(|| format!("cannot write to {}", parent.display()))?;
-        let files = data.join(FILES_FOLDER);
-        if files.canonicalize().is_ok_and(|files| folder.starts_with(files)) {
-            bail!(
-                "{shown} lies among the archive's own files: choose a place outside of {}",
-                files.display()
-            );
-        }
-        if name == DATABASE_FILE && data.canonicalize().is_ok_and(|data| folder == data) {
-            bail!("{shown} is the archive itself: choose another name");
-        }
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(".partial");
-        let partial = folder.join(partial);
-        let file = claim(&partial).with_context(|| format!("cannot write to {}", partial.display()))?;
-        let Some(file) = file else { bail!("another backup to {shown} is running: wait for it") };
-        Ok(Self { file, partial, path: folder.join(name), folder, force, published: false })
-    }
-
-    /// A name of the same kind for something else.
-    fn beside(&self, extension: &str) -> PathBuf {
-        self.partial.with_extension(extension)
-    }
-
-    /// Gives the file its name once it is on the disk; answers how long it is.
-    fn publish(mut self) -> anyhow::Result<u64> {
-        self.file.sync_all().context("cannot write the backup")?;
-        let named = if self.force {
-            std::fs::rename(&self.partial, &self.path)
-        } else {
-            // Unlike a rename, a link replaces nothing that has come meanwhile.
-            match std::fs::hard_link(&self.partial, &self.path) {
-                Ok(()) => std::fs::remove_file(&self.partial),
-                // There are file systems without links.
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !self.path.exists() => {
-                    std::fs::rename(&self.partial, &self.path)
-                }
-                Err(error) => Err(error),
-            }
-        };
-        named.with_context(|| format!("cannot name the backup {}", self.path.display()))?;
-        self.published = true;
-        sync_folder(&self.folder)?;
-        Ok(self.file.metadata()?.len())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if !self.published {
-            // What stays is removed by the next backup to this name.
-            drop(std::fs::remove_file(&self.partial));
-        }
-    }
-}
-
-/// Creates the file and takes its lock; `None` if another process holds it. What a killed backup has left is removed and
-/// never written to: it may have its final name already.
-fn claim(partial: &Path) -> io::Result<Option<File>> {
-    if let Ok(left) = File::open(partial) {
-        match left.try_lock() {
-            Ok(()) => std::fs::remove_file(partial)?,
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    let file = private().open(partial)?;
-    file.lock()?;
-    Ok(Some(file))
-}
-
 /// A file that is removed when this is dropped, if it is still there.
 struct Removed(PathBuf);
 
@@ -279,15 +198,6 @@ fn create_empty(path: &Path) -> anyhow::Result<()> {
         Ok(()) | Err(_) => private().open(path).map(drop),
     };
     made.with_context(|| format!("cannot write to {}", path.display()))
-}
-
-/// New files that only their owner may read.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A backup and what comes of it, together: `restore` reads what `backup` wrote.
 
 use bytes::Bytes;
+use embedded::FILES_FOLDER;
 use ports::archive::{ArchiveExt, ItemKey};
 use ports::clock::{ManualClock, SystemClock, TimestampMs};
 use ports::files::FileKey;

@@ -1,6 +1,6 @@
 //! What people look at and mend while the archive runs.
 //!
-//! [`backup`] and [`restore`] agree on [`packing`]; [`backfill`] and [`reconcile`] share [`history`].
+//! [`backup`] and [`restore`] agree on [`packing`]; [`target`] is where a command writes for a user; [`backfill`] and [`reconcile`] share [`history`].
 
 pub(crate) mod backfill;
 pub(crate) mod backup;
@@ -20,3 +20,4 @@ pub(crate) mod reconcile;
 pub(crate) mod restore;
 pub(crate) mod status;
 pub(crate) mod sync;
+pub(crate) mod target;

@@ -36,12 +36,14 @@ pub(crate) use coverage::{CoverageArgs, coverage};
 pub(crate) use files::{FileArgs, files};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
-pub(crate) use range::TimeBound;
+pub(crate) use range::{TimeBound, between};
 pub(crate) use reader::numbers::human_size;
+pub(crate) use render::{Layout, Render, reactions, shared_files};
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::{channel, readable};
 pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
+pub(crate) use threads::REPLY_INDENT;
 pub(crate) use users::users;
 
 /// What every read command takes.

@@ -49,7 +49,7 @@ impl TimeBound {
 }
 
 /// What lies between two bounds, on the clock of a zone.
-pub(super) fn between(since: Option<&TimeBound>, until: Option<&TimeBound>, zone: &TimeZone) -> TimeRange {
+pub(crate) fn between(since: Option<&TimeBound>, until: Option<&TimeBound>, zone: &TimeZone) -> TimeRange {
     let first = |bound: &TimeBound| bound.first(zone);
     TimeRange { since: since.map(first), until: until.map(first) }
 }

@@ -21,15 +21,15 @@ const FILE_NAME: usize = 120;
 
 /// Where a message stands among others.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Columns the whole message is moved to the right.
-    pub(super) indent: usize,
+    pub(crate) indent: usize,
     /// What to say about it beside what it says itself.
-    pub(super) mark: Option<String>,
+    pub(crate) mark: Option<String>,
     /// One of several versions: it stands at the time of its edit.
-    pub(super) is_version: bool,
+    pub(crate) is_version: bool,
     /// It stands elsewhere: only how it begins is shown, without what became of it.
-    pub(super) is_context: bool,
+    pub(crate) is_context: bool,
 }
 
 /// So much of a message is shown where it is only context.
@@ -56,14 +56,14 @@ pub(super) fn as_current_version(message: &Value) -> Layout {
 }
 
 /// What a message is shown with.
-pub(super) struct Render<'r> {
-    pub(super) names: &'r DisplayNames<'r>,
-    pub(super) zone: &'r Zone,
+pub(crate) struct Render<'r> {
+    pub(crate) names: &'r DisplayNames<'r>,
+    pub(crate) zone: &'r Zone,
 }
 
 impl Render<'_> {
     /// Prints a message.
-    pub(super) fn message(
+    pub(crate) fn message(
         &self,
         out: &mut dyn Write,
         message: &Value,
@@ -76,7 +76,7 @@ impl Render<'_> {
             (Manner::Notice, None) | (Manner::Speech, _) => (None, text.lines.as_slice()),
         };
         let mut lines: Vec<String> = lines.iter().map(|line| flat::line(line, self.names)).collect();
-        lines.extend(list(&message["files"]).iter().map(|file| shared_file(message, file)));
+        lines.extend(shared_files(message));
         if lines.is_empty() && first.is_none() && message["raw_event"].is_string() {
             lines.push("[no text: --json shows everything]".to_owned());
         }
@@ -124,9 +124,13 @@ fn marks(message: &Value, layout: &Layout) -> String {
         .collect()
 }
 
-/// The archive's name for a person is the current one; what came with the message is for those it does not know.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A line for each file of a message.
+pub(crate) fn shared_files(message: &Value) -> impl Iterator<Item = String> {
+    list(&message["files"]).iter().map(|file| shared_file(message, file))
 }
 
 fn shared_file(message: &Value, file: &Value) -> String {
@@ -141,7 +145,8 @@ fn shared_file(message: &Value, file: &Value) -> String {
     shown
 }
 
-fn reactions(message: &Value) -> Option<String> {
+/// The reactions to a message, in a line.
+pub(crate) fn reactions(message: &Value) -> Option<String> {
     let shown: Vec<String> = list(&message["reactions"])
         .iter()
         .map(|reaction| {

@@ -15,7 +15,7 @@ use super::printer::Printer;
 use super::render::Layout;
 
 /// Columns by which replies stand further in.
-const REPLY_INDENT: usize = 4;
+pub(crate) const REPLY_INDENT: usize = 4;
 
 /// Prints a channel's messages as they come in the order of time, with each thread where its first message stands.
 ///

@@ -287,6 +287,14 @@ pub(super) const RULES: &[Rule] = &[
         example: "archive.delete_unchanged(&item).await?;",
     },
     Rule {
+        rooms: &["cli/src/export/"],
+        except: &[],
+        forbidden: &["ArchiveExt", "Update", "Queue", "delete_unchanged", ".erase(", ".create(&"],
+        tests_too: false,
+        why: "an export writes files of the user's: of the archive and its files it can only read",
+        example: "use ports::archive::ArchiveExt;",
+    },
+    Rule {
         rooms: EVERYWHERE,
         except: &["cli/src/mcp/", "tests/it/mcp.rs"],
         forbidden: &["rmcp"],
@@ -306,6 +314,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         rooms: EVERYWHERE,
         except: &[
+            "cli/src/export/slack/zipped.rs",
             "cli/src/operate/import/zipped.rs",
             "tests/bench/src/bin/bench/import/",
             "tests/it/import/",
@@ -403,10 +412,3 @@ pub(super) const ON_VIRTUAL_TIME: [&str; 2] = ["tests/it/aws/idle.rs", "workers/
 /// They kill at random moments: the moment itself is what is tested, nothing is waited for.
 const AT_RANDOM_MOMENTS: [&str; 3] =
     ["tests/it/aws/crash.rs", "tests/it/crash.rs", "tests/it/backfill/killed.rs"];
-
-/// Names of files and folders that say nothing.
-pub(super) const EMPTY_NAMES: &[&str] =
-    &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
-
-/// Beyond this a file has more than one reason to change.
-pub(super) const LONGEST_FILE: usize = 400;

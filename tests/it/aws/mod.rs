@@ -11,6 +11,7 @@ mod crash;
 mod doctor;
 mod erase;
 mod existence;
+mod export;
 mod faults;
 mod files;
 mod fleet;

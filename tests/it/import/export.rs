@@ -1,7 +1,8 @@
 //! Exports as zips: as Slack and slackdump make them, and damaged ones.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -80,6 +81,19 @@ pub(crate) fn file(id: &str, size: usize) -> Value {
         "id": id, "name": "a.txt", "mimetype": "text/plain", "filetype": "text", "mode": "hosted", "size": size,
         "url_private": url, "url_private_download": url, "thumb_64": url, "permalink": "https://acme.slack.com/files/U1/a.txt",
     })
+}
+
+/// The entries of a zip.
+pub(crate) fn entries(zip: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut zip = zip::ZipArchive::new(File::open(zip).unwrap()).unwrap();
+    let indexes = 0..zip.len();
+    let read = |index: usize| {
+        let mut entry = zip.by_index(index).unwrap();
+        let mut bytes = Vec::new();
+        Read::read_to_end(&mut entry, &mut bytes).unwrap();
+        (String::from_utf8_lossy(entry.name_raw()).into_owned(), bytes)
+    };
+    indexes.map(read).collect()
 }
 
 /// A folder for a test, with a zip and a data folder.

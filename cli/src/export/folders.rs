@@ -1,0 +1,97 @@
+//! Names of folders and files for channels. A channel may be called anything, and two may be called the same.
+
+use std::collections::HashSet;
+
+use slack::ids::{ChannelId, TeamId};
+
+/// Slack's names end at 80 characters; file systems end names at 255 bytes, and something may stand behind one.
+const MAX_CHARS: usize = 80;
+const MAX_BYTES: usize = 200;
+
+/// Names that mean something in an export, or on some file systems.
+const TAKEN: [&str; 5] = ["teams", "con", "prn", "aux", "nul"];
+
+/// The names that were given.
+#[derive(Debug, Default)]
+pub(crate) struct FolderNames {
+    given: HashSet<(TeamId, String)>,
+}
+
+impl FolderNames {
+    /// A name for a channel: its own, if it can be one and no channel before it has it; otherwise with its id behind it.
+    pub(crate) fn give(&mut self, team: &TeamId, name: Option<&str>, channel: &ChannelId) -> String {
+        let safe = name.map(safe).unwrap_or_default();
+        let mut given = match name {
+            Some(name) if safe == name && !is_special(name) => safe.clone(),
+            Some(_) | None if safe.is_empty() => channel.to_string(),
+            Some(_) | None => format!("{safe}-{channel}"),
+        };
+        // There are file systems that do not tell capital letters from small ones.
+        while !self.given.insert((team.clone(), given.to_lowercase())) {
+            given = format!("{given}-{channel}");
+        }
+        given
+    }
+}
+
+/// Whether a name that is made of plain letters means something else.
+fn is_special(name: &str) -> bool {
+    let lowercase = name.to_lowercase();
+    let stem = lowercase.split('.').next().unwrap_or_default();
+    TAKEN.contains(&stem) || name.starts_with("__") || name.starts_with("mpdm-")
+}
+
+/// A name of letters and digits of any script, and of what parts them: no folder, nothing hidden, nothing that is not seen.
+fn safe(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let name: String = name.trim_start_matches('.').chars().take(MAX_CHARS).map(plain).collect();
+    let name = &name[..name.floor_char_boundary(MAX_BYTES)];
+    name.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(names: &[(&str, &str)]) -> Vec<String> {
+        let (mut folders, team) = (FolderNames::default(), TeamId::parse("T1").unwrap());
+        let give = |(name, id): &(&str, &str)| {
+            let name = (!name.is_empty()).then_some(*name);
+            folders.give(&team, name, &ChannelId::parse(id).unwrap())
+        };
+        names.iter().map(give).collect()
+    }
+
+    #[test]
+    fn a_channel_keeps_its_name_and_the_second_of_one_name_gets_its_id() {
+        let names =
+            given(&[("general", "C1"), ("general", "C2"), ("General", "C3"), ("会議", "C4"), ("", "C5")]);
+        assert_eq!(names, ["general", "general-C2", "General-C3", "会議", "C5"]);
+        let names = given(&[("a-C2", "C1"), ("a", "C3"), ("a", "C2")]);
+        assert_eq!(names, ["a-C2", "a", "a-C2-C2"]);
+    }
+
+    #[test]
+    fn no_name_is_a_path_hidden_or_too_long() {
+        for (name, expected) in [
+            ("..", "C1"),
+            (".", "C1"),
+            ("../../etc/passwd", "_.._etc_passwd-C1"),
+            ("a/b", "a_b-C1"),
+            ("a\\b", "a_b-C1"),
+            ("a:b", "a_b-C1"),
+            ("a\u{202e}b\0c\nd", "a_b_c_d-C1"),
+            (".hidden", "hidden-C1"),
+            ("teams", "teams-C1"),
+            ("CON.x", "CON.x-C1"),
+            ("__uploads", "__uploads-C1"),
+            ("dot.", "dot-C1"),
+        ] {
+            assert_eq!(given(&[(name, "C1")]), [expected], "{name:?}");
+        }
+        for long in ["x".repeat(10_000), "会".repeat(10_000)] {
+            let names = given(&[(&long, "C1"), (&long, "C2")]);
+            assert!(names[0] != names[1] && names.iter().all(|name| name.len() < 240), "{names:?}");
+        }
+    }
+}

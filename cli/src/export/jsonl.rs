@@ -1,0 +1,114 @@
+//! `jsonl`: a file per kind of row, one JSON object per line, as the commands that read print them with `--json`.
+
+use std::path::Path;
+
+use ports::archive::{Item, Query, key};
+use reader::rows::Rows;
+use rules::file::row::{self, Share};
+use rules::{message, project};
+use serde_json::Value;
+use slack::ids::Ts;
+
+use super::channel_files::ExportFile;
+use super::source::{ExportSource, ExportedChannel, clean};
+use super::threads::ThreadTable;
+use super::{ExportError, ExportProgress};
+use crate::plain;
+
+/// Writes the files below a folder. `files_uri` is where the bytes of files are.
+pub(super) async fn write(
+    source: &ExportSource<'_>,
+    files_uri: &str,
+    folder: &Path,
+    progress: &mut ExportProgress,
+) -> Result<(), ExportError> {
+    let create = |name: &str| ExportFile::create(&folder.join(name));
+    let mut lines = JsonLines {
+        source,
+        files_uri,
+        messages: create("messages.jsonl")?,
+        revisions: create("revisions.jsonl")?,
+    };
+    for channel in &source.channels {
+        lines.channel(channel, progress).await?;
+        progress.channel_done();
+    }
+    lines.messages.finish()?;
+    lines.revisions.finish()?;
+    let mut channels = create("channels.jsonl")?;
+    for channel in &source.channels {
+        let place = channel.joined.main();
+        if let Some(snapshot) = place.newest(source.archive).await? {
+            plain::json_line(&mut channels, &snapshot)?;
+        }
+    }
+    channels.finish()?;
+    let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
+    for team in &source.teams {
+        copy(source.people(team), files_uri, &mut users).await?;
+        let places: Vec<_> = source
+            .channels
+            .iter()
+            .flat_map(|channel| channel.joined.places())
+            .filter(|place| place.team == *team)
+            .collect();
+        let is_exported = |share: Share| places.iter().any(|place| place.channel == share.channel);
+        let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
+        copy(Rows::all(source.archive, Query::partition(key::files(team)), shown), files_uri, &mut files)
+            .await?;
+    }
+    users.finish()?;
+    Ok(files.finish()?)
+}
+
+struct JsonLines<'s, 'a> {
+    source: &'s ExportSource<'a>,
+    files_uri: &'s str,
+    messages: ExportFile,
+    revisions: ExportFile,
+}
+
+impl JsonLines<'_, '_> {
+    async fn channel(
+        &mut self,
+        channel: &ExportedChannel<'_>,
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        // A line stands for itself: none is kept for the sake of others that reply to it.
+        let no_threads = ThreadTable::default();
+        let mut rows = self.source.messages(channel);
+        while let Some(page) = rows.next().await? {
+            progress.read(page.len());
+            for message in page {
+                let Some(message) = self.source.shown(message, &no_threads) else { continue };
+                plain::json_line(&mut self.messages, &*project::address(&message, self.files_uri))?;
+                progress.exported_if(true);
+                // Only what Slack marks as edited is looked up: each costs two questions.
+                if message["updated_ts"].is_string() || channel.joined.places().len() > 1 {
+                    self.revisions(channel, &message).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn revisions(&mut self, channel: &ExportedChannel<'_>, edited: &Value) -> Result<(), ExportError> {
+        let Some(ts) = edited["ts"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
+        let (current, rows) = (channel.joined.message(&ts).await?, channel.joined.revisions(&ts).await?);
+        let replaced = message::versions(&rows, current.as_ref()).replaced;
+        for mut revision in replaced.iter().filter_map(|said| project::message(said.row)) {
+            clean(&mut revision);
+            plain::json_line(&mut self.revisions, &*project::address(&revision, self.files_uri))?;
+        }
+        Ok(())
+    }
+}
+
+async fn copy(mut rows: Rows<'_>, files_uri: &str, out: &mut ExportFile) -> Result<(), ExportError> {
+    while let Some(page) = rows.next().await? {
+        for row in &page {
+            plain::json_line(out, &*project::address(row, files_uri))?;
+        }
+    }
+    Ok(())
+}

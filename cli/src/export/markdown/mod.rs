@@ -1,0 +1,158 @@
+//! `markdown`: a file per channel, to paste into wikis and for language models.
+//!
+//! Each message is an item of a list and what it says stands under it, further in, so that no text can pose as another message;
+//! replies are items within it. [`inline`] makes Markdown of texts.
+
+mod inline;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use reader::names::DisplayNames;
+use reader::text::{self, Manner, MessageText};
+use serde_json::Value;
+
+use super::arranged::{Arranged, ArrangedChannel};
+use super::channel_files::{self, ExportFile};
+use super::source::{ExportSource, ExportedChannel};
+use super::{ExportError, ExportProgress};
+use crate::plain;
+use crate::read::{reactions, shared_files};
+use crate::zone::Zone;
+
+/// So much is shown of a message that is only needed to read the replies to it.
+const CONTEXT: usize = 100;
+
+/// Writes the files below a folder.
+pub(super) async fn write(
+    source: &ExportSource<'_>,
+    zone: &Zone,
+    folder: &Path,
+    progress: &mut ExportProgress,
+) -> Result<(), ExportError> {
+    for channel in &source.channels {
+        one_channel(source, channel, zone, folder, progress).await?;
+        progress.channel_done();
+    }
+    Ok(())
+}
+
+/// Writes a channel's file, if there is anything to write.
+async fn one_channel(
+    source: &ExportSource<'_>,
+    channel: &ExportedChannel<'_>,
+    zone: &Zone,
+    folder: &Path,
+    progress: &mut ExportProgress,
+) -> Result<(), ExportError> {
+    let mut names = DisplayNames::in_teams(source.archive, channel.joined.teams());
+    let mut arranged = ArrangedChannel::read(source, channel, progress).await?;
+    let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
+    while let Some(next) = arranged.next(progress).await? {
+        let texts: Vec<MessageText> = next.iter().filter_map(Arranged::row).map(text::read).collect();
+        names.learn(&texts).await?;
+        let mut texts = texts.into_iter();
+        for arranged in &next {
+            if file.is_none() {
+                let mut begun = ExportFile::create(&channel_files::path(source, channel, folder, "md"))?;
+                head(&mut begun, channel, zone, &mut names).await?;
+                file = Some(begun);
+            }
+            let Some(out) = &mut file else { continue };
+            let Some(row) = arranged.row() else {
+                writeln!(out, "\n- _A thread whose first message is not in this export:_")?;
+                continue;
+            };
+            let Some(text) = texts.next() else { continue };
+            let of = zone.day(row["ts"].as_str().unwrap_or_default());
+            if of != day && !matches!(arranged, Arranged::Reply(_)) {
+                writeln!(out, "\n## {}", inline::escaped(&of))?;
+                day = of;
+            }
+            progress.exported_if(!arranged.is_context());
+            item(out, arranged, row, &text, &names, zone)?;
+        }
+    }
+    Ok(file.map_or(Ok(()), ExportFile::finish)?)
+}
+
+async fn head(
+    out: &mut dyn Write,
+    channel: &ExportedChannel<'_>,
+    zone: &Zone,
+    names: &mut DisplayNames<'_>,
+) -> Result<(), ExportError> {
+    let id = &channel.joined.main().channel;
+    let name = channel.facts.name.as_ref().map(|name| format!("#{name}"));
+    writeln!(out, "# {}\n", inline::escaped(&plain::line(name.as_deref().unwrap_or(id.as_str()))))?;
+    for (label, text) in [("Topic", &channel.facts.topic), ("Purpose", &channel.facts.purpose)] {
+        if let Some(text) = text {
+            writeln!(out, "{label}: {}\n", inline::escaped(&names.described(text).await?))?;
+        }
+    }
+    Ok(writeln!(out, "Channel {id}. Times are in {}.", inline::escaped(zone.name()))?)
+}
+
+/// An item for a message, and what it says under it.
+fn item(
+    out: &mut dyn Write,
+    arranged: &Arranged,
+    row: &Value,
+    text: &MessageText,
+    names: &DisplayNames<'_>,
+    zone: &Zone,
+) -> io::Result<()> {
+    let indent = if matches!(arranged, Arranged::Reply(_)) { "  " } else { "" };
+    let ts = row["ts"].as_str().unwrap_or_default();
+    let time = zone.time(ts);
+    let day = zone.day(ts);
+    // A reply may be of another day than what it replies to.
+    let time =
+        if indent.is_empty() { time.strip_prefix(&day).unwrap_or(&time).trim() } else { time.as_str() };
+    let mut lines = inline::lines(&text.lines, names);
+    let author = inline::escaped(&names.author(&text.author));
+    let notice = match text.manner {
+        Manner::Notice if !lines.is_empty() => format!(" _{}_", lines.remove(0)),
+        Manner::Notice | Manner::Speech => String::new(),
+    };
+    let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
+    if arranged.is_context() {
+        lines.truncate(1);
+        lines.iter_mut().for_each(|line| *line = plain::excerpt(line, CONTEXT));
+    } else {
+        lines.extend(shared_files(row).map(|line| inline::escaped(&line)));
+        lines.extend(reactions(row).map(|line| inline::escaped(&line)));
+    }
+    writeln!(out, "\n{indent}- **{author}** {time}{notice}{marks}")?;
+    let mut is_code = false;
+    for (place, line) in lines.iter().enumerate() {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        // Two spaces at the end break the line.
+        let is_broken = !is_code && !is_fence && lines.get(place + 1).is_some_and(|next| !next.is_empty());
+        if place == 0 {
+            writeln!(out)?;
+        }
+        if line.is_empty() {
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{indent}  {line}{}", if is_broken { "  " } else { "" })?;
+        }
+    }
+    Ok(())
+}
+
+fn marks(arranged: &Arranged, row: &Value) -> Vec<String> {
+    let mut marks = Vec::new();
+    let is_set = [
+        (row["updated_ts"].is_string(), "edited"),
+        (row["deleted"] == true, "deleted"),
+        (row["subtype"] == "thread_broadcast", "also in the channel"),
+        (arranged.is_context(), "earlier"),
+    ];
+    marks.extend(is_set.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| (*mark).to_owned()));
+    if let Arranged::Message(_, replies @ 1..) = arranged {
+        marks.push(if *replies == 1 { "1 reply".to_owned() } else { format!("{replies} replies") });
+    }
+    marks
+}

@@ -1,0 +1,236 @@
+//! `annalist export`: what is in the archive, in formats that others read.
+//!
+//! It only reads: [`source`] finds what is asked for, and each format is a writer of its own, which takes rows as readers see
+//! them and holds a page of them. A new format is a row of [`ExportFormat`] and a file here.
+//!
+//! * [`slack`], [`jsonl`], [`markdown`] and [`text`] are the formats.
+//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files.
+
+mod arranged;
+mod channel_files;
+mod folders;
+mod jsonl;
+mod markdown;
+mod slack;
+mod source;
+mod text;
+mod threads;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use ports::archive::ArchiveError;
+use ports::files::{Files, FilesError};
+use process::config::backend::{Backend, BackendArgs, BackendKind};
+use reader::range::TimeRange;
+
+use self::source::ExportSource;
+use crate::operate::target::{TargetFile, TargetFolder, is_free};
+use crate::plain::{self, grouped};
+use crate::progress::Progress;
+use crate::read::{ReadError, TimeBound, channel_name, team};
+use crate::zone::ZoneArgs;
+use crate::{UsageError, read};
+use ::slack::ids::TeamId;
+
+/// What is written, in a word.
+const NOUN: &str = "export";
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A zip as Slack exports a workspace: `annalist import` reads it, and what else reads exports of Slack
+    Slack,
+    /// A folder with one JSON object per line: messages, their earlier versions, channels, people, files
+    Jsonl,
+    /// A folder with a Markdown file per channel, to paste into wikis and for language models
+    Markdown,
+    /// A folder with a text file per channel, as `annalist messages` prints it
+    Text,
+}
+
+/// `annalist export`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// The format
+    #[arg(long, value_enum)]
+    format: ExportFormat,
+    /// What to write: a folder, for `slack` a .zip. It must not exist
+    #[arg(long, value_name = "PATH")]
+    out: PathBuf,
+    /// Only this channel, by name or id; may be given several times
+    #[arg(long = "channel", value_name = "CHANNEL", value_parser = channel_name)]
+    channels: Vec<String>,
+    /// Only messages from this time on: a date, a date and time, or a message's timestamp
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
+    since: Option<TimeBound>,
+    /// Only messages before this time; a date is its midnight
+    #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
+    until: Option<TimeBound>,
+    /// Leave the bytes of files out
+    #[arg(long)]
+    no_files: bool,
+    /// With deleted messages, and what they said
+    #[arg(long)]
+    include_deleted: bool,
+    /// Workspace id, where the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    #[command(flatten)]
+    zone: ZoneArgs,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+}
+
+/// Why an export ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportError {
+    /// What was to be read could not be found or read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The store of files failed.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The export could not be written: a full disk, for one.
+    #[error("cannot write the export")]
+    Output(#[from] io::Error),
+}
+
+/// Writes an export, and says what is in it.
+pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let shown = plain::line(&args.out.display().to_string());
+    let zone = args.zone.zone();
+    let range = read::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    check(&range)?;
+    is_free(&args.out)?;
+    let (archive, files) = (backend.archive(), backend.files());
+    let files: Option<&dyn Files> = (!args.no_files).then_some(&*files);
+    let source = ExportSource::find(&*archive, files, args, range).await.map_err(ExportError::from)?;
+    let data = (args.backend.backend == BackendKind::Embedded).then_some(args.backend.data.data.as_path());
+    let mut progress = ExportProgress::of(source.channels.len());
+    match args.format {
+        ExportFormat::Slack => {
+            let target = TargetFile::claim(&args.out, NOUN, data, false)?;
+            let file = target.file().try_clone().context("cannot write the export")?;
+            slack::write(&source, file, &mut progress).await?;
+            target.publish()?;
+        }
+        ExportFormat::Jsonl => {
+            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            jsonl::write(&source, &args.backend.files_uri()?, target.unnamed(), &mut progress).await?;
+            target.publish()?;
+        }
+        ExportFormat::Markdown => {
+            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            markdown::write(&source, &zone, target.unnamed(), &mut progress).await?;
+            target.publish()?;
+        }
+        ExportFormat::Text => {
+            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            text::write(&source, &zone, target.unnamed(), &mut progress).await?;
+            target.publish()?;
+        }
+    }
+    let ExportProgress { exported, lacking_files, channels, .. } = progress;
+    writeln!(out, "Exported {} messages of {channels} channels to {shown}.", grouped(exported))?;
+    if lacking_files > 0 {
+        writeln!(out, "{} files are not in it: the store of files lacks them.", grouped(lacking_files))?;
+    }
+    Ok(())
+}
+
+/// Refuses a time in which nothing can be.
+fn check(range: &TimeRange) -> Result<(), UsageError> {
+    match (&range.since, &range.until) {
+        (Some(since), Some(until)) if since >= until => {
+            Err(UsageError::new("--until is exclusive and must be later than --since"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How far an export is, on standard error.
+pub(crate) struct ExportProgress {
+    progress: Progress,
+    channels: usize,
+    channels_done: usize,
+    read: u64,
+    exported: u64,
+    lacking_files: u64,
+}
+
+impl ExportProgress {
+    fn of(channels: usize) -> Self {
+        let progress = Progress::begin();
+        Self { progress, channels, channels_done: 0, read: 0, exported: 0, lacking_files: 0 }
+    }
+
+    /// A page of a channel's rows was read.
+    fn read(&mut self, rows: usize) {
+        self.read += rows as u64;
+        self.say();
+    }
+
+    /// A message was written; not if it only stands there for the sake of another.
+    fn exported_if(&mut self, is_exported: bool) {
+        self.exported += u64::from(is_exported);
+    }
+
+    /// A file is not where its message says.
+    fn lacks_file(&mut self) {
+        self.lacking_files += 1;
+    }
+
+    /// A channel was written.
+    fn channel_done(&mut self) {
+        self.channels_done += 1;
+        self.say();
+    }
+
+    fn say(&mut self) {
+        let Self { progress, channels, channels_done, read, exported, .. } = self;
+        let (done, all) = (*channels_done as u64, *channels as u64);
+        progress.say(done, all, |elapsed| line(*exported, *read, (done, all), elapsed));
+    }
+}
+
+/// How many messages are written, how many rows are read in a second, and of how many channels.
+fn line(exported: u64, read: u64, (done, channels): (u64, u64), elapsed: Duration) -> String {
+    let per_second = (read as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
+    format!(
+        "{} messages written, {} rows read, {} a second; {done} of {channels} channels done",
+        grouped(exported),
+        grouped(read),
+        grouped(per_second)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use ::slack::ids::Ts;
+
+    use super::*;
+
+    #[test]
+    fn a_time_that_ends_before_it_begins_is_refused() {
+        let range = |since: &str, until: &str| TimeRange {
+            since: Some(Ts::parse(since).unwrap()),
+            until: Some(Ts::parse(until).unwrap()),
+        };
+        assert!(check(&range("2.000000", "1.000000")).is_err());
+        assert!(check(&range("1.000000", "1.000000")).is_err());
+        assert!(check(&range("1.000000", "1.000001")).is_ok());
+        assert!(check(&TimeRange::default()).is_ok());
+    }
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let said = line(20_000, 50_000, (3, 40), Duration::from_secs(2));
+        assert_eq!(said, "20,000 messages written, 50,000 rows read, 25,000 a second; 3 of 40 channels done");
+    }
+}

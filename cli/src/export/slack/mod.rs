@@ -1,0 +1,298 @@
+//! `slack`: a zip as Slack exports a workspace, which `annalist import` reads and what else reads exports of Slack.
+//!
+//! * [`objects`] makes Slack's objects of rows; [`zipped`] packs them.
+//!
+//! What is public now is in `channels.json`, what is not in `groups.json`; each has a folder with a file for each day in UTC. The
+//! bytes of files are below `__uploads/`, where slackdump puts them. Of several workspaces each has its own lists and folders,
+//! below `teams/`, as in the export of an organisation.
+
+mod objects;
+mod zipped;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::Write;
+
+use jiff::Timestamp;
+use jiff::civil::{self, Date};
+use jiff::tz::TimeZone;
+use ports::files::FileKey;
+use serde::Serialize;
+use serde_json::Value;
+use slack::ids::{FileId, TeamId, Ts};
+
+use self::zipped::{Packing, ZipSink};
+use super::source::{ExportSource, ExportedChannel};
+use super::threads::ThreadTable;
+use super::{ExportError, ExportProgress};
+
+/// Where slackdump puts the bytes of files, and `annalist import` finds them.
+const UPLOADS: &str = "__uploads";
+
+/// Of a file's name at most this is kept: file systems end names at 255 bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// No message is later, and days are left behind it.
+const LAST_DAY: Date = civil::date(9000, 1, 1);
+
+/// Slack itself: what reads exports knows it.
+const SLACKBOT: &str = "USLACKBOT";
+
+/// Writes the zip.
+pub(super) async fn write(
+    source: &ExportSource<'_>,
+    file: File,
+    progress: &mut ExportProgress,
+) -> Result<(), ExportError> {
+    let mut export = SlackExport { source, sink: ZipSink::new(file), uploaded: HashSet::new() };
+    for team in &source.teams {
+        export.team(team, progress).await?;
+    }
+    Ok(export.sink.finish()?)
+}
+
+struct SlackExport<'s, 'a> {
+    source: &'s ExportSource<'a>,
+    sink: ZipSink,
+    /// Files whose bytes are in the zip.
+    uploaded: HashSet<FileId>,
+}
+
+/// A file that a message shares, and where its bytes are.
+struct Upload {
+    file: FileId,
+    name: String,
+    key: FileKey,
+}
+
+impl SlackExport<'_, '_> {
+    async fn team(&mut self, team: &TeamId, progress: &mut ExportProgress) -> Result<(), ExportError> {
+        let prefix =
+            self.source.folder_of_team(team).map(|team| format!("teams/{team}/")).unwrap_or_default();
+        let mut authors = BTreeSet::new();
+        let (mut public, mut private) = (Vec::new(), Vec::new());
+        for channel in self.source.channels.iter().filter(|channel| channel.joined.main().team == *team) {
+            let listed = objects::channel(&channel.joined.main().channel, &channel.folder, &channel.facts);
+            if channel.facts.is_private { &mut private } else { &mut public }.push(listed);
+            self.days(&prefix, channel, &mut authors, progress).await?;
+            progress.channel_done();
+        }
+        self.list(&format!("{prefix}channels.json"), public).await?;
+        if !private.is_empty() {
+            self.list(&format!("{prefix}groups.json"), private).await?;
+        }
+        self.list::<Value>(&format!("{prefix}integration_logs.json"), Vec::new()).await?;
+        self.people(&prefix, team, authors).await
+    }
+
+    async fn list<T: Serialize>(&mut self, name: &str, elements: Vec<T>) -> Result<(), ExportError> {
+        self.sink.entry(name.to_owned(), Packing::Deflated)?;
+        let mut list = JsonList::begin(&mut self.sink)?;
+        elements.iter().try_for_each(|element| list.add(element))?;
+        Ok(list.end()?)
+    }
+
+    /// The people, and the authors of messages of whom the archive knows only the id.
+    async fn people(
+        &mut self,
+        prefix: &str,
+        team: &TeamId,
+        mut authors: BTreeSet<String>,
+    ) -> Result<(), ExportError> {
+        self.sink.entry(format!("{prefix}users.json"), Packing::Deflated)?;
+        let mut list = JsonList::begin(&mut self.sink)?;
+        let mut rows = self.source.people(team);
+        while let Some(page) = rows.next().await? {
+            for row in &page {
+                let person = objects::person(row, team);
+                authors.remove(person["id"].as_str().unwrap_or_default());
+                list.add(&person)?;
+            }
+        }
+        authors.remove(SLACKBOT);
+        for author in authors {
+            list.add(&objects::stranger(&author, team))?;
+        }
+        Ok(list.end()?)
+    }
+
+    /// A file for each day, and the files that were shared on it.
+    async fn days(
+        &mut self,
+        prefix: &str,
+        channel: &ExportedChannel<'_>,
+        authors: &mut BTreeSet<String>,
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        let threads = ThreadTable::read(self.source, channel, progress).await?;
+        let mut rows = self.source.messages(channel);
+        let (mut days, mut uploads) = (Days::default(), Vec::new());
+        while let Some(page) = rows.next().await? {
+            progress.read(page.len());
+            for row in page {
+                let Some(row) = self.source.shown(row, &threads) else { continue };
+                let Some(ts) = row["ts"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { continue };
+                match days.next(&ts) {
+                    None => self.sink.write_all(b",\n")?,
+                    Some(file) => {
+                        if days.files.len() > 1 {
+                            self.end_day(&mut uploads, progress).await?;
+                        }
+                        let name = format!("{prefix}{}/{file}.json", channel.folder);
+                        self.sink.entry(name, Packing::Deflated)?;
+                        self.sink.write_all(b"[\n")?;
+                    }
+                }
+                let message = objects::message(&row, threads.of(&ts));
+                serde_json::to_writer(&mut self.sink, &message).map_err(std::io::Error::from)?;
+                progress.exported_if(true);
+                if let Some(author) = message["user"].as_str().filter(|author| !authors.contains(*author)) {
+                    authors.insert(author.to_owned());
+                }
+                uploads.extend(self.source.files.is_some().then(|| uploads_of(&row)).into_iter().flatten());
+            }
+        }
+        if days.day.is_some() {
+            self.end_day(&mut uploads, progress).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file of a day.
+    async fn end_day(
+        &mut self,
+        uploads: &mut Vec<Upload>,
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        self.sink.write_all(b"\n]\n")?;
+        for Upload { file, name, key } in uploads.drain(..) {
+            let Some(files) = self.source.files.filter(|_| !self.uploaded.contains(&file)) else { continue };
+            let Some(mut reader) = files.open(&key).await? else {
+                progress.lacks_file();
+                continue;
+            };
+            self.sink.entry(format!("{UPLOADS}/{file}/{name}"), Packing::AsItIs)?;
+            while let Some(chunk) = reader.next().await? {
+                self.sink.write_all(&chunk)?;
+            }
+            self.uploaded.insert(file);
+        }
+        Ok(())
+    }
+}
+
+/// The days of a channel that have files.
+#[derive(Debug, Default)]
+struct Days {
+    day: Option<Date>,
+    files: BTreeSet<Date>,
+}
+
+impl Days {
+    /// The name of the file that begins with the message of this time; `None` if it belongs to the one before.
+    fn next(&mut self, ts: &Ts) -> Option<Date> {
+        // A time that no calendar of Slack's has is of the last day.
+        let time = Timestamp::from_microsecond(ts.micros()).ok();
+        let day = time.map_or(LAST_DAY, |time| time.to_zoned(TimeZone::UTC).date()).min(LAST_DAY);
+        if self.day.replace(day) == Some(day) {
+            return None;
+        }
+        // Days come in order, unless a timestamp is not spelt as Slack spells it: no file may be there twice.
+        let mut file = day;
+        while !self.files.insert(file) {
+            file = file.tomorrow().ok()?;
+        }
+        Some(file)
+    }
+}
+
+/// The files of a message whose bytes are held.
+fn uploads_of(row: &Value) -> Vec<Upload> {
+    let held = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let keys: Vec<FileKey> = held.iter().filter_map(|key| FileKey::stored(key.as_str()?)).collect();
+    let files = row["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let upload = |object: &Value| {
+        let file = FileId::parse(object["id"].as_str()?).ok()?;
+        // The last part of a key is the file's id, with a name behind it if it is another version.
+        let is_of = |key: &&FileKey| {
+            let last = key.as_str().rsplit('/').next()?.split('.').next()?;
+            (last == file.as_str()).then_some(())
+        };
+        let key = keys.iter().find(|key| is_of(key).is_some())?.clone();
+        let name = ["name", "title"].into_iter().find_map(|name| object[name].as_str()).map(file_name);
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string());
+        Some(Upload { file, name, key })
+    };
+    files.iter().filter_map(upload).collect()
+}
+
+/// A name that leads nowhere else.
+fn file_name(name: &str) -> String {
+    let plain =
+        |c: char| if c.is_control() || "/\\:*?\"<>|".contains(c) || reader::plain::acts(c) { '_' } else { c };
+    let name: String = name.trim_matches(['.', ' ']).chars().map(plain).collect();
+    name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_owned()
+}
+
+/// A list of JSON values, an element at a time.
+struct JsonList<'s> {
+    out: &'s mut dyn Write,
+    is_empty: bool,
+}
+
+impl<'s> JsonList<'s> {
+    fn begin(out: &'s mut dyn Write) -> std::io::Result<Self> {
+        out.write_all(b"[")?;
+        Ok(Self { out, is_empty: true })
+    }
+
+    fn add(&mut self, element: &impl Serialize) -> std::io::Result<()> {
+        self.out.write_all(if std::mem::take(&mut self.is_empty) { b"\n" } else { b",\n" })?;
+        Ok(serde_json::to_writer(&mut *self.out, element)?)
+    }
+
+    fn end(self) -> std::io::Result<()> {
+        self.out.write_all(if self.is_empty { b"]\n" } else { b"\n]\n" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_day_has_one_file_whatever_the_timestamps_are() {
+        let mut days = Days::default();
+        let mut next = |ts: &str| days.next(&Ts::parse(ts).unwrap()).map(|day| day.to_string());
+        assert_eq!(next("1700000000.000100").as_deref(), Some("2023-11-14"));
+        assert_eq!(next("1700000001.000100"), None);
+        assert_eq!(next("1700086400.000100").as_deref(), Some("2023-11-15"));
+        assert_eq!(next("1700000000.000200").as_deref(), Some("2023-11-16"));
+        assert_eq!(next("999999999999.000000").as_deref(), Some("9000-01-01"));
+    }
+
+    #[test]
+    fn the_bytes_of_a_file_are_those_under_its_own_key_and_its_name_leads_nowhere() {
+        let row = json!({
+            "files_s3": ["slack/T1/C1/1.000000/F2.abc", "slack/T1/C1/1.000000/F1"],
+            "files": [{ "id": "F1", "name": "../../etc/passwd" }, { "id": "F2", "title": "a\u{202e}b\\c\n" },
+                { "id": "F3", "name": "not held" }, { "id": "../F1" }, null],
+        });
+        let uploads = uploads_of(&row);
+        let seen: Vec<(&str, &str, &str)> = uploads
+            .iter()
+            .map(|upload| (upload.file.as_str(), upload.name.as_str(), upload.key.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("F1", "_.._etc_passwd", "slack/T1/C1/1.000000/F1"),
+                ("F2", "a_b_c_", "slack/T1/C1/1.000000/F2.abc")
+            ]
+        );
+        assert_eq!(file_name(".."), "");
+        assert!(file_name(&"会".repeat(1000)).len() <= MAX_NAME_BYTES);
+    }
+}

@@ -1,0 +1,199 @@
+//! Messages, channels and people as exports of Slack have them: functions of what readers see.
+//!
+//! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
+
+use rules::history::without_tokens;
+use serde_json::{Map, Value, json};
+use slack::envelope;
+use slack::ids::{ChannelId, TeamId};
+
+use crate::export::source::ChannelFacts;
+use crate::export::threads::Replies;
+
+/// What events say of a message beside the message: no export has it.
+const OF_EVENTS: [&str; 3] = ["channel", "channel_type", "event_ts"];
+
+/// What a row says of a message of which Slack's own words are missing or cannot be read.
+const OF_ROWS: [&str; 6] = ["text", "user", "bot_id", "username", "subtype", "files"];
+
+/// People that a root lists as those who replied: as many as Slack lists.
+const MAX_REPLY_USERS: usize = 5;
+
+/// What Slack puts in place of a deleted message that has replies.
+const DELETED_TEXT: &str = "This message was deleted.";
+const DELETED_BY: &str = "USLACKBOT";
+
+/// Of a person, and of their profile: Slack shows it to no app that does not ask for it.
+const EMAIL: &str = "email";
+
+/// A message as Slack lists it: what it said itself, with the reactions, files and replies that the archive knows.
+pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
+    let raw = row["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok());
+    let mut object = match raw {
+        Some(Value::Object(raw)) => raw,
+        Some(_) | None => of_row(row),
+    };
+    object.retain(|name, _| !OF_EVENTS.contains(&name.as_str()));
+    object.insert("type".into(), "message".into());
+    for name in ["ts", "thread_ts", "reactions"] {
+        match row.get(name) {
+            Some(known) => object.insert(name.into(), known.clone()),
+            None => object.remove(name),
+        };
+    }
+    if object.contains_key("files") && row["files"].is_array() {
+        object.insert("files".into(), row["files"].clone());
+    }
+    if let Some(replies) = replies {
+        head(&mut object, replies);
+    }
+    if row["deleted"] == true {
+        object.insert("subtype".into(), "tombstone".into());
+        object.insert("hidden".into(), true.into());
+        object.entry("text").or_insert_with(|| DELETED_TEXT.into());
+        object.entry("user").or_insert_with(|| DELETED_BY.into());
+    }
+    let mut object = Value::Object(object);
+    without_tokens(&mut object);
+    object
+}
+
+fn of_row(row: &Value) -> Map<String, Value> {
+    let known = OF_ROWS.into_iter().filter_map(|name| Some((name.to_owned(), row.get(name)?.clone())));
+    known.collect()
+}
+
+/// What a root says of its thread.
+fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
+    let (mut listed, mut users, mut latest) = (Vec::new(), Vec::new(), None);
+    for (ts, user) in replies.each() {
+        if let Some(user) = user
+            && !users.contains(&user)
+            && users.len() < MAX_REPLY_USERS
+        {
+            users.push(user);
+        }
+        listed.push(json!({ "user": user, "ts": ts }));
+        latest = Some(ts);
+    }
+    let ts = root.get("ts").cloned().unwrap_or_default();
+    root.insert("thread_ts".into(), ts);
+    root.insert("reply_count".into(), replies.count().into());
+    root.insert("reply_users_count".into(), users.len().into());
+    root.insert("reply_users".into(), json!(users));
+    root.insert("latest_reply".into(), latest.into());
+    root.insert("replies".into(), listed.into());
+}
+
+/// A channel as Slack lists it. Its name is that of its folder.
+pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ChannelFacts) -> Value {
+    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _ } = facts;
+    let told = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
+    let mut listed = json!({
+        "id": id,
+        "name": folder,
+        "created": created.as_ref().map_or(0, |created| created.micros() / 1_000_000),
+        "creator": "",
+        "is_archived": *is_archived || *is_deleted,
+        "is_general": false,
+        "is_private": is_private,
+        "members": [],
+        "topic": told(topic),
+        "purpose": told(purpose),
+    });
+    without_tokens(&mut listed);
+    listed
+}
+
+/// A person as Slack lists them, without their mail address.
+pub(super) fn person(row: &Value, team: &TeamId) -> Value {
+    let raw = row["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok());
+    let mut object = match raw {
+        Some(Value::Object(raw)) => raw,
+        Some(_) | None => Map::new(),
+    };
+    let id = row["user_id"].as_str().or(row["timestamp"].as_str()).unwrap_or_default();
+    object.insert("id".into(), id.into());
+    object.entry("team_id").or_insert_with(|| team.as_str().into());
+    let known = ["name", "display_name", "real_name"].into_iter().find_map(|name| row[name].as_str());
+    object.entry("name").or_insert_with(|| known.unwrap_or(id).into());
+    object.remove(EMAIL);
+    if let Some(profile) = object.get_mut("profile").and_then(Value::as_object_mut) {
+        profile.remove(EMAIL);
+    }
+    let mut object = Value::Object(object);
+    without_tokens(&mut object);
+    object
+}
+
+/// The author of a message of whom the archive knows only the id: what reads exports looks every author up.
+pub(super) fn stranger(id: &str, team: &TeamId) -> Value {
+    json!({ "id": id, "team_id": team, "name": id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(raw: &Value, more: &Value) -> Value {
+        let mut row = json!({ "ts": "1700000000.000100", "raw_event": raw.to_string() });
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        row
+    }
+
+    #[test]
+    fn a_message_is_what_slack_said_with_what_became_of_it() {
+        let raw = json!({ "type": "message", "ts": "1700000000.000100", "text": "look", "user": "U1", "channel": "C1",
+            "channel_type": "channel", "event_ts": "1700000000.000100", "blocks": [],
+            "files": [{ "id": "F1", "mode": "tombstone" }], "reactions": [{ "name": "old" }] });
+        let files = json!([{ "id": "F1", "mode": "tombstone", "name": "plan.pdf", "deleted": true }]);
+        let reactions = json!([{ "name": "tada", "users": ["U2"], "count": 1 }]);
+        let exported = message(&row(&raw, &json!({ "files": files, "reactions": reactions })), None);
+        let expected = json!({ "type": "message", "ts": "1700000000.000100", "text": "look", "user": "U1", "blocks": [],
+            "files": files, "reactions": reactions });
+        assert_eq!(exported, expected);
+        let without = message(&row(&raw, &json!({ "thread_ts": "1600000000.000100" })), None);
+        assert_eq!(
+            (&without["reactions"], &without["thread_ts"]),
+            (&Value::Null, &"1600000000.000100".into())
+        );
+    }
+
+    #[test]
+    fn no_credential_is_in_an_address() {
+        let raw = json!({ "ts": "1.000000", "text": "<https://x.test/?t=xoxe-1-secret|this>",
+            "files": [{ "id": "F1", "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt?t=xoxe-1-secret" }] });
+        let exported = message(&row(&raw, &json!({ "files": raw["files"] })), None).to_string();
+        assert!(!exported.contains("xox") && exported.contains("T1-F1/a.txt"), "{exported}");
+    }
+
+    #[test]
+    fn a_deleted_message_is_a_tombstone_and_says_what_it_said_only_if_that_is_there() {
+        let tombstone = message(&json!({ "ts": "1.000000", "deleted": true }), None);
+        let expected = json!({ "type": "message", "subtype": "tombstone", "hidden": true, "ts": "1.000000",
+            "text": "This message was deleted.", "user": "USLACKBOT" });
+        assert_eq!(tombstone, expected);
+        let raw = json!({ "text": "secret", "user": "U1" });
+        let whole = message(&row(&raw, &json!({ "deleted": true })), None);
+        assert_eq!((&whole["subtype"], &whole["text"]), (&"tombstone".into(), &"secret".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_from_the_row() {
+        let row =
+            json!({ "ts": "1.000000", "raw_event": "{", "text": "hello", "user": "U1", "channel_id": "C1" });
+        let expected = json!({ "type": "message", "ts": "1.000000", "text": "hello", "user": "U1" });
+        assert_eq!(message(&row, None), expected);
+    }
+
+    #[test]
+    fn people_have_a_name_and_a_workspace_and_no_mail_address() {
+        let team = TeamId::parse("T1").unwrap();
+        let raw = json!({ "id": "U1", "email": "a@x.test", "profile": { "email": "a@x.test", "real_name": "Ana" } });
+        let row = json!({ "user_id": "U1", "real_name": "Ana", "raw_event": raw.to_string() });
+        let expected =
+            json!({ "id": "U1", "team_id": "T1", "name": "Ana", "profile": { "real_name": "Ana" } });
+        assert_eq!(person(&row, &team), expected);
+        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), stranger("U9", &team));
+    }
+}

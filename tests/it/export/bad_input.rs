@@ -1,0 +1,104 @@
+//! What cannot be exported is one line that says so, and leaves nothing behind.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tests::harness::binaries::binaries;
+use tests::harness::command::{Outcome, run};
+
+use super::{export, imported, ts};
+use crate::import::export::{Export, Place, said};
+use crate::import::import;
+
+async fn archive() -> Place {
+    let place = Place::new();
+    let zip = place.zip("older.zip", &imported());
+    assert_eq!(import(&zip, &place.data()).await.code, Some(0));
+    place
+}
+
+fn assert_refused(outcome: &Outcome, code: i32, expected: &str, folder: &Path) {
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
+    assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    assert!(fs::read_dir(folder).unwrap().next().is_none(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_cannot_be_meant_is_refused() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let long = "x".repeat(10_000);
+    for (args, code, expected) in [
+        (&["--channel", "nowhere"][..], 1, "no channel nowhere"),
+        (&["--channel", "#genera"], 1, "did you mean #general?"),
+        (&["--channel", "../../etc"], 1, "no channel"),
+        (&["--channel", &long], 1, "no channel"),
+        (&["--team", "T0NOWHERE"], 1, "no workspace"),
+        (&["--since", "2026-02-01", "--until", "2026-01-01"], 2, "--until"),
+        (&["--since", "2026-02-01", "--until", "2026-02-01"], 2, "--until"),
+        (&["--since", "yesterday"], 2, "--since"),
+    ] {
+        for format in ["slack", "text"] {
+            let outcome = export(data.as_path(), format, &folder.path().join("out"), args).await;
+            assert_refused(&outcome, code, expected, folder.path());
+        }
+    }
+    let outcome = export(data.as_path(), "docx", &folder.path().join("out"), &[]).await;
+    assert_refused(&outcome, 2, "slack, jsonl, markdown, text", folder.path());
+    let outcome = export(data.as_path(), "slack", &folder.path().join("no/such/folder.zip"), &[]).await;
+    assert_refused(&outcome, 1, "cannot write to", folder.path());
+    let nowhere = folder.path().join("data");
+    let outcome = export(nowhere.as_path(), "slack", &folder.path().join("out"), &[]).await;
+    assert_refused(&outcome, 1, "annalist", folder.path());
+}
+
+#[tokio::test]
+async fn nothing_that_is_there_is_replaced() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (file, full) = (folder.path().join("mine.zip"), folder.path().join("mine"));
+    fs::write(&file, "mine").unwrap();
+    fs::create_dir(&full).unwrap();
+    for format in ["slack", "jsonl", "markdown", "text"] {
+        for out in [&file, &full] {
+            let outcome = export(data.as_path(), format, out, &[]).await;
+            assert_eq!(outcome.code, Some(1));
+            assert!(outcome.stderr.contains("exists: choose another name"), "{outcome:?}");
+        }
+        let outcome = export(data.as_path(), format, &data.join("files/out"), &[]).await;
+        assert!(outcome.stderr.contains("among the archive's own files"), "{outcome:?}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// A limit on the length of files stands for a disk that is full: a write fails in the same way.
+#[tokio::test]
+async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
+    let place = Place::new();
+    let letters = |seed: u32| -> String {
+        let next = |number: &u32| Some(number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+        let numbers = std::iter::successors(Some(seed), next);
+        numbers.take(40_000).map(|number| char::from(b'a' + (number >> 24) as u8 % 26)).collect()
+    };
+    let long: Vec<Value> = (0..10).map(|second| said(&ts(second), "U1", &letters(second))).collect();
+    let export = Export::of(&["U1"], &[("C1", "general")]).with("general/2020-09-13.json", &json!(long));
+    let data = place.data();
+    assert_eq!(import(&place.zip("long.zip", &export), &data).await.code, Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["slack", "jsonl", "markdown", "text"] {
+        let out = folder.path().join("out");
+        // The signal that comes with it would end the process before it could say anything.
+        let command = format!(
+            "trap '' XFSZ; ulimit -f 100; exec '{}' export --format {format} --out '{}' --data '{}' 2>&1 | cat",
+            binaries().annalist.display(),
+            out.display(),
+            data.display()
+        );
+        let outcome = run(Path::new("/bin/bash"), &["-c", &command], &[("PATH", "/usr/bin:/bin")]).await;
+        assert!(outcome.stdout.contains("cannot write the export"), "{format}: {outcome:?}");
+        assert_eq!(outcome.stdout.lines().count(), 1, "{format}: {outcome:?}");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "{format}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Folders of files, as people and programs read them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
+
+use super::{DEADLINE, events, export, imported, play, ts};
+use crate::import::export::{Place, entries};
+use crate::import::import;
+
+async fn archive() -> Place {
+    let place = Place::new();
+    let zip = place.zip("older.zip", &imported());
+    assert_eq!(import(&zip, &place.data()).await.code, Some(0));
+    let data = place.data();
+    play(data.as_path(), &events(), async || drop(wait_until_idle(data.as_path(), DEADLINE).await)).await;
+    place
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn jsonl_is_what_the_commands_print() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let exported = export(data.as_path(), "jsonl", &out, &["--include-deleted"]).await;
+    assert_eq!((exported.code, exported.stderr.as_str()), (Some(0), ""), "{exported:?}");
+    assert_eq!(
+        names(&out),
+        ["channels.jsonl", "files.jsonl", "messages.jsonl", "revisions.jsonl", "users.jsonl"]
+    );
+    let messages = lines(&out.join("messages.jsonl"));
+    let said = format!("Exported {} messages of 6 channels to {}.\n", messages.len(), out.display());
+    assert_eq!(exported.stdout, said);
+    for id in ["C1", "C2", "C3", "C4", "C6", "C7"] {
+        let printed = json_lines(data.as_path(), &["messages", id]).await;
+        let of_channel =
+            |message: &&Value| message["channel_id"] == id || (id == "C6" && message["channel_id"] == "C5");
+        let exported: Vec<Value> = messages.iter().filter(of_channel).cloned().collect();
+        assert_eq!(exported, printed, "{id}");
+    }
+    let revisions = json_lines(data.as_path(), &["revisions", "C1", &ts(20)]).await;
+    assert_eq!(lines(&out.join("revisions.jsonl")), revisions);
+    for (file, command) in [("users.jsonl", "users"), ("files.jsonl", "files")] {
+        assert_eq!(lines(&out.join(file)), json_lines(data.as_path(), &[command]).await, "{file}");
+    }
+    let without = folder.path().join("without");
+    assert_eq!(export(data.as_path(), "jsonl", &without, &[]).await.code, Some(0));
+    let kept: Vec<Value> = messages.into_iter().filter(|message| message["deleted"] != true).collect();
+    assert_eq!(lines(&without.join("messages.jsonl")), kept);
+}
+
+#[tokio::test]
+async fn text_is_what_messages_prints() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let exported = export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await;
+    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    assert_eq!(names(&out), ["_partners-C6.txt", "closed.txt", "general.txt", "random-C4.txt", "random.txt"]);
+    for (file, id, name) in
+        [("general", "C1", "#general"), ("random", "C2", "#random"), ("_partners-C6", "C6", "#../partners")]
+    {
+        let printed = annalist_at(data.as_path(), &["messages", id, "--tz", "UTC"]).await.stdout;
+        let text = fs::read_to_string(out.join(format!("{file}.txt"))).unwrap();
+        let printed = printed.replace("which is not in this archive:", "which is not in this export:");
+        assert_eq!(text, format!("{name} ({id})\n{printed}"));
+    }
+    let without = folder.path().join("without");
+    assert_eq!(export(data.as_path(), "text", &without, &["--tz", "UTC"]).await.code, Some(0));
+    let text = fs::read_to_string(without.join("general.txt")).unwrap();
+    assert!(!text.contains("that will go") && text.contains("unknown (deleted) (1 reply)"), "{text}");
+    assert!(text.contains("    2020-09-13 12:26:52  1600000012.000100"), "{text}");
+}
+
+#[tokio::test]
+async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let exported = export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await;
+    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    let text = fs::read_to_string(out.join("general.md")).unwrap();
+    let expected = [
+        "# #general\n\nPurpose: what it is for\n\nChannel C1. Times are in UTC.\n\n## 2020-09-13\n",
+        "\n- **Person U1** 12:26:41 _(1 reply)_\n\n  a question\n\n  - **Person U2** 2020-09-13 12:26:42\n\n    an answer\n",
+        "\n- **Person U1** 12:26:43 _(edited)_\n\n  corrected  \n  :tada: 2\n",
+        "\n- **unknown** 12:26:50 _(deleted)_ _(1 reply)_\n",
+        "\n- _A thread whose first message is not in this export:_\n\n  - **Person U2** 2020-09-13 12:27:05\n",
+        "\n- **deploys** 12:27:04\n\n  deployed\n",
+        "\n## 2020-09-14\n",
+        "see [this](<https://x.test/>)  \n  \\[file: a.txt, 5 B, held\\]",
+    ];
+    for expected in expected {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+    for hostile in ["<script", "\u{202e}", "\u{1b}", "](<javascript", "\n# not", "\n  # not", "that will go"]
+    {
+        let outside_of_code: String = text.split("```").step_by(2).collect();
+        assert!(!outside_of_code.contains(hostile), "{hostile:?} is in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_erased_is_in_no_export() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let erased = annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await;
+    assert_eq!(erased.code, Some(0), "{}", erased.stderr);
+    for format in ["slack", "jsonl", "markdown", "text"] {
+        let out = folder.path().join(format);
+        let exported = export(data.as_path(), format, &out, &["--include-deleted"]).await;
+        assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+        let text: String = match format {
+            "slack" => entries(&out).values().map(|bytes| String::from_utf8_lossy(bytes)).collect(),
+            _ => names(&out).iter().map(|name| fs::read_to_string(out.join(name)).unwrap()).collect(),
+        };
+        for gone in
+            ["a question", "corrected", "after the edit", "before the edit", "Person U1", "that will go"]
+        {
+            assert!(!text.contains(gone), "{format}: {gone}");
+        }
+        assert!(text.contains("an answer") && text.contains("elsewhere"), "{format}: {text}");
+    }
+}

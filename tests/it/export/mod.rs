@@ -1,0 +1,158 @@
+//! `annalist export` on the real binary: what comes out, and what becomes of it.
+
+mod bad_input;
+mod formats;
+mod round_trip;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::corpus::event;
+use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::command::{Outcome, annalist_at, json_lines};
+use tests::harness::place::Place;
+use tests::harness::process;
+
+use crate::import::export::{Export, TEAM, channel, file, person, said};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Runs `annalist export` in this format.
+pub(crate) async fn export(
+    place: &(impl Place + ?Sized),
+    format: &str,
+    out: &Path,
+    args: &[&str],
+) -> Outcome {
+    let args = [&["export", "--format", format, "--out", out.to_str().unwrap()], args].concat();
+    annalist_at(place, &args).await
+}
+
+/// A timestamp of the second.
+pub(crate) fn ts(second: u32) -> String {
+    format!("16000{second:05}.000100")
+}
+
+/// What an older export brings: a thread, an edit, reactions, files with their bytes.
+pub(crate) fn imported() -> Export {
+    let mut root = said(&ts(1), "U1", "a question");
+    root["thread_ts"] = ts(1).into();
+    root["reply_count"] = 1.into();
+    let mut reply = said(&ts(2), "U2", "an answer");
+    reply["thread_ts"] = ts(1).into();
+    let mut edited = said(&ts(3), "U1", "corrected");
+    edited["edited"] = json!({ "user": "U1", "ts": ts(9) });
+    edited["reactions"] = json!([{ "name": "tada", "users": ["U2", "U9"], "count": 2 }]);
+    let mut shared = said("1600086400.000100", "U2", "see <https://x.test/?t=xoxe-1-secret|this>");
+    shared["files"] = json!([file("F1", 5), file("F2", 5)]);
+    Export::default()
+        .with("users.json", &json!([person("U1"), person("U2")]))
+        .with(
+            "channels.json",
+            &json!([channel("C1", "general"), channel("C2", "random"), channel("C3", "empty")]),
+        )
+        .with("general/2020-09-13.json", &json!([root, reply, edited]))
+        .with("general/2020-09-14.json", &json!([shared]))
+        .with("random/2020-09-13.json", &json!([said(&ts(4), "U2", "elsewhere")]))
+        .with_bytes("__uploads/F1/a.txt", "hello")
+}
+
+/// What happens then, as events.
+pub(crate) fn events() -> Vec<Value> {
+    let message = |second: u32, text: &str| event::message(&ts(second), "U1", text);
+    let reply = |second: u32, root: u32, text: &str| event::reply(&ts(second), &ts(root), "U2", text);
+    let (root, bare) = (message(10, "the root that will go"), message(11, "words that will go"));
+    let before = message(20, "before the edit");
+    let after = event::edited(&before, &ts(21), "after the edit");
+    let hostile = "<script>alert(1)</script> \u{202e}RTL <javascript:alert(1)|click> *ben* ```\n# not a heading\u{1b}[2J";
+    vec![
+        event::posted("C1", &root),
+        event::posted("C1", &bare),
+        event::posted("C1", &reply(12, 10, "a reply that stays")),
+        event::deleted("C1", &root, &ts(13)),
+        event::deleted("C1", &bare, &ts(14)),
+        event::posted("C1", &before),
+        event::changed("C1", &before, &after, &ts(21)),
+        event::posted("C1", &reply(22, 20, "a live reply")),
+        event::posted(
+            "C1",
+            &event::subtyped(reply(23, 20, "to the channel too"), "thread_broadcast", json!({})),
+        ),
+        event::posted("C1", &event::bot_message(&ts(24), "B1", "deploys", "deployed")),
+        event::posted("C1", &reply(25, 19, "a reply to what is not here")),
+        event::reaction_added("C1", &ts(20), "U2", "eyes", &ts(26)),
+        event::reaction_added("C1", &ts(20), "U1", "tada", &ts(27)),
+        event::reaction_removed("C1", &ts(20), "U1", "tada", &ts(28)),
+        event::posted("C1", &event::message(&ts(29), "U7", hostile)),
+        event::posted("C1", &event::file_share(&ts(30), "U1", "a file", &["F7"])),
+        // Another channel of the same name, and one that got another id.
+        json!({ "type": "channel_created", "event_ts": ts(40), "channel": { "id": "C4", "name": "random" } }),
+        event::posted("C4", &message(41, "in the second random")),
+        json!({ "type": "channel_created", "event_ts": ts(42), "channel": { "id": "C5", "name": "../partners" } }),
+        event::posted("C5", &message(43, "under the old id")),
+        json!({ "type": "channel_id_changed", "old_channel_id": "C5", "new_channel_id": "C6", "event_ts": ts(44) }),
+        event::posted("C6", &reply(45, 43, "under the new id")),
+        event::posted("C6", &message(46, "on its own")),
+        // One that is private by now.
+        json!({ "type": "channel_created", "event_ts": ts(50), "channel": { "id": "C7", "name": "closed" } }),
+        event::posted("C7", &message(51, "while it was open")),
+        event::posted(
+            "C7",
+            &event::subtyped(
+                message(52, "made this channel private"),
+                "channel_convert_to_private",
+                json!({}),
+            ),
+        ),
+    ]
+}
+
+/// Plays events into a place that may hold something.
+pub(crate) async fn play(place: &(impl Place + ?Sized), events: &[Value], drained: impl AsyncFnOnce()) {
+    let up = process::up(place).await;
+    let mut slack = Slack::to(up.address, RetryDelays::none());
+    for (number, told) in events.iter().enumerate() {
+        let body = event::envelope(TEAM, &format!("Ev{number}"), told);
+        assert_eq!(slack.deliver(&body).await, Ok(1), "{}", up.process.log());
+    }
+    drained().await;
+    assert!(up.process.sigterm(DEADLINE).await.success());
+}
+
+/// Every message by its channel's id, as an export of Slack can hold it: channels that are private now, earlier versions, how
+/// an edit is stamped and where bytes are kept are not in it.
+pub(crate) async fn comparable(place: &(impl Place + ?Sized)) -> BTreeMap<String, Vec<Value>> {
+    let mut all = BTreeMap::new();
+    for listed in json_lines(place, &["channels"]).await {
+        let id = listed["channel_id"].as_str().unwrap();
+        let state = json_lines(place, &["channel", id]).await;
+        if state.iter().any(|state| state["visibility"] == "private" || state["next_channel_id"].is_string())
+        {
+            continue;
+        }
+        let messages: Vec<Value> =
+            json_lines(place, &["messages", id]).await.iter().map(|message| reduced(message, id)).collect();
+        all.insert(id.to_owned(), messages);
+    }
+    all
+}
+
+fn reduced(message: &Value, channel: &str) -> Value {
+    let mut message = message.clone();
+    let object = message.as_object_mut().unwrap();
+    let is_root = object.get("thread_ts") == object.get("ts");
+    object.retain(|name, _| {
+        let is_left_out = ["raw_event", "updated_ts", "client_msg_id", "itemId"].contains(&name.as_str())
+            || name.starts_with("files_")
+            || (is_root && ["thread_ts", "parent"].contains(&name.as_str()));
+        !is_left_out
+    });
+    // A channel that had several ids has the newest.
+    object.insert("channel_id".into(), channel.into());
+    if object.get("deleted") == Some(&true.into()) {
+        object.retain(|name, _| ["ts", "thread_ts", "deleted", "channel_id"].contains(&name.as_str()));
+    }
+    message
+}
