@@ -11,6 +11,7 @@ mod drain;
 mod driver;
 mod erase;
 mod existence;
+mod export;
 mod figures;
 mod files;
 mod flat;
@@ -26,6 +27,7 @@ mod search;
 mod slack;
 mod startup;
 mod sustained;
+mod watched;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -64,7 +66,7 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
-    /// Rows of the large channel of `flat`, messages of `import`, `search` and `pages`
+    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search` and `pages`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
 }
@@ -91,6 +93,8 @@ enum What {
     Files,
     /// How fast an export is imported, and again, and in how much memory
     Import,
+    /// How fast an archive is exported in each format, and in how much memory
+    Export,
     /// How long erasing a person takes
     Erase,
     /// How long a weekly report takes
@@ -149,6 +153,7 @@ fn main() -> anyhow::Result<()> {
         | What::Directory
         | What::Files
         | What::Import
+        | What::Export
         | What::Erase
         | What::Figures
         | What::Search
@@ -205,6 +210,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     }
     if all || matches!(args.what, What::Import) {
         report.add(import::measure(settings).await?);
+    }
+    if all || matches!(args.what, What::Export) {
+        report.add(export::measure(settings).await?);
     }
     if all || matches!(args.what, What::Erase) {
         report.add(erase::measure(settings).await?);

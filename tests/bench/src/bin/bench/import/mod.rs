@@ -5,21 +5,16 @@ mod bare;
 pub(crate) mod export;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use ::tests::harness::binaries::binaries;
-use ::tests::harness::procfs::{self, Usage};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use serde_json::Value;
 use tokio::process::Command;
-use tokio::time::sleep;
 
 use crate::observer::Observer;
 use crate::report::{Goal, Section, figure, median, mib};
+use crate::watched::{self, Watched};
 use crate::{Settings, machine, progress};
-
-/// How often the process is looked at.
-const INTERVAL: Duration = Duration::from_millis(5);
 
 struct Run {
     per_second: f64,
@@ -87,32 +82,16 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 
 /// One import; `expected` names the count that all messages are in.
 async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<Run> {
-    let started = Instant::now();
     let mut command = Command::new(&binaries().annalist);
     command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
-    command.env_clear().kill_on_drop(true).stdout(std::process::Stdio::piped());
-    let child = command.spawn().context("the import cannot be started")?;
-    let pid = child.id().context("the import has ended")?;
-    let output = child.wait_with_output();
-    let (output, usage) = {
-        let mut output = std::pin::pin!(output);
-        let mut last: Option<Usage> = None;
-        loop {
-            tokio::select! {
-                output = &mut output => break (output?, last.context("the import was too short")?),
-                () = sleep(INTERVAL) => last = procfs::usage(pid).or(last),
-            }
-        }
-    };
-    let elapsed = started.elapsed();
-    ensure!(output.status.success(), "the import failed: {}", output.status);
+    let Watched { output, usage, time } = watched::to_end(command).await?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let sum: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())?;
     ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");
     let rows = Observer::open(data)?.rows()?;
     ensure!(rows == messages, "{rows} rows of {messages} messages");
     Ok(Run {
-        per_second: messages as f64 / elapsed.as_secs_f64(),
+        per_second: messages as f64 / time.as_secs_f64(),
         cpu_us: usage.cpu.as_secs_f64() * 1e6 / messages as f64,
         peak_mib: mib(usage.peak_rss_kib),
     })

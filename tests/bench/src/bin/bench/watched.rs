@@ -1,0 +1,41 @@
+//! A process that is watched from its start to its end: how long it takes, and how much memory at most.
+
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ::tests::harness::procfs::{self, Usage};
+use anyhow::{Context, ensure};
+use tokio::process::Command;
+use tokio::time::sleep;
+
+/// How often the process is looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// A process that has ended well.
+pub(crate) struct Watched {
+    /// What it printed.
+    pub(crate) output: Output,
+    /// What it had taken shortly before its end.
+    pub(crate) usage: Usage,
+    /// From its start to its end.
+    pub(crate) time: Duration,
+}
+
+/// Runs a command without any setting from the environment.
+pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<Watched> {
+    let started = Instant::now();
+    command.env_clear().kill_on_drop(true).stdout(Stdio::piped());
+    let child = command.spawn().context("the process cannot be started")?;
+    let pid = child.id().context("the process has ended")?;
+    let mut output = std::pin::pin!(child.wait_with_output());
+    let mut last: Option<Usage> = None;
+    let output = loop {
+        tokio::select! {
+            output = &mut output => break output?,
+            () = sleep(INTERVAL) => last = procfs::usage(pid).or(last),
+        }
+    };
+    let time = started.elapsed();
+    ensure!(output.status.success(), "{:?} failed: {}", command.as_std(), output.status);
+    Ok(Watched { output, usage: last.context("the process was too short")?, time })
+}
