@@ -23,7 +23,7 @@ mod login;
 pub mod pages;
 mod router;
 mod serve;
-mod sniff;
+pub mod sniff;
 pub mod times;
 
 pub use router::{Viewer, router};

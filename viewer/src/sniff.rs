@@ -1,10 +1,11 @@
 //! What a file is, by its first bytes. Names and types that come with a file are its author's word.
 
 /// This number of bytes decides.
-pub(crate) const SNIFFED_BYTES: usize = 16;
+pub const SNIFFED_BYTES: usize = 16;
 
 /// The type of what a browser may show; `None` for everything else, whatever it is called.
-pub(crate) fn content_type(first: &[u8]) -> Option<&'static str> {
+#[must_use]
+pub fn content_type(first: &[u8]) -> Option<&'static str> {
     let at = |place: usize, sign: &[u8]| first.get(place..).is_some_and(|rest| rest.starts_with(sign));
     if at(0, b"\x89PNG\r\n\x1a\n") {
         Some("image/png")

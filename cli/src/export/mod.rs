@@ -3,18 +3,20 @@
 //! It only reads: [`source`] finds what is asked for, and each format is a writer of its own, which takes rows as readers see
 //! them and holds a page of them. A new format is a row of [`ExportFormat`] and a file here.
 //!
-//! * [`slack`], [`jsonl`], [`markdown`] and [`text`] are the formats.
-//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files.
+//! * [`slack`], [`jsonl`], [`html`], [`markdown`] and [`text`] are the formats.
+//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files; [`uploads`] are files whose bytes are held.
 
 mod arranged;
 mod channel_files;
 mod folders;
+mod html;
 mod jsonl;
 mod markdown;
 mod slack;
 mod source;
 mod text;
 mod threads;
+mod uploads;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -45,6 +47,8 @@ pub(crate) enum ExportFormat {
     Slack,
     /// A folder with one JSON object per line: messages, their earlier versions, channels, people, files
     Jsonl,
+    /// A folder with a site of pages, as `annalist view` shows them, to read in any browser without a network
+    Html,
     /// A folder with a Markdown file per channel, to paste into wikis and for language models
     Markdown,
     /// A folder with a text file per channel, as `annalist messages` prints it
@@ -123,6 +127,11 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
         ExportFormat::Jsonl => {
             let target = TargetFolder::claim(&args.out, NOUN, data)?;
             jsonl::write(&source, &args.backend.files_uri()?, target.unnamed(), &mut progress).await?;
+            target.publish()?;
+        }
+        ExportFormat::Html => {
+            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            html::write(&source, zone.time_zone(), target.unnamed(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Markdown => {

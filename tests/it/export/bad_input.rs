@@ -45,7 +45,7 @@ async fn what_is_not_there_or_cannot_be_meant_is_refused() {
         }
     }
     let outcome = export(data.as_path(), "docx", &folder.path().join("out"), &[]).await;
-    assert_refused(&outcome, 2, "slack, jsonl, markdown, text", folder.path());
+    assert_refused(&outcome, 2, "slack, jsonl, html, markdown, text", folder.path());
     let outcome = export(data.as_path(), "slack", &folder.path().join("no/such/folder.zip"), &[]).await;
     assert_refused(&outcome, 1, "cannot write to", folder.path());
     let nowhere = folder.path().join("data");
@@ -60,7 +60,7 @@ async fn nothing_that_is_there_is_replaced() {
     let (file, full) = (folder.path().join("mine.zip"), folder.path().join("mine"));
     fs::write(&file, "mine").unwrap();
     fs::create_dir(&full).unwrap();
-    for format in ["slack", "jsonl", "markdown", "text"] {
+    for format in ["slack", "jsonl", "html", "markdown", "text"] {
         for out in [&file, &full] {
             let outcome = export(data.as_path(), format, out, &[]).await;
             assert_eq!(outcome.code, Some(1));
@@ -87,7 +87,7 @@ async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
     let data = place.data();
     assert_eq!(import(&place.zip("long.zip", &export), &data).await.code, Some(0));
     let folder = tempfile::tempdir().unwrap();
-    for format in ["slack", "jsonl", "markdown", "text"] {
+    for format in ["slack", "jsonl", "html", "markdown", "text"] {
         let out = folder.path().join("out");
         // The signal that comes with it would end the process before it could say anything.
         let command = format!(

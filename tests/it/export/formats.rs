@@ -1,7 +1,8 @@
 //! Folders of files, as people and programs read them.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
@@ -114,19 +115,108 @@ async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
     }
 }
 
+/// Every file below a folder, by its path there.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Every address that a page loads or leads to.
+fn addresses(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for attribute in [" href=\"", " src=\"", " action=\""] {
+        let values = page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
+        found.extend(values.map(|value| value.replace("&amp;", "&")));
+    }
+    found
+}
+
+/// Where an address on a page leads in the site, and to what on that page.
+fn followed(page: &Path, address: &str) -> (PathBuf, Option<String>) {
+    let (path, anchor) = match address.split_once('#') {
+        Some((path, anchor)) => (path, Some(anchor.to_owned())),
+        None => (address, None),
+    };
+    let mut place = if path.is_empty() { page.to_owned() } else { page.parent().unwrap().to_owned() };
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        if part == ".." {
+            assert!(place.pop(), "{address} leads out of the site");
+        } else {
+            place.push(part);
+        }
+    }
+    (place, anchor)
+}
+
+#[tokio::test]
+async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let exported = export(data.as_path(), "html", &out, &["--tz", "UTC"]).await;
+    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    let site = files_below(&out);
+    let page = |path: &str| String::from_utf8(site[Path::new(path)].clone()).unwrap();
+    for (path, bytes) in
+        site.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "html"))
+    {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        for address in addresses(&text) {
+            if address.contains("://") {
+                assert!(!text.contains(&format!(" src=\"{address}")), "{}: {address}", path.display());
+                continue;
+            }
+            let (leads, anchor) = followed(path, &address);
+            let target = site.get(&leads).unwrap_or_else(|| panic!("{}: {address}", path.display()));
+            if let Some(anchor) = anchor {
+                let target = String::from_utf8_lossy(target);
+                assert!(target.contains(&format!("id=\"{anchor}\"")), "{}: {address}", path.display());
+            }
+        }
+        for hostile in ["<script>alert", "href=\"javascript", "that will go"] {
+            assert!(!text.contains(hostile), "{}: {hostile}", path.display());
+        }
+    }
+    let (general, threads) = (page("c/general/2020-09.html"), page("c/general/2020-09-threads.html"));
+    for said in
+        ["a question", "corrected", "after the edit", "deployed", "to the channel too", "made of words"]
+    {
+        assert_eq!(general.contains(said), said != "made of words", "{said}");
+    }
+    assert!(
+        !general.contains("an answer") && threads.contains("an answer") && threads.contains("a live reply")
+    );
+    assert!(page("index.html").contains("c/general/index.html"));
+    assert_eq!(site[Path::new("files/F1.txt")], b"hello");
+    let without = folder.path().join("without");
+    assert_eq!(export(data.as_path(), "html", &without, &["--no-files"]).await.code, Some(0));
+    assert!(!without.join("files").exists());
+}
+
 #[tokio::test]
 async fn what_was_erased_is_in_no_export() {
     let place = archive().await;
     let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
     let erased = annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await;
     assert_eq!(erased.code, Some(0), "{}", erased.stderr);
-    for format in ["slack", "jsonl", "markdown", "text"] {
+    for format in ["slack", "jsonl", "html", "markdown", "text"] {
         let out = folder.path().join(format);
         let exported = export(data.as_path(), format, &out, &["--include-deleted"]).await;
         assert_eq!(exported.code, Some(0), "{}", exported.stderr);
         let text: String = match format {
             "slack" => entries(&out).values().map(|bytes| String::from_utf8_lossy(bytes)).collect(),
-            _ => names(&out).iter().map(|name| fs::read_to_string(out.join(name)).unwrap()).collect(),
+            _ => files_below(&out).values().map(|bytes| String::from_utf8_lossy(bytes)).collect(),
         };
         for gone in
             ["a question", "corrected", "after the edit", "before the edit", "Person U1", "that will go"]

@@ -3,7 +3,7 @@
 //! * [`layout`]: what stands around each page; [`sidebar`]: the channels beside it.
 //! * [`timeline`], [`thread`], [`versions`]: messages, each of them a [`message`], with its [`words`] and its [`attached`] files.
 //! * [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and [`notice`]: what is shown
-//!   instead of one.
+//!   instead of one; [`site`]: those of a site that is files.
 
 pub mod attached;
 pub mod coverage;
@@ -16,6 +16,7 @@ pub mod notice;
 pub mod plots;
 pub mod search;
 pub mod sidebar;
+pub mod site;
 pub mod thread;
 pub mod timeline;
 pub mod versions;

@@ -6,6 +6,7 @@ use reader::numbers::grouped;
 use super::Shown;
 use super::message::{self, MessageStanding, PageMessage};
 use super::timeline::is_same_moment;
+use crate::times;
 use slack::ids::Ts;
 
 /// A thread.
@@ -28,13 +29,8 @@ pub struct ThreadPage {
 /// The thread.
 #[must_use]
 pub fn of(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
-    let ThreadPage { root_ts, root, replies, next, target, .. } = page;
+    let ThreadPage { root_ts, root, replies, next, .. } = page;
     let of_thread = shown.links.thread(shown.place, root_ts);
-    let standing = |message: &PageMessage, goes_on: bool| MessageStanding {
-        goes_on,
-        is_target: Some(&message.ts) == target.as_ref(),
-        is_in_thread: true,
-    };
     html! {
         header class="thread-head" {
             h2 { "Thread" }
@@ -43,7 +39,7 @@ pub fn of(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
         div class="timeline" tabindex="0" role="region" aria-label="Messages of the thread" {
             div class="timeline-inner" {
                 @match root {
-                    Some(root) => (message::of(root, standing(root, false), shown)),
+                    Some(root) => (message::of(root, standing(page, root, false), shown)),
                     None => p class="note" { "The message that this thread replies to is not in this archive." },
                 }
                 @if page.is_later_part { p class="way" { a href=(of_thread) { "First replies" } } }
@@ -55,10 +51,30 @@ pub fn of(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
                 }
                 @for (place, reply) in replies.iter().enumerate() {
                     @let before = place.checked_sub(1).and_then(|before| replies.get(before));
-                    (message::of(reply, standing(reply, before.is_some_and(|before| is_same_moment(before, reply))), shown))
+                    (message::of(reply, standing(page, reply, before.is_some_and(|before| is_same_moment(before, reply))), shown))
                 }
                 @if let Some(next) = next { p class="way" { a rel="next" href={ (of_thread) "?after=" (next) } { "More replies" } } }
             }
         }
     }
+}
+
+/// A whole thread among others.
+#[must_use]
+pub fn section(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
+    let ThreadPage { root_ts, root, replies, .. } = page;
+    html! {
+        section class="day" {
+            h2 { time datetime=(times::machine(root_ts)) { (times::short(root_ts, shown.zone)) } }
+            @if let Some(root) = root { (message::of(root, standing(page, root, false), shown)) }
+            @for (place, reply) in replies.iter().enumerate() {
+                @let before = place.checked_sub(1).and_then(|before| replies.get(before));
+                (message::of(reply, standing(page, reply, before.is_some_and(|before| is_same_moment(before, reply))), shown))
+            }
+        }
+    }
+}
+
+fn standing(page: &ThreadPage, message: &PageMessage, goes_on: bool) -> MessageStanding {
+    MessageStanding { goes_on, is_target: Some(&message.ts) == page.target.as_ref(), is_in_thread: true }
 }

@@ -16,7 +16,6 @@ use std::io::Write;
 use jiff::Timestamp;
 use jiff::civil::{self, Date};
 use jiff::tz::TimeZone;
-use ports::files::FileKey;
 use serde::Serialize;
 use serde_json::Value;
 use slack::ids::{FileId, TeamId, Ts};
@@ -24,13 +23,11 @@ use slack::ids::{FileId, TeamId, Ts};
 use self::zipped::{Packing, ZipSink};
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
+use super::uploads::{Upload, uploads_of};
 use super::{ExportError, ExportProgress};
 
 /// Where slackdump puts the bytes of files, and `annalist import` finds them.
 const UPLOADS: &str = "__uploads";
-
-/// Of a file's name at most this is kept: file systems end names at 255 bytes.
-const MAX_NAME_BYTES: usize = 200;
 
 /// No message is later, and days are left behind it.
 const LAST_DAY: Date = civil::date(9000, 1, 1);
@@ -56,13 +53,6 @@ struct SlackExport<'s, 'a> {
     sink: ZipSink,
     /// Files whose bytes are in the zip.
     uploaded: HashSet<FileId>,
-}
-
-/// A file that a message shares, and where its bytes are.
-struct Upload {
-    file: FileId,
-    name: String,
-    key: FileKey,
 }
 
 impl SlackExport<'_, '_> {
@@ -206,34 +196,6 @@ impl Days {
     }
 }
 
-/// The files of a message whose bytes are held.
-fn uploads_of(row: &Value) -> Vec<Upload> {
-    let held = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let keys: Vec<FileKey> = held.iter().filter_map(|key| FileKey::stored(key.as_str()?)).collect();
-    let files = row["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let upload = |object: &Value| {
-        let file = FileId::parse(object["id"].as_str()?).ok()?;
-        // The last part of a key is the file's id, with a name behind it if it is another version.
-        let is_of = |key: &&FileKey| {
-            let last = key.as_str().rsplit('/').next()?.split('.').next()?;
-            (last == file.as_str()).then_some(())
-        };
-        let key = keys.iter().find(|key| is_of(key).is_some())?.clone();
-        let name = ["name", "title"].into_iter().find_map(|name| object[name].as_str()).map(file_name);
-        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string());
-        Some(Upload { file, name, key })
-    };
-    files.iter().filter_map(upload).collect()
-}
-
-/// A name that leads nowhere else.
-fn file_name(name: &str) -> String {
-    let plain =
-        |c: char| if c.is_control() || "/\\:*?\"<>|".contains(c) || reader::plain::acts(c) { '_' } else { c };
-    let name: String = name.trim_matches(['.', ' ']).chars().map(plain).collect();
-    name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_owned()
-}
-
 /// A list of JSON values, an element at a time.
 struct JsonList<'s> {
     out: &'s mut dyn Write,
@@ -258,8 +220,6 @@ impl<'s> JsonList<'s> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -271,28 +231,5 @@ mod tests {
         assert_eq!(next("1700086400.000100").as_deref(), Some("2023-11-15"));
         assert_eq!(next("1700000000.000200").as_deref(), Some("2023-11-16"));
         assert_eq!(next("999999999999.000000").as_deref(), Some("9000-01-01"));
-    }
-
-    #[test]
-    fn the_bytes_of_a_file_are_those_under_its_own_key_and_its_name_leads_nowhere() {
-        let row = json!({
-            "files_s3": ["slack/T1/C1/1.000000/F2.abc", "slack/T1/C1/1.000000/F1"],
-            "files": [{ "id": "F1", "name": "../../etc/passwd" }, { "id": "F2", "title": "a\u{202e}b\\c\n" },
-                { "id": "F3", "name": "not held" }, { "id": "../F1" }, null],
-        });
-        let uploads = uploads_of(&row);
-        let seen: Vec<(&str, &str, &str)> = uploads
-            .iter()
-            .map(|upload| (upload.file.as_str(), upload.name.as_str(), upload.key.as_str()))
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                ("F1", "_.._etc_passwd", "slack/T1/C1/1.000000/F1"),
-                ("F2", "a_b_c_", "slack/T1/C1/1.000000/F2.abc")
-            ]
-        );
-        assert_eq!(file_name(".."), "");
-        assert!(file_name(&"会".repeat(1000)).len() <= MAX_NAME_BYTES);
     }
 }

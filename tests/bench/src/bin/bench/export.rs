@@ -8,7 +8,7 @@ use crate::import::export;
 use crate::report::{Goal, Section, figure, median, mib};
 use crate::{Settings, machine, progress, watched};
 
-const FORMATS: [&str; 4] = ["slack", "jsonl", "markdown", "text"];
+const FORMATS: [&str; 5] = ["slack", "html", "jsonl", "markdown", "text"];
 
 struct Run {
     per_second: f64,
@@ -68,6 +68,12 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
                 "`slack` is written at",
                 of(&runs[0], |run| run.per_second),
                 30_000.0,
+                " messages/s",
+            ),
+            Goal::at_least(
+                "`html` is written at",
+                of(&runs[1], |run| run.per_second),
+                10_000.0,
                 " messages/s",
             ),
             Goal::at_most("memory of `slack`", of(&runs[0], |run| run.peak_mib), 100.0, " MiB"),

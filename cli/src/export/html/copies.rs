@@ -1,0 +1,137 @@
+//! Files of messages and pictures, copied once each beside the pages that show them.
+//!
+//! No server says here what a browser may do with a file: its name does. What a browser shows by itself has the name of what its
+//! bytes are; what no program runs keeps the ending of its own name; everything else ends in `.bin`, because a page or a picture
+//! with a script in it would run with the rights of the person who opens it.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use ports::files::FileKey;
+use slack::ids::FileId;
+use viewer::gather::pictures::{self, CustomEmoji, EmojiBook};
+use viewer::pages::message::PageMessage;
+use viewer::sniff;
+
+use super::links::{FILES, PICTURES, picture_name};
+use super::{Site, authors};
+use crate::export::channel_files::ExportFile;
+use crate::export::source::ExportedChannel;
+use crate::export::uploads::{Upload, uploads_of};
+use crate::export::{ExportError, ExportProgress};
+
+/// Endings of what no browser runs.
+const HARMLESS: [&str; 15] = [
+    "csv", "doc", "docx", "gz", "json", "log", "md", "odt", "pdf", "ppt", "pptx", "txt", "xls", "xlsx", "zip",
+];
+
+impl<'a> Site<'_, 'a> {
+    /// Copies what messages show: their files, and the pictures of their authors.
+    pub(super) async fn copy_shown(
+        &mut self,
+        channel: &ExportedChannel<'a>,
+        messages: &[&PageMessage],
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        let people = authors(messages).into_iter().collect();
+        let people = pictures::people(self.source.archive, &channel.joined.teams(), people).await?;
+        let keys: Vec<FileKey> = people.values().cloned().collect();
+        self.pictures.people = people;
+        self.copy_pictures(&keys).await?;
+        for Upload { file, name, key } in messages.iter().flat_map(|message| uploads_of(&message.row)) {
+            if self.files.files.contains_key(&file) || self.source.files.is_none() {
+                continue;
+            }
+            match self.copy(FILES, &key, |first| file_name(&file, &name, first)).await? {
+                Some(copied) => drop(self.files.files.insert(file, copied)),
+                None => progress.lacks_file(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the pictures of custom emoji.
+    pub(super) async fn copy_emoji(&mut self, emoji: &EmojiBook) -> Result<(), ExportError> {
+        let keys: Vec<FileKey> = emoji
+            .values()
+            .filter_map(|emoji| if let CustomEmoji::Picture(key) = emoji { Some(key.clone()) } else { None })
+            .collect();
+        self.copy_pictures(&keys).await
+    }
+
+    async fn copy_pictures(&mut self, keys: &[FileKey]) -> Result<(), ExportError> {
+        for key in keys {
+            if !self.files.pictures.contains(key)
+                && self.copy(PICTURES, key, |_| picture_name(key)).await?.is_some()
+            {
+                self.files.pictures.insert(key.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a file, whose first bytes give it its name; `None` if it is not there, or files are left out.
+    async fn copy(
+        &self,
+        folder: &str,
+        key: &FileKey,
+        name: impl FnOnce(&[u8]) -> String,
+    ) -> Result<Option<String>, ExportError> {
+        let Some(files) = self.source.files else { return Ok(None) };
+        let Some(mut reader) = files.open(key).await? else { return Ok(None) };
+        let mut chunk = reader.next().await?;
+        let name = name(chunk.as_deref().unwrap_or_default());
+        let mut file = ExportFile::create(&self.folder.join(folder).join(&name))?;
+        while let Some(bytes) = chunk {
+            file.write_all(&bytes)?;
+            chunk = reader.next().await?;
+        }
+        file.finish()?;
+        Ok(Some(name))
+    }
+}
+
+/// What a file's copy is called: its id, and the ending of what it is.
+fn file_name(file: &FileId, name: &str, first: &[u8]) -> String {
+    let endings: HashMap<&str, &str> = [
+        ("image/png", "png"),
+        ("image/jpeg", "jpg"),
+        ("image/gif", "gif"),
+        ("image/webp", "webp"),
+        ("video/mp4", "mp4"),
+        ("video/webm", "webm"),
+        ("audio/mpeg", "mp3"),
+        ("audio/ogg", "ogg"),
+        ("audio/wav", "wav"),
+        ("audio/flac", "flac"),
+        ("audio/mp4", "m4a"),
+    ]
+    .into();
+    let sniffed = sniff::content_type(first).and_then(|kind| endings.get(kind).copied());
+    let own = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let own = own.as_deref().filter(|ending| HARMLESS.contains(ending));
+    format!("{file}.{}", sniffed.or(own).unwrap_or("bin"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_copy_is_called_what_a_browser_would_run() {
+        let file = FileId::parse("F1").unwrap();
+        for (name, first, expected) in [
+            ("a.png", &b"\x89PNG\r\n\x1a\n"[..], "F1.png"),
+            ("a.html", b"\x89PNG\r\n\x1a\n", "F1.png"),
+            ("a.png", b"<!DOCTYPE html>", "F1.bin"),
+            ("a.svg", b"<svg", "F1.bin"),
+            ("a.HTML", b"<html", "F1.bin"),
+            ("notes.TXT", b"notes", "F1.txt"),
+            ("a.tar.gz", b"\x1f\x8b", "F1.gz"),
+            ("../../x/txt", b"", "F1.bin"),
+            ("none", b"", "F1.bin"),
+        ] {
+            assert_eq!(file_name(&file, name, first), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `html`: the pages of [`viewer`] as a site of files, which needs no server and no network.
+//!
+//! * A channel is a folder, with a page for each month, or several if there is much in one; the threads of a page's messages are on a
+//!   page of their own beside it. [`links`] leads from one to another.
+//! * [`copies`] are the files of messages and the pictures that the pages show.
+//!
+//! A page and its threads are in memory, no more.
+
+mod copies;
+mod links;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use reader::{directory, thread};
+use search::counts::ThreadSize;
+use slack::ids::Ts;
+use viewer::assets;
+use viewer::gather::pictures::{self, PictureBook};
+use viewer::gather::{channel, learn, names_of, timeline};
+use viewer::links::{anchor, anchor_in_thread};
+use viewer::pages::Shown;
+use viewer::pages::message::PageMessage;
+use viewer::pages::sidebar::{ChannelMenu, MenuChannel};
+use viewer::pages::site::{self, ListedPart};
+use viewer::pages::thread::ThreadPage;
+use viewer::pages::timeline::{TimelineEnds, TimelinePage};
+use viewer::times;
+
+use self::links::{ASSETS, INDEX, SiteFiles, SiteLinks, SitePart, ThreadPlace};
+use super::channel_files::ExportFile;
+use super::source::{ExportSource, ExportedChannel};
+use super::threads::ThreadTable;
+use super::{ExportError, ExportProgress};
+
+/// Messages on a page, with the replies to them: a browser shows them at once. A longer thread is whole all the same.
+const PAGE: usize = 1_000;
+
+/// The month of what is beyond the calendar.
+const UNDATED: &str = "undated";
+
+/// What leads from a channel's folder to that of the site, and from that to itself.
+const UP: &str = "../../";
+const UP_WITH_TEAM: &str = "../../../";
+const HERE: &str = "";
+
+/// Writes the site below a folder.
+pub(super) async fn write(
+    source: &ExportSource<'_>,
+    zone: &TimeZone,
+    folder: &Path,
+    progress: &mut ExportProgress,
+) -> Result<(), ExportError> {
+    for asset in assets::ALL {
+        let mut file = ExportFile::create(&folder.join(ASSETS).join(asset.file_name()))?;
+        file.write_all(asset.content().as_bytes())?;
+        file.finish()?;
+    }
+    let mut site = Site::of(source, zone, folder).await?;
+    for channel in &source.channels {
+        site.channel(channel, progress).await?;
+        progress.channel_done();
+    }
+    site.index()
+}
+
+/// A site that is being written.
+struct Site<'s, 'a> {
+    source: &'s ExportSource<'a>,
+    zone: &'s TimeZone,
+    folder: &'s Path,
+    menu: ChannelMenu,
+    pictures: PictureBook,
+    files: SiteFiles,
+}
+
+/// A part of a channel that is on its page.
+#[derive(Debug, Default)]
+struct PartMessages {
+    month: String,
+    /// Which part of this month it is, from 1.
+    number: usize,
+    messages: Vec<PageMessage>,
+    /// The messages and the replies to them.
+    size: usize,
+}
+
+impl<'s, 'a> Site<'s, 'a> {
+    async fn of(
+        source: &'s ExportSource<'a>,
+        zone: &'s TimeZone,
+        folder: &'s Path,
+    ) -> Result<Self, ExportError> {
+        let mut names = Vec::new();
+        for team in &source.teams {
+            names.push(
+                directory::workspace(source.archive, team).await?.name.unwrap_or_else(|| team.to_string()),
+            );
+        }
+        let mut files = SiteFiles::default();
+        let mut channels = Vec::new();
+        for channel in &source.channels {
+            let place = channel.joined.main();
+            let team = source.folder_of_team(&place.team).map(|team| format!("{team}/")).unwrap_or_default();
+            files.channels.insert(place.clone(), format!("c/{team}{}", channel.folder));
+            let facts = &channel.facts;
+            let marks = [
+                ("archived", facts.is_archived),
+                ("deleted", facts.is_deleted),
+                ("private", facts.is_private),
+            ];
+            channels.push(MenuChannel {
+                place: place.clone(),
+                name: facts.name.clone(),
+                marks: marks.into_iter().filter(|(_, is_set)| *is_set).map(|(mark, _)| mark).collect(),
+                messages: None,
+            });
+        }
+        let menu = ChannelMenu { site_name: names.join(", "), channels, ..ChannelMenu::default() };
+        let emoji = pictures::emoji(source.archive, &source.teams).await?;
+        let mut site = Self { source, zone, folder, menu, pictures: PictureBook::default(), files };
+        site.copy_emoji(&emoji).await?;
+        site.pictures.emoji = emoji.into();
+        Ok(site)
+    }
+
+    /// The channel's pages, then the list of them.
+    async fn channel(
+        &mut self,
+        channel: &ExportedChannel<'a>,
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        let threads = ThreadTable::read(self.source, channel, progress).await?;
+        self.menu.current = Some(channel.joined.main().clone());
+        let mut rows = self.source.messages(channel);
+        let (mut listed, mut part): (Vec<ListedPart>, _) = (Vec::new(), PartMessages::default());
+        let (mut months, mut threads_at) = (HashMap::new(), HashMap::new());
+        while let Some(page) = rows.next().await? {
+            progress.read(page.len());
+            for row in page {
+                let row = self.source.shown(row, &threads).and_then(timeline::of_row);
+                let Some(mut message) = row else { continue };
+                progress.exported_if(true);
+                let replies = threads.of(&message.ts);
+                let last = replies.and_then(|replies| replies.each().last());
+                message.thread = last.and_then(|(last, _)| {
+                    let replies = replies.map_or(0, |replies| replies.count()) as u64;
+                    Some(ThreadSize { replies, last: Ts::parse(&last).ok()? })
+                });
+                if !is_on_timeline(&mut message, &threads_at) {
+                    continue;
+                }
+                let month = times::day(&message.ts, self.zone).map(|day| day.strftime("%Y-%m").to_string());
+                let month = month.unwrap_or_else(|| UNDATED.to_owned());
+                let size = 1 + replies.map_or(0, |replies| replies.count());
+                if !part.messages.is_empty() && (month != part.month || part.size + size > PAGE) {
+                    let full = std::mem::take(&mut part);
+                    part.begin(&month, &mut months);
+                    self.part(channel, full, Some(part.name()), &mut listed, &threads_at, progress).await?;
+                }
+                if part.messages.is_empty() && part.month.is_empty() {
+                    part.begin(&month, &mut months);
+                }
+                part.size += size;
+                note_thread(&message, &part.name(), &mut threads_at);
+                part.messages.push(message);
+            }
+        }
+        if !part.messages.is_empty() {
+            self.part(channel, part, None, &mut listed, &threads_at, progress).await?;
+        }
+        self.list(channel, &listed).await
+    }
+
+    /// A page of messages, and that of their threads.
+    async fn part(
+        &mut self,
+        channel: &ExportedChannel<'a>,
+        part: PartMessages,
+        after: Option<String>,
+        listed: &mut Vec<ListedPart>,
+        threads_at: &HashMap<Ts, ThreadPlace>,
+        progress: &mut ExportProgress,
+    ) -> Result<(), ExportError> {
+        let mut threads = Vec::new();
+        for root in part.messages.iter().filter(|message| message.thread.is_some()) {
+            threads.push(self.thread(channel, root).await?);
+        }
+        let replies = threads.iter().flat_map(|thread| &thread.replies);
+        let all: Vec<&PageMessage> = part.messages.iter().chain(replies).collect();
+        let mut names = names_of(self.source.archive, &channel.joined);
+        learn(&mut names, &all).await?;
+        self.copy_shown(channel, &all, progress).await?;
+        let name = part.name();
+        let site_part = SitePart {
+            name: name.clone(),
+            before: listed.last().map(|part| part.name.clone()),
+            after,
+            messages: part.messages.iter().map(|message| message.ts.clone()).collect(),
+        };
+        let address = format!("{name}.html");
+        listed.push(ListedPart { name, address, messages: part.messages.len() as u64 });
+        let title = channel::title(self.source.archive, channel.joined.main(), &mut names).await?;
+        let ends = TimelineEnds {
+            older: part.messages.first().filter(|_| site_part.before.is_some()).map(|first| first.ts.clone()),
+            newer: part.messages.last().filter(|_| site_part.after.is_some()).map(|last| last.ts.clone()),
+        };
+        let page =
+            TimelinePage { messages: part.messages, ends, target: None, day: None, is_from_end: false };
+        let links =
+            SiteLinks { up: self.up(channel), files: &self.files, part: &site_part, threads: threads_at };
+        let place = channel.joined.main();
+        let shown = Shown { links: &links, names: &names, pictures: &self.pictures, zone: self.zone, place };
+        let name = &site_part.name;
+        self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &shown))?;
+        if threads.is_empty() {
+            return Ok(());
+        }
+        let threads = site::threads(&title, name, &threads, &self.menu, &shown);
+        self.save(channel, &site_part.threads(), &threads)
+    }
+
+    async fn thread(
+        &self,
+        channel: &ExportedChannel<'a>,
+        root: &PageMessage,
+    ) -> Result<ThreadPage, ExportError> {
+        // Those of the period that are not deleted: the count on the message's own page is of these.
+        let no_threads = ThreadTable::default();
+        let mut replies = Vec::new();
+        let mut rows = thread::replies(&channel.joined, &root.ts);
+        while let Some(page) = rows.next().await? {
+            let page = page.into_iter().filter_map(|row| self.source.shown(row, &no_threads));
+            replies.extend(
+                page.filter_map(timeline::of_row).filter(|reply| self.source.range.contains(&reply.ts)),
+            );
+        }
+        let again = timeline::of_row(root.row.clone());
+        Ok(ThreadPage {
+            root_ts: root.ts.clone(),
+            root: again,
+            replies,
+            next: None,
+            is_later_part: false,
+            target: None,
+        })
+    }
+
+    /// The list of a channel's pages.
+    async fn list(&self, channel: &ExportedChannel<'a>, listed: &[ListedPart]) -> Result<(), ExportError> {
+        let mut names = names_of(self.source.archive, &channel.joined);
+        let title = channel::title(self.source.archive, channel.joined.main(), &mut names).await?;
+        let (part, threads) = (SitePart::default(), HashMap::new());
+        let links = SiteLinks { up: self.up(channel), files: &self.files, part: &part, threads: &threads };
+        self.save(channel, INDEX, &site::parts(&title, listed, &self.menu, &links))
+    }
+
+    /// The first page.
+    fn index(&self) -> Result<(), ExportError> {
+        let (part, threads) = (SitePart::default(), HashMap::new());
+        let links = SiteLinks { up: HERE, files: &self.files, part: &part, threads: &threads };
+        let menu = ChannelMenu { current: None, ..self.menu.clone() };
+        save(&self.folder.join(INDEX), &site::index(&menu, &links))
+    }
+
+    fn save(&self, channel: &ExportedChannel<'a>, name: &str, page: &str) -> Result<(), ExportError> {
+        let folder = self.files.channels.get(channel.joined.main()).map(String::as_str).unwrap_or_default();
+        save(&self.folder.join(folder).join(name), page)
+    }
+
+    fn up(&self, channel: &ExportedChannel<'a>) -> &'static str {
+        let has_team = self.source.folder_of_team(&channel.joined.main().team).is_some();
+        if has_team { UP_WITH_TEAM } else { UP }
+    }
+}
+
+/// Whether a message stands among those of its channel. A reply stands in its thread, unless it was sent to the channel too, or
+/// what it replies to is not in the export.
+fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadPlace>) -> bool {
+    let Some(root_ts) = message.replies_to() else {
+        // A thread without replies in the export is not linked.
+        if message.thread.is_none()
+            && let Some(row) = message.row.as_object_mut()
+        {
+            row.remove("thread_ts");
+        }
+        return true;
+    };
+    let has_page = threads_at.get(&root_ts).is_some_and(|place| place.has_root);
+    message.row["subtype"] == "thread_broadcast" || !has_page
+}
+
+/// Remembers where a thread can be read: on a page of its own, or where its first reply stands.
+fn note_thread(message: &PageMessage, part: &str, threads_at: &mut HashMap<Ts, ThreadPlace>) {
+    match message.replies_to() {
+        Some(root_ts) => {
+            let address = format!("{part}.html#{}", anchor(&message.ts));
+            threads_at.entry(root_ts).or_insert(ThreadPlace { address, has_root: false });
+        }
+        None if message.thread.is_some() => {
+            let address = format!("{}#{}", links::threads_of(part), anchor_in_thread(&message.ts));
+            threads_at.insert(message.ts.clone(), ThreadPlace { address, has_root: true });
+        }
+        None => {}
+    }
+}
+
+impl PartMessages {
+    /// Gives it a name that no part of the channel has.
+    fn begin(&mut self, month: &str, months: &mut HashMap<String, usize>) {
+        let parts = months.entry(month.to_owned()).or_default();
+        *parts += 1;
+        self.number = *parts;
+        month.clone_into(&mut self.month);
+    }
+
+    /// What its page is called, without `.html`.
+    fn name(&self) -> String {
+        if self.number == 1 { self.month.clone() } else { format!("{}-{}", self.month, self.number) }
+    }
+}
+
+fn save(path: &Path, page: &str) -> Result<(), ExportError> {
+    let mut file = ExportFile::create(path)?;
+    file.write_all(page.as_bytes())?;
+    Ok(file.finish()?)
+}
+
+/// The authors of messages.
+fn authors<'m>(messages: &[&'m PageMessage]) -> HashSet<&'m str> {
+    messages.iter().filter_map(|message| message.said.author.user.as_deref()).collect()
+}

@@ -1,0 +1,108 @@
+//! Pages of a site that is files: without a server there is no search, and what is long is in parts.
+
+use maud::{Markup, html};
+use reader::numbers::grouped;
+use reader::plain;
+
+use super::layout::{self, Frame, MainPane};
+use super::sidebar::ChannelMenu;
+use super::thread::ThreadPage;
+use super::timeline::{ChannelTitle, TimelinePage};
+use super::{MAX_NAME_CHARS, Shown, thread, timeline};
+use crate::links::LinkScheme;
+
+/// A part of a channel, for the list of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedPart {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub address: String,
+    /// The messages on it.
+    pub messages: u64,
+}
+
+/// The first page: the channels.
+#[must_use]
+pub fn index(menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
+    let main = html! {
+        div class="welcome" {
+            h1 { bdi { (plain::excerpt(&menu.site_name, MAX_NAME_CHARS)) } }
+            p { "Choose a channel." }
+        }
+    };
+    page("Channels".to_owned(), menu, MainPane::Channels, main, links)
+}
+
+/// The parts of a channel, the newest first.
+#[must_use]
+pub fn parts(
+    title: &ChannelTitle,
+    parts: &[ListedPart],
+    menu: &ChannelMenu,
+    links: &dyn LinkScheme,
+) -> String {
+    let main = html! {
+        header class="channel-head" {
+            h1 { bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } }
+            @for mark in &title.marks { span class="mark" { (mark) } }
+            @if !title.topic.is_empty() { p class="topic quiet" dir="auto" { (plain::excerpt(&title.topic, 250)) } }
+        }
+        div class="timeline" {
+            div class="timeline-inner" {
+                @if parts.is_empty() { p class="quiet way" { "There are no messages here." } }
+                ul {
+                    @for part in parts.iter().rev() {
+                        li { a href=(part.address) { (part.name) } " " span class="quiet" { (grouped(part.messages)) " messages" } }
+                    }
+                }
+            }
+        }
+    };
+    page(format!("#{}", title.name), menu, MainPane::Page, main, links)
+}
+
+/// The messages of a part.
+#[must_use]
+pub fn part(
+    title: &ChannelTitle,
+    name: &str,
+    part: &TimelinePage,
+    menu: &ChannelMenu,
+    shown: &Shown<'_>,
+) -> String {
+    let main = html! {
+        (timeline::head(title, part, shown, false))
+        (timeline::messages(part, shown))
+    };
+    page(format!("#{} {name}", title.name), menu, MainPane::Page, main, shown.links)
+}
+
+/// The threads that begin in a part.
+#[must_use]
+pub fn threads(
+    title: &ChannelTitle,
+    name: &str,
+    threads: &[ThreadPage],
+    menu: &ChannelMenu,
+    shown: &Shown<'_>,
+) -> String {
+    let main = html! {
+        header class="channel-head" { h1 { "Threads of " bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } " " (name) } }
+        div class="timeline" tabindex="0" role="region" aria-label="Threads" {
+            div class="timeline-inner" { @for thread in threads { (thread::section(thread, shown)) } }
+        }
+    };
+    page(format!("Threads of #{} {name}", title.name), menu, MainPane::Page, main, shown.links)
+}
+
+fn page(
+    title: String,
+    menu: &ChannelMenu,
+    main_pane: MainPane,
+    main: Markup,
+    links: &dyn LinkScheme,
+) -> String {
+    let frame = Frame { title, page: None, query: "", menu, main_pane, main, beside: None };
+    layout::page(&frame, links).into_string()
+}
