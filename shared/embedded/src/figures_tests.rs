@@ -155,3 +155,23 @@ fn the_other_tables_of_seed_002_are_views_too() {
         [expected]
     );
 }
+
+#[test]
+fn a_stored_report_is_one_text_beside_its_chunks() {
+    let (_folder, database) = database();
+    let partition = "report#T1#team/a/b";
+    for (place, stamp, value) in [("0000", "now", "ab"), ("0001", "now", "cd"), ("0002", "before", "old")] {
+        insert(
+            &database,
+            partition,
+            place,
+            json!({ "report_id": "team/a/b", "stamp": stamp, "value": value }),
+        );
+    }
+    let head = json!({ "team_id": "T1", "report_id": "team/a/b", "stamp": "now", "chunks": 2 });
+    insert(&database, partition, "head", head);
+    insert(&database, "report#T1", "team/a/b", json!({ "report_id": "team/a/b" }));
+    let whole = rows(&database, "SELECT report_id, value FROM report_store");
+    assert_eq!(whole, [json!({ "report_id": "team/a/b", "value": "abcd" })]);
+    assert_eq!(rows(&database, "SELECT item_id, value FROM bulk_store").len(), 3);
+}
