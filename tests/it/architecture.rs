@@ -5,7 +5,7 @@ pub(crate) mod source;
 
 use std::fmt::Write as _;
 
-use rules::{ON_VIRTUAL_TIME, RULES, Rule};
+use rules::{ON_VIRTUAL_TIME, RULES};
 use source::{SourceFile, find, members, source_files, workspace};
 
 /// Names of files and folders that say nothing.
@@ -14,6 +14,22 @@ const EMPTY_NAMES: &[&str] =
 
 /// Beyond this a file has more than one reason to change.
 const LONGEST_FILE: usize = 400;
+
+/// What the code of some rooms may not name.
+struct Rule {
+    /// Files whose paths start with one of these.
+    rooms: &'static [&'static str],
+    /// Files among them that are free to.
+    except: &'static [&'static str],
+    /// Whole identifiers or pieces of code; `*` at the end stands for the rest of an identifier.
+    forbidden: &'static [&'static str],
+    /// Whether unit tests beside the code are held to it too.
+    tests_too: bool,
+    /// Why the rule exists.
+    why: &'static str,
+    /// A line that breaks it.
+    example: &'static str,
+}
 
 impl Rule {
     fn is_about(&self, path: &str) -> bool {

@@ -1,20 +1,6 @@
 //! The rules, as a table.
 
-/// What the code of some rooms may not name.
-pub(super) struct Rule {
-    /// Files whose paths start with one of these.
-    pub(super) rooms: &'static [&'static str],
-    /// Files among them that are free to.
-    pub(super) except: &'static [&'static str],
-    /// Whole identifiers or pieces of code; `*` at the end stands for the rest of an identifier.
-    pub(super) forbidden: &'static [&'static str],
-    /// Whether unit tests beside the code are held to it too.
-    pub(super) tests_too: bool,
-    /// Why the rule exists.
-    pub(super) why: &'static str,
-    /// A line that breaks it.
-    pub(super) example: &'static str,
-}
+use super::Rule;
 
 const EVERYWHERE: &[&str] =
     &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "viewer/", "workers/"];

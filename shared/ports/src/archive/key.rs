@@ -1,7 +1,11 @@
 //! Where each kind of item lives. Each kind is one partition to query, never a scan.
 
+mod questions;
+
 use crate::queue::run::RunId;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+
+pub use questions::{answers, bot_messages, budgets, questions, responded};
 
 /// The primary key of an item: `itemId` and `timestamp` (seed 000).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,42 +154,6 @@ impl ItemKey {
     #[must_use]
     pub fn first_post(team: &TeamId, user: &UserId) -> Self {
         Self::new(first_posts(team), user.as_str())
-    }
-
-    /// A question to the responder: the message that asks it.
-    #[must_use]
-    pub fn question(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
-        Self::new(questions(team), format!("{channel}#{ts}"))
-    }
-
-    /// The answer to a question, and how much of it is posted.
-    #[must_use]
-    pub fn answer(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
-        Self::new(answers(team), format!("{channel}#{ts}"))
-    }
-
-    /// That a question was answered, and with what.
-    #[must_use]
-    pub fn responded(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
-        Self::new(responded(team), format!("{channel}#{ts}"))
-    }
-
-    /// A thread in which the responder has spoken.
-    #[must_use]
-    pub fn bot_thread(team: &TeamId, channel: &ChannelId, thread_ts: &Ts) -> Self {
-        Self::new(format!("botthread#{team}"), format!("{channel}#{thread_ts}"))
-    }
-
-    /// A message that the responder has posted.
-    #[must_use]
-    pub fn bot_message(team: &TeamId, channel: &ChannelId, posted_ts: &Ts) -> Self {
-        Self::new(bot_messages(team), format!("{channel}#{posted_ts}"))
-    }
-
-    /// How many questions of an hour, or of a thread, were taken on.
-    #[must_use]
-    pub fn budget(team: &TeamId, of: &str) -> Self {
-        Self::new(budgets(team), of)
     }
 
     /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
@@ -374,36 +342,6 @@ pub fn runs(team: &TeamId) -> String {
 #[must_use]
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
-}
-
-/// The partition of a workspace's questions to the responder: by channel and time, `{channel}#{ts}`.
-#[must_use]
-pub fn questions(team: &TeamId) -> String {
-    format!("question#{team}")
-}
-
-/// The partition of the answers to them, under the same keys.
-#[must_use]
-pub fn answers(team: &TeamId) -> String {
-    format!("answer#{team}")
-}
-
-/// The partition of the questions that were answered, under the same keys. They are kept.
-#[must_use]
-pub fn responded(team: &TeamId) -> String {
-    format!("responded#{team}")
-}
-
-/// The partition of what the responder has posted: by channel and time, `{channel}#{posted_ts}`.
-#[must_use]
-pub fn bot_messages(team: &TeamId) -> String {
-    format!("botmessage#{team}")
-}
-
-/// The partition of the responder's budgets.
-#[must_use]
-pub fn budgets(team: &TeamId) -> String {
-    format!("budget#{team}")
 }
 
 /// The partition of the erasures that were done: when, by whom, and how much.

@@ -175,13 +175,21 @@ impl Browser {
         self.get(&format!("/element/{id}/displayed")).await == true
     }
 
-    /// Clicks, and waits until the page that this leads to is there.
+    /// Clicks.
     pub(super) async fn click(&self, css: &str) {
         let Element(id) = self.find(css).await;
         let clicked = self
             .answer(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
             .await;
         assert!(clicked["error"].is_null(), "{css}: {}", clicked["message"]);
+    }
+
+    /// Clicks, and waits until that has led to another address.
+    pub(super) async fn follow(&self, css: &str) {
+        let before = self.address().await;
+        self.click(css).await;
+        let left = async { while self.address().await == before {} };
+        timeout(PATIENCE, left).await.unwrap_or_else(|_| panic!("{css} leads nowhere"));
     }
 
     /// Types into the first element of this kind.

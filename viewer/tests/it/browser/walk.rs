@@ -43,10 +43,10 @@ async fn a_person_finds_their_way() {
     let is_in_sight = "const box = [...document.querySelectorAll('main .message')].at(-1).getBoundingClientRect(); \
         return box.top >= 0 && box.bottom <= innerHeight;";
     assert_eq!(browser.run(is_in_sight).await, true);
-    browser.click("a[rel=prev]").await;
+    browser.follow("a[rel=prev]").await;
     let older = timestamps(&browser).await;
     assert!(older.last() < newest.first() && older.len() == 50);
-    browser.click("a[rel=next]").await;
+    browser.follow("a[rel=next]").await;
     assert_eq!(timestamps(&browser).await, newest);
 
     browser.go(&site.at(&format!("/archives/C1/p{}", ts(1).replace('.', "")))).await;
@@ -55,28 +55,27 @@ async fn a_person_finds_their_way() {
         browser.run("return document.querySelector('.target').getBoundingClientRect().top > 0;").await,
         true
     );
-    browser.click(".message.target .edited").await;
+    browser.follow(".message.target .edited").await;
     assert!(browser.text("main").await.contains("message number 1 "));
 
     browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
     assert_eq!(browser.text(".thread-count").await, "1 reply");
-    browser.click(".thread-count").await;
+    browser.follow(".thread-count").await;
     assert!(browser.text("aside").await.contains("the only reply"));
     assert!(browser.text("aside strong").await == "only" && browser.is_seen("main").await);
 
     browser.type_into("#q", "quoted link").await;
-    browser.click(".search button").await;
+    browser.follow(".search button").await;
     assert_eq!(browser.text("mark").await, "quoted");
-    browser.click(".hit a.time").await;
+    browser.follow(".hit a.time").await;
     assert!(browser.text(".message.target").await.contains("let answer = 42;"));
 
     browser.run("document.getElementById('day').value = '2026-10-03';").await;
-    browser.click(".day-form button").await;
+    browser.follow(".day-form button").await;
     assert!(browser.text("main").await.contains("There are no messages of Saturday, 3 October 2026"));
 
     browser.go(&site.at("/c/T1/C2")).await;
-    let is_shown =
-        "const image = document.querySelector('.files img'); return image.complete && image.naturalWidth;";
+    let is_shown = "const image = document.querySelector('.files img'); image.loading = 'eager'; return image.decode().then(() => image.naturalWidth);";
     assert_eq!(browser.run(is_shown).await, 1);
     let download: Element = browser.find("a.file[download]").await;
     assert!(browser.attribute(&download, "href").await.contains("/files/T1/F"));
@@ -101,12 +100,12 @@ async fn ten_thousand_messages_are_walked_through_both_ways() {
         if found[1] == false {
             break;
         }
-        browser.click("a[rel=prev]").await;
+        browser.follow("a[rel=prev]").await;
         pages += 1;
     }
     assert_eq!((pages, seen), (200, 10_000));
     for _ in 0..10 {
-        browser.click("a[rel=next]").await;
+        browser.follow("a[rel=next]").await;
         seen -= browser.run(look).await[0].as_u64().unwrap();
     }
     assert_eq!(seen, 9_500);
@@ -184,16 +183,16 @@ async fn everything_works_without_scripts() {
     browser.until_at("?channels=deploy").await;
     browser.find("[data-channel=C2]").await;
     assert!(browser.all("[data-channel=C1]").await.is_empty());
-    browser.click("[data-channel=C2] a").await;
+    browser.follow("[data-channel=C2] a").await;
     assert!(browser.text("main").await.contains("let answer = 42;"));
     browser.type_into("#q", &format!("only reply{ENTER}")).await;
     browser.until_at("/search?q=only+reply").await;
-    browser.click(".hit a.time").await;
+    browser.follow(".hit a.time").await;
     assert!(browser.text("aside .message:target").await.contains("the only reply"));
-    browser.click("aside .close").await;
+    browser.follow("aside .close").await;
     browser.find("main .message.target").await;
     browser.type_into("#day", "10032026").await;
-    browser.click(".day-form button").await;
+    browser.follow(".day-form button").await;
     assert!(browser.address().await.ends_with("?day=2026-10-03"), "{}", browser.address().await);
     assert_eq!(timestamps(&browser).await.first(), Some(&ts(0)));
 }
