@@ -53,9 +53,8 @@ pub(crate) struct QueueStatus {
     pub(crate) dead: u64,
     #[serde(skip)]
     pub(crate) role: QueueRole,
-    /// A queue without one is planned.
     #[serde(skip)]
-    pub(crate) worker: Option<&'static str>,
+    pub(crate) worker: &'static str,
 }
 
 impl QueueStatus {
@@ -168,7 +167,7 @@ async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<Que
         oldest_age_s: depth.oldest_age_s,
         dead: dead.waiting + dead.delayed + dead.in_flight,
         role: spec.role,
-        worker: WorkerSpec::of(spec.name).map(|worker| worker.name),
+        worker: WorkerSpec::of(spec.name).name,
     })
 }
 
@@ -181,7 +180,6 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
             None => "?".to_owned(),
         };
         let QueueStatus { name, waiting, in_flight, dead, worker, .. } = queue;
-        let worker = worker.unwrap_or("planned");
         writeln!(out, "{name:<10}{waiting:>9}{in_flight:>11}{oldest:>9}{dead:>6}  {worker}")?;
     }
     writeln!(out)?;
@@ -219,18 +217,6 @@ fn advice(status: &Status) -> Vec<String> {
             "Dead letters move to quarantine by themselves while `annalist up` runs; where they stay, its log says why."
                 .to_owned(),
         );
-    }
-    let kept: Vec<&str> = status
-        .queues
-        .iter()
-        .filter(|queue| queue.worker.is_none() && queue.holds_work())
-        .map(|queue| queue.name)
-        .collect();
-    if !kept.is_empty() {
-        advice.push(format!(
-            "Kept for planned workers, which this version does not have yet, and no reason to worry: {}.",
-            kept.join(", ")
-        ));
     }
     advice
 }
@@ -290,19 +276,15 @@ mod tests {
         let fixture = Fixture::open().await;
         let background = QUEUES.iter().filter(|spec| spec.role == QueueRole::Background);
         let labels: Vec<&str> = background.clone().map(|spec| spec.label).collect();
-        for spec in background.clone() {
+        for spec in background {
             send(&fixture, spec.name).await;
         }
         let kept = status(&fixture).await;
         assert_eq!((kept.idle, &kept.busy), (true, &labels));
         // The queue's delay holds a job back, which is waiting all the same.
         assert_eq!(kept.queues.iter().map(|queue| queue.waiting).sum::<u64>(), labels.len() as u64);
-        let planned: Vec<&str> =
-            background.filter(|spec| WorkerSpec::of(spec.name).is_none()).map(|spec| spec.label).collect();
         let text = text(&kept);
-        assert!(text.contains(&format!("no reason to worry: {}.", planned.join(", "))), "{text}");
         assert!(text.contains(&format!("busy         {}", labels.join(", "))), "{text}");
-        assert_eq!(text.matches(" planned\n").count(), planned.len(), "{text}");
 
         send(&fixture, QueueName::Events).await;
         assert!(!status(&fixture).await.idle);
@@ -346,7 +328,7 @@ mod tests {
             oldest_age_s: Some(180),
             dead: 2,
             role: QueueRole::Live,
-            worker: Some("message-writer"),
+            worker: "message-writer",
         };
         let held = WaitingCheck {
             team_id: "T1".into(),

@@ -193,10 +193,13 @@ impl WorkerSpec {
         WORKERS.iter().find(|spec| spec.name == name)
     }
 
-    /// The worker that consumes this queue. A queue without one is planned: it is set up and shown, and no worker empties it.
+    /// The worker that consumes this queue.
+    ///
+    /// # Panics
+    /// If it has none, which a test rules out.
     #[must_use]
-    pub fn of(queue: QueueName) -> Option<&'static Self> {
-        WORKERS.iter().find(|spec| spec.queue == queue)
+    pub fn of(queue: QueueName) -> &'static Self {
+        WORKERS.iter().find(|spec| spec.queue == queue).expect("every queue has a worker")
     }
 
     /// Whether it uses this.
@@ -218,7 +221,7 @@ mod tests {
         let queues: BTreeSet<QueueName> = WORKERS.iter().map(|spec| spec.queue).collect();
         assert_eq!((names.len(), queues.len()), (WORKERS.len(), WORKERS.len()));
         for spec in &WORKERS {
-            assert_eq!(WorkerSpec::named(spec.name), WorkerSpec::of(spec.queue));
+            assert_eq!(WorkerSpec::named(spec.name), Some(WorkerSpec::of(spec.queue)));
         }
     }
 

@@ -38,9 +38,10 @@ pub(super) enum Lookup {
     Hidden(String),
 }
 
+/// Without messages an answer is no page, and does not say that the part is missing.
 #[derive(Deserialize)]
 struct ThreadPage<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     messages: Vec<&'a RawValue>,
     #[serde(default)]
     response_metadata: Option<Value>,
@@ -131,4 +132,17 @@ fn part_in(raw: &str, id: &QuestionId, number: usize) -> Option<Ts> {
         && payload["id"].as_str() == Some(&id.name())
         && payload["part"].as_u64() == u64::try_from(number).ok();
     is_part.then(|| Ts::parse(message["ts"].as_str()?).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_messages_is_no_page_of_a_thread() {
+        assert!(serde_json::from_str::<ThreadPage<'_>>(r#"{"ok":true,"channels":7}"#).is_err());
+        assert!(
+            serde_json::from_str::<ThreadPage<'_>>(r#"{"ok":true,"messages":[{"ts":"1.000000"}]}"#).is_ok()
+        );
+    }
 }

@@ -77,7 +77,7 @@ pub(crate) async fn quarantine_dead_letters(ports: &Ports, queue: QueueRef, deli
     for delivery in deliveries {
         match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
             Ok(()) => {
-                let worker = WorkerSpec::of(queue.name).map_or(queue.name.spec().label, |worker| worker.name);
+                let worker = WorkerSpec::of(queue.name).name;
                 counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
                 counter!(DEAD_LETTERS, "queue" => queue.name.spec().label).increment(1);
                 drop(ports.queue.ack(queue, &[delivery.receipt]).await);

@@ -85,7 +85,7 @@ async fn look_into(backend: &Backend) -> ArchiveFacts {
 
 /// Whether anything waits for a worker.
 fn waits(status: &Status) -> bool {
-    status.queues.iter().any(|queue| queue.worker.is_some() && queue.waiting > 0)
+    status.queues.iter().any(|queue| queue.waiting > 0)
 }
 
 /// The newest message of every channel that may be kept, and of these the newest: no row says when the last event came,

@@ -66,9 +66,8 @@ fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<Check> {
         }
     };
     let later = archive_facts.later.as_ref().and_then(|later| later.as_ref().ok());
-    let consumed = status.queues.iter().filter(|queue| queue.worker.is_some());
-    let mut checks: Vec<Check> =
-        consumed.filter_map(|queue| stuck(queue, later, archive_facts.in_use, place)).collect();
+    let stuck = |queue| stuck(queue, later, archive_facts.in_use, place);
+    let mut checks: Vec<Check> = status.queues.iter().filter_map(stuck).collect();
     checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
         Check::finding(
             BACKLOG,
@@ -91,12 +90,11 @@ fn depths(status: &Status) -> String {
             Some(_) | None => format!("{} {jobs}", queue.name),
         }
     };
-    let consumed = status.queues.iter().filter(|queue| queue.worker.is_some());
-    consumed.map(depth).collect::<Vec<_>>().join(", ")
+    status.queues.iter().map(depth).collect::<Vec<_>>().join(", ")
 }
 
 fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, place: &str) -> Option<Check> {
-    let (name, worker) = (queue.name, queue.worker?);
+    let (name, worker) = (queue.name, queue.worker);
     let jobs = queue.waiting + queue.in_flight;
     if jobs == 0 {
         return None;
@@ -294,7 +292,7 @@ mod tests {
             oldest_age_s,
             dead: 0,
             role: QueueRole::Live,
-            worker: Some("worker"),
+            worker: "worker",
         }
     }
 
@@ -349,13 +347,6 @@ mod tests {
             CheckState::Finding,
             "2 dead letters",
         );
-        // Kept for a worker that does not exist yet.
-        let archive_facts = archive_facts(
-            vec![QueueStatus { worker: None, ..queue("stats", 9, Some(9_999)) }],
-            None,
-            Some(false),
-        );
-        assert_eq!(backlog(&archive_facts, "")[0].state, CheckState::Ok);
     }
 
     #[test]

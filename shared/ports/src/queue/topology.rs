@@ -256,11 +256,12 @@ pub fn markdown_table() -> String {
     );
     for spec in &QUEUES {
         let delay = if spec.delay.is_zero() { String::new() } else { format!("{} s", spec.delay.as_secs()) };
-        let worker = WorkerSpec::of(spec.name)
-            .map_or_else(|| "planned".to_owned(), |worker| format!("`{}`", worker.name));
         table.push_str(&format!(
-            "| `{}` | {} | {} | {delay} | {worker} |\n",
-            spec.label, spec.group, spec.dedup
+            "| `{}` | {} | {} | {delay} | `{}` |\n",
+            spec.label,
+            spec.group,
+            spec.dedup,
+            WorkerSpec::of(spec.name).name
         ));
     }
     table

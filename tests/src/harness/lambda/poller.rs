@@ -48,7 +48,7 @@ impl Poller {
         let found = client.get_queue_url().queue_name(&name).send().await.expect("the queue exists");
         let url = found.queue_url.expect("it has an address");
         let arn = format!("arn:aws:sqs:{}:000000000000:{name}", installation.aws.region());
-        let worker = WorkerSpec::of(queue.name).expect("the queue has a worker");
+        let worker = WorkerSpec::of(queue.name);
         Self { client, url, arn, function_timeout: worker.timeout }
     }
 
