@@ -279,7 +279,7 @@ mod tests {
         let command = serde_json::json!(["sh", "-c", script]).to_string();
         let ended = answer(&command, Duration::from_secs(2), "").await;
         assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
-        let all_gone = tokio::time::timeout(Duration::from_secs(20), all_gone).await;
+        let all_gone = timeout(Duration::from_secs(20), all_gone).await;
         assert!(all_gone.is_ok(), "a process of the group runs on");
     }
 
