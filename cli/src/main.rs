@@ -387,6 +387,8 @@ async fn with_archive(
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let backend = Backend::open_existing(at, SystemClock::shared()).await?;
+    // What a person asks for can wait a moment, what Slack sends cannot.
+    backend.work_in_background();
     let result = work(&backend).await;
     backend.close().await;
     result

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
+use ports::queue::topology::QueueRole;
 use ports::workers::{Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::lambda::on_lambda;
@@ -99,6 +100,9 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     }
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
+    if spec.queue.spec().role == QueueRole::Background {
+        backend.work_in_background();
+    }
     let environment = Environment::on(&backend, &clock, settings);
     // A wrong setting is said now, and not by every job.
     environment.ports.queue.ready().await?;

@@ -19,6 +19,7 @@ mod files;
 mod process_lock;
 mod queue;
 mod reader;
+mod turns;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
 pub use queue::QueuedJob;
 use reader::Readers;
+use turns::Turns;
 use writer::Writer;
 
 /// The database's name within the data folder.
@@ -143,15 +145,20 @@ impl Database {
         // Before the database is migrated: every process that uses the folder must be of this version.
         let process_lock = join(data, version)?;
         let file = data.join(DATABASE_FILE);
-        let writing = connection::open_for_writing(&file)?;
         let processes = data.join(PROCESSES_FOLDER);
+        let turns = Turns::open(&processes).map_err(folder_error)?;
+        let writing = {
+            let _waiting = turns.wait();
+            connection::open_for_writing(&file)?
+        };
         let owner = process_lock.id();
         let files = EmbeddedFiles::new(data, owner).map_err(folder_error)?;
         files
             .remove_leftovers(|process| process_lock::is_alive(&processes, process))
             .map_err(folder_error)?;
         let writer = Arc::new(
-            Writer::start(writing, file.clone(), process_lock, Arc::clone(&clock)).map_err(folder_error)?,
+            Writer::start(writing, file.clone(), process_lock, turns, Arc::clone(&clock))
+                .map_err(folder_error)?,
         );
         let readers = Arc::new(Readers::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
@@ -233,9 +240,19 @@ impl Database {
     /// # Errors
     /// [`CompactError`]
     pub async fn compact(&self) -> Result<(), CompactError> {
-        let file = self.data.join(DATABASE_FILE);
-        let compacted = tokio::task::spawn_blocking(move || compact::compact(&file)).await;
+        let (file, processes) = (self.data.join(DATABASE_FILE), self.data.join(PROCESSES_FOLDER));
+        let compacted = tokio::task::spawn_blocking(move || {
+            let turns = Turns::open(&processes).ok();
+            let _waiting = turns.as_ref().and_then(Turns::wait);
+            compact::compact(&file)
+        })
+        .await;
         compacted.unwrap_or_else(|stopped| Err(CompactError::Stopped(stopped.to_string())))
+    }
+
+    /// From now on this process writes in the background: others that write to the folder come first.
+    pub fn work_in_background(&self) {
+        self.writer.work_in_background();
     }
 
     /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.

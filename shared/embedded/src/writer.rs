@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
 use super::process_lock::ProcessLock;
+use super::turns::Turns;
 use ports::clock::{SharedClock, TimestampMs};
 
 /// Operations that may wait for the thread; further callers wait for a place.
@@ -37,9 +39,21 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two attempts to get the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// How long the lock is left free after a commit while another process has the file open: longer than its
-/// [`LOCK_RETRY`], or it would never get a turn.
+/// How long the lock is left free after a commit if another process waits for it: longer than its [`LOCK_RETRY`], or it would
+/// never get a turn.
 const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
+
+/// A process in the background leaves the lock free for this multiple of the time it held it, if another process waits: others
+/// also read anew what it may have changed, so its share costs them three times as much. Only conflicts cost it time: light
+/// traffic hardly slows it.
+const BACKGROUND_REST: u32 = 19;
+
+/// As [`BACKGROUND_REST`], if the process was started with `nice`: a low priority of its threads alone would not shorten the
+/// time for which it holds the lock.
+const NICE_REST: u32 = 99;
+
+/// No rest is longer: one slow sync must not hold up an import for minutes.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// After this time without operations, the log is folded and emptied, so that acked and dropped messages do not stay in it. No caller waits
 /// for that, and it takes milliseconds.
@@ -104,6 +118,8 @@ where
 pub(super) struct Writer {
     sender: Mutex<Option<mpsc::Sender<Box<dyn Operation>>>>,
     places: Arc<Semaphore>,
+    /// For which multiple of the time it held the lock the thread leaves it to others.
+    rest: Arc<AtomicU32>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -113,20 +129,23 @@ impl Writer {
         connection: Connection,
         file: PathBuf,
         process_lock: ProcessLock,
+        turns: Turns,
         clock: SharedClock,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let places = Arc::new(Semaphore::new(WAITING));
+        let rest = Arc::new(AtomicU32::new(0));
         let (stopping, stopped) = watch::channel(false);
         let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
         let thread = Thread {
             connection,
             checkpoints,
             process_lock,
+            turns,
             clock,
             places: Arc::clone(&places),
+            rest: Arc::clone(&rest),
             looked_around: None,
-            others_alive: false,
             has_log: true,
             rollbacks: 0,
             foreign_commits: 0,
@@ -136,7 +155,13 @@ impl Writer {
             thread.run(&receiver);
             stopping.send_replace(true);
         })?;
-        Ok(Self { sender: Mutex::new(Some(sender)), places, stopped })
+        Ok(Self { sender: Mutex::new(Some(sender)), places, rest, stopped })
+    }
+
+    /// From now on other processes come first.
+    pub(super) fn work_in_background(&self) {
+        let rest = if is_nice() { NICE_REST } else { BACKGROUND_REST };
+        self.rest.store(rest, Ordering::Relaxed);
     }
 
     /// Runs `work` in the next transaction and answers when it is durable. `work` may run more than once only if its
@@ -188,10 +213,11 @@ struct Thread {
     connection: Connection,
     checkpoints: Checkpoints,
     process_lock: ProcessLock,
+    turns: Turns,
     clock: SharedClock,
     places: Arc<Semaphore>,
+    rest: Arc<AtomicU32>,
     looked_around: Option<Instant>,
-    others_alive: bool,
     /// Whether something may stand in the log.
     has_log: bool,
     rollbacks: u64,
@@ -214,14 +240,14 @@ impl Thread {
                 // The caller decides what the error means.
                 tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
             }
+            let held = outcome.as_ref().copied().unwrap_or_default();
+            let outcome = outcome.map(drop);
             for operation in batch {
                 operation.finish(outcome.clone());
             }
             self.has_log = true;
             self.checkpoints.after_commit(&self.connection);
-            if self.others_alive {
-                sleep(TURN_FOR_OTHERS);
-            }
+            self.leave_turn(held);
         }
         // Messages that are still leased have no receiver any more. Once this process's file is gone, no process could release them.
         let released =
@@ -231,6 +257,14 @@ impl Thread {
             tracing::warn!(%error, "failed to release leases; they will time out");
         }
         self.empty_log();
+    }
+
+    /// Leaves the lock free if another process waits for it, after this process has held it.
+    fn leave_turn(&self, held: Duration) {
+        if self.turns.is_waited_for() {
+            let rest = held * self.rest.load(Ordering::Relaxed);
+            sleep(rest.clamp(TURN_FOR_OTHERS, LONGEST_REST));
+        }
     }
 
     /// Waits for the next operation; `None` if no more can come.
@@ -251,14 +285,14 @@ impl Thread {
         self.has_log = emptied.unwrap_or(true);
     }
 
-    /// One transaction with the operations in `batch` and those that wait.
+    /// One transaction with the operations in `batch` and those that wait. Answers how long it held the lock.
     fn commit(
         &mut self,
         batch: &mut Vec<Box<dyn Operation>>,
         receiver: &mpsc::Receiver<Box<dyn Operation>>,
-    ) -> Result<(), WriteError> {
-        let began = Instant::now();
+    ) -> Result<Duration, WriteError> {
         self.begin().map_err(write_error)?;
+        let began = Instant::now();
         let data_version: i64 = self
             .connection
             .prepare_cached("PRAGMA data_version")
@@ -293,7 +327,7 @@ impl Thread {
             .prepare_cached("COMMIT")
             .and_then(|mut commit| commit.execute([]))
             .map_err(write_error)?;
-        Ok(())
+        Ok(began.elapsed())
     }
 
     /// Waits a moment for the next operation.
@@ -311,10 +345,14 @@ impl Thread {
 
     fn begin(&self) -> rusqlite::Result<()> {
         let deadline = Instant::now() + LOCK_TIMEOUT;
+        let mut waiting = None;
         loop {
             match self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])) {
                 Ok(_) => return Ok(()),
-                Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(LOCK_RETRY),
+                Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                    waiting = waiting.or_else(|| self.turns.wait());
+                    sleep(LOCK_RETRY);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -333,7 +371,6 @@ impl Thread {
                 return;
             }
         };
-        self.others_alive = others.alive;
         if others.dead.is_empty() {
             return;
         }
@@ -364,6 +401,14 @@ impl Thread {
         self.connection.execute_batch("COMMIT")?;
         Ok(released)
     }
+}
+
+/// Whether this process was started with a low priority.
+fn is_nice() -> bool {
+    #[cfg(unix)]
+    return rustix::process::getpriority_process(None).is_ok_and(|nice| nice > 0);
+    #[cfg(not(unix))]
+    false
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

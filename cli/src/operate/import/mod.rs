@@ -133,7 +133,9 @@ async fn opened(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<Option<
     if args.dry_run && is_folder && !args.backend.data.data.join(embedded::DATABASE_FILE).exists() {
         return Ok(None);
     }
-    Ok(Some(Backend::open(&args.backend, clock).await?))
+    let backend = Backend::open(&args.backend, clock).await?;
+    backend.work_in_background();
+    Ok(Some(backend))
 }
 
 fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {

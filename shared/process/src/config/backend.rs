@@ -187,6 +187,18 @@ impl Backend {
         }
     }
 
+    /// From now on other processes that write to the same data folder come first. AWS has room for all of them.
+    pub fn work_in_background(&self) {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(database) => database.work_in_background(),
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => {}
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => unreachable!("no backend is built in, so none was opened"),
+        }
+    }
+
     /// Where jobs travel.
     #[must_use]
     pub fn queue(&self) -> Arc<dyn Queue> {
