@@ -19,8 +19,12 @@ use crate::index::{IndexError, IndexedMessage, MessageWords, SearchIndex};
 /// Messages of one batch: about 50 ms of work, so that a follower ends quickly and holds the index shortly.
 pub const BATCH: usize = 1_000;
 
-/// Messages of one batch if no search waits for its end: words that many messages share are then written once.
-pub const LARGE_BATCH: usize = 10_000;
+/// Messages of one batch if no search waits for its end. An archive is read channel by channel, and the index is in the order
+/// of time: each batch of a channel's years writes most of its pages, whether it holds ten thousand messages or fifty.
+pub const LARGE_BATCH: usize = 50_000;
+
+/// Messages read at once: what they take as rows is more than what they take as words.
+const READ_AT_ONCE: usize = 10_000;
 
 /// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
 pub const POLL: Duration = Duration::from_millis(250);
@@ -90,13 +94,38 @@ async fn read(
     from: Option<ChangeCursor>,
     limit: usize,
 ) -> Result<NextBatch, FollowError> {
-    Ok(match changes.since(from.as_ref(), limit).await? {
+    Ok(match changes.since(from.as_ref(), limit.min(READ_AT_ONCE)).await? {
         ChangeBatch::Rebuild => NextBatch::Rebuild,
         ChangeBatch::Items { items, next } => {
             NextBatch::Rows(ReadBatch { from, messages: indexed(&items, archive), next })
         }
         ChangeBatch::Spans { spans, next } => NextBatch::Spans { spans, next },
     })
+}
+
+/// As [`read`], and on as long as there are rows and room for them.
+async fn read_on(
+    changes: &dyn Changes,
+    archive: &dyn Archive,
+    from: Option<ChangeCursor>,
+    limit: usize,
+) -> Result<NextBatch, FollowError> {
+    let mut batch = match read(changes, archive, from, limit).await? {
+        NextBatch::Rows(batch) => batch,
+        other @ (NextBatch::Spans { .. } | NextBatch::Rebuild) => return Ok(other),
+    };
+    while !batch.messages.is_empty() && batch.messages.len() < limit {
+        let room = limit - batch.messages.len();
+        match read(changes, archive, Some(batch.next.clone()), room).await? {
+            NextBatch::Rows(more) if !more.messages.is_empty() => {
+                batch.messages.extend(more.messages);
+                batch.next = more.next;
+            }
+            // It is read again, once this batch is written.
+            NextBatch::Rows(_) | NextBatch::Spans { .. } | NextBatch::Rebuild => break,
+        }
+    }
+    Ok(NextBatch::Rows(batch))
 }
 
 async fn take_in(
@@ -160,7 +189,7 @@ pub async fn catch_up(
                 None => Ok::<bool, FollowError>(true),
             }
         };
-        let (is_applied, next) = tokio::join!(write, read(changes, archive, from.clone(), limit));
+        let (is_applied, next) = tokio::join!(write, read_on(changes, archive, from.clone(), limit));
         if !is_applied? {
             // Another process has come further.
             continue;

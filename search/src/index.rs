@@ -116,18 +116,21 @@ impl SearchIndex {
         self.run(|connection| cursor(connection)).await
     }
 
-    /// Takes in messages, and with them how far the index has come. Answers `false`, and takes in nothing, if another process
-    /// has come further since `from`.
+    /// Takes in messages, and with them how far the index has come: of several contents of one message the last. Answers
+    /// `false`, and takes in nothing, if another process has come further since `from`.
     ///
     /// # Errors
     /// [`IndexError`]
     pub async fn apply(
         &self,
         from: Option<ChangeCursor>,
-        messages: Vec<IndexedMessage>,
+        mut messages: Vec<IndexedMessage>,
         next: Option<ChangeCursor>,
     ) -> Result<bool, IndexError> {
         self.run(move |connection| {
+            // In the order of their ids: pages are visited one after another, and FTS5 collects words until an id is not greater
+            // than the one before. Contents of one message keep their order.
+            messages.sort_by_key(|message| message.ts.micros());
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if cursor(&transaction)? != from {
                 return Ok(false);
