@@ -21,19 +21,26 @@ impl AskedReport<'_> {
     /// # Errors
     /// As [`Archive::query`].
     pub async fn stored(&self) -> Result<Option<StoredReport>, ArchiveError> {
-        let Some(stamp) = self.stamp() else { return Ok(None) };
         let id = self.scope.report_id(&self.period);
         let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
-        let Some(head) = row.as_ref().and_then(ReportHead::read).filter(|head| head.stamp == stamp) else {
-            return Ok(None);
-        };
-        let Some(candidates) = Candidates::read(&head.dependencies) else { return Ok(None) };
-        if !candidates.hold(&self.channels).await? {
+        let Some(head) = row.as_ref().and_then(ReportHead::read) else { return Ok(None) };
+        if !self.holds(&head).await? {
             return Ok(None);
         }
         let keys = head.chunks(self.team, &id);
         let chunks = self.archive().get_all(&keys.iter().collect::<Vec<_>>()).await?;
         Ok(head.text(&chunks).and_then(StoredReport::read))
+    }
+
+    /// Whether everything that a stored report shows is as it was.
+    async fn holds(&self, head: &ReportHead) -> Result<bool, ArchiveError> {
+        if self.stamp().as_ref() != Some(&head.stamp) {
+            return Ok(false);
+        }
+        match Candidates::read(&head.dependencies) {
+            Some(candidates) => candidates.hold(&self.channels).await,
+            None => Ok(false),
+        }
     }
 
     /// What is to be stored once the report is made: the state before it was. `None` if it cannot be told later whether it
