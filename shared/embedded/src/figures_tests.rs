@@ -150,10 +150,26 @@ fn the_other_tables_of_seed_002_are_views_too() {
     let columns = "friendly_name, slack_cid, members, is_channel, is_group, is_im, is_mpim, created";
     let expected = json!({ "friendly_name": "general", "slack_cid": "C1", "members": 5, "is_channel": 0, "is_group": 1,
         "is_im": 0, "is_mpim": 0, "created": 1_500_000_000 });
+    let channels = || rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'"));
+    assert_eq!(channels(), [expected]);
+    // What the directory counts each day goes first.
+    insert(&database, "members#T1#C1", "2026-11-20", json!({ "members": 6 }));
+    insert(&database, "members#T1#C1", "2026-11-21", json!({ "members": 7 }));
+    insert(&database, "members#T1#C2", "2026-11-22", json!({ "members": 8, "channel_id": "C2" }));
+    assert_eq!(channels()[0]["members"], 7);
+    let days =
+        rows(&database, "SELECT day, members FROM channel_members WHERE day < '2026-11-22' ORDER BY day");
     assert_eq!(
-        rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'")),
-        [expected]
+        days,
+        [json!({ "day": "2026-11-20", "members": 6 }), json!({ "day": "2026-11-21", "members": 7 })]
     );
+    insert(
+        &database,
+        "channel#T1#C1",
+        "3.000000",
+        json!({ "name": "general", "folded": "x", "archived": true }),
+    );
+    assert_eq!(channels()[0]["members"], 0);
 }
 
 #[test]

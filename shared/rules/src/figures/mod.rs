@@ -6,10 +6,12 @@
 //! * [`stored_day`]: such a day as the text of a row.
 //! * [`rollup`]: roll-ups as rows, and jobs to count a day.
 //! * [`kept`]: stored reports as rows.
+//! * [`members`]: how many people are in a channel, day by day.
 //! * [`partners`]: who answers, mentions and reacts to one person, and the other way round.
 
 pub mod day;
 pub mod kept;
+pub mod members;
 pub mod message;
 pub mod partners;
 pub mod person;
