@@ -231,10 +231,16 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     count(&fixture).await;
     assert_eq!(printed(&fixture, &json).await.unwrap(), made[0], "from roll-ups");
     let listed = printed(&fixture, &list).await.unwrap();
-    assert!(listed.starts_with("T1  team/2026-11-09/2026-11-16  made 2026-"), "{listed}");
-    let listed = printed(&fixture, &ReportArgs { json: true, ..list }).await.unwrap();
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(listed["report_id"], "team/2026-11-09/2026-11-16");
+    assert!(
+        listed.starts_with("T1  team/2026-11-09/2026-11-16  made 2026-") && !listed.contains("changed"),
+        "{listed}"
+    );
+    let listed = async || -> Value {
+        let listed = printed(&fixture, &ReportArgs { json: true, ..list.clone() }).await.unwrap();
+        serde_json::from_str(listed.lines().last().unwrap()).unwrap()
+    };
+    let first = listed().await;
+    assert_eq!((&first["report_id"], &first["live"]), (&"team/2026-11-09/2026-11-16".into(), &true.into()));
     let stored = made[0].replacen("\"cached\":false", "\"cached\":true", 1);
     assert_eq!(printed(&fixture, &json).await.unwrap(), stored);
     assert_eq!(printed(&fixture, &text).await.unwrap(), made[1]);
@@ -248,6 +254,13 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     }
 
     fixture.edit("T1", "C2", &at(7_000), &format!("{}.000000", MONDAY + 900_000), "two words").await;
+    let text = printed(&fixture, &list).await.unwrap();
+    assert_eq!(
+        text.matches("(something has changed since)\n").count(),
+        2,
+        "the workspace's and the channel's: {text}"
+    );
+    assert_eq!(listed().await["live"], false);
     let edited: Value = serde_json::from_str(&printed(&fixture, &json).await.unwrap()).unwrap();
     let before: Value = serde_json::from_str(&made[0]).unwrap();
     assert_eq!(edited["cached"], false, "before it is counted again");
@@ -256,4 +269,5 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     count(&fixture).await;
     assert_eq!(serde_json::from_str::<Value>(&printed(&fixture, &json).await.unwrap()).unwrap(), edited);
     assert!(printed(&fixture, &json).await.unwrap().contains("\"cached\":true"));
+    assert_eq!(listed().await["live"], true, "it was made again");
 }
