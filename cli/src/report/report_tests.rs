@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::ItemKey;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{QueueName, ReceiveRequest};
 use process::config::backend::BackendArgs;
@@ -162,6 +163,30 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
     let nothing = Fixture::open().await;
     let nothing = printed(&nothing, &args()).await.unwrap_err().to_string();
     assert!(nothing.contains("annalist doctor"), "{nothing}");
+}
+
+#[tokio::test]
+async fn a_person_who_was_erased_has_an_empty_report_and_no_name() {
+    let fixture = busy().await;
+    fixture.profile("T1", "U2", "zoe", "2000000000.000000").await;
+    let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U2").unwrap());
+    let of = |called: &str| ReportArgs { json: true, user: Some(called.into()), ..args() };
+    assert!(printed(&fixture, &of("zoe")).await.unwrap().contains("zoe"));
+    fixture.archive().erase(&ItemKey::user(&team, &user)).await.unwrap();
+    let unknown = printed(&fixture, &of("zoe")).await.unwrap_err().to_string();
+    assert!(unknown.contains("no person is called zoe"), "{unknown}");
+    let report: Value = serde_json::from_str(&printed(&fixture, &of("U2")).await.unwrap()).unwrap();
+    assert_eq!((&report["name"], &report["figures"]["messages"]["value"]), (&Value::Null, &0.into()));
+    assert_eq!(report["users"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn a_workspace_without_time_zones_is_counted_by_utc() {
+    let report = printed(&busy().await, &ReportArgs { json: true, ..args() }).await.unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let zones = report["timezones"].as_array().unwrap();
+    assert_eq!((zones.len(), &zones[0]["tz"], &zones[0]["messages"]), (1, &"unknown".into(), &21.into()));
+    assert_eq!(report["weekdays"][0], 14, "of Monday in UTC");
 }
 
 #[tokio::test]

@@ -125,6 +125,19 @@ fn a_message_has_the_columns_of_seed_002() {
 }
 
 #[test]
+fn a_message_with_ten_thousand_reactions_has_each_of_them() {
+    let (_folder, database) = database();
+    let mut row = json!({ "user": "U1", "text": "word ".repeat(8_000) });
+    for n in 0..10_000 {
+        row[format!("reaction#emoji{}#U{n:05}", n % 7)] = "1/added".into();
+    }
+    let row = message(&database, "1700000000.000100", row);
+    let found = rows(&database, "SELECT reaction_count, reactions, word_count FROM message_figures");
+    assert_eq!((&found[0]["reaction_count"], &found[0]["word_count"]), (&json!(10_000), &json!(8_000)));
+    assert_eq!(found[0]["reactions"], reactions_text(&reactions(&row)));
+}
+
+#[test]
 fn the_other_tables_of_seed_002_are_views_too() {
     let (_folder, database) = database();
     message(&database, "1700000001.000100", json!({ "user": "U1", "subtype": "channel_join" }));
