@@ -18,8 +18,9 @@ use crate::{gaps, history};
 /// Messages looked at to find the newest one that came as it was posted.
 const MAX_MESSAGES: usize = 500;
 
-/// Read in pages of this: nearly always the first row decides.
+/// Read in pages of this, the first of which is smaller: nearly always the first row decides.
 const PAGE: usize = 25;
+const FIRST_PAGE: usize = 5;
 
 /// What is held of one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,18 +90,14 @@ impl<'a> TeamCoverage<'a> {
     /// # Errors
     /// As [`Archive::query`].
     pub async fn of(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
-        let Self { archive, team, gaps, facts, .. } = self;
-        let newest = NewestMessages::read(*archive, team, channel).await?;
+        let Self { archive, team, facts, .. } = self;
         let joined = history::first_there(*archive, team, channel).await?;
-        let known = KnownChannel {
-            channel,
-            created: history::created(*archive, team, channel).await?,
-            joined,
-            last_event: self.last_event.clone().max(newest.posted),
-            gaps,
-            spans: self.spans.get(channel).map(Vec::as_slice).unwrap_or_default(),
-            facts,
-        };
+        let known = KnownChannel { joined, ..self.known(channel) };
+        // The last event matters only in a channel that the app is known to have been in.
+        let newest = NewestMessages::read(*archive, team, channel, known.joined().is_some()).await?;
+        let created = history::created(*archive, team, channel).await?;
+        let last_event = known.last_event.clone().max(newest.posted);
+        let known = KnownChannel { created, last_event, ..known };
         let limit = facts.limited_before(channel);
         Ok(ChannelCoverage {
             held: known.held(),
@@ -109,30 +106,64 @@ impl<'a> TeamCoverage<'a> {
             limited_before: limit.map(|limit| Interval { from: limit, to: limit }.from_ts()),
         })
     }
+
+    /// Whether everything of a time is surely held of a channel: then none of its holes touches that time. It reads no more than
+    /// it needs to say so; `false` leaves it to [`TeamCoverage::of`].
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn is_whole(&self, channel: &ChannelId, within: Interval) -> Result<bool, ArchiveError> {
+        let known = self.known(channel);
+        if !known.has_hole_in(within) {
+            return Ok(true);
+        }
+        let joined = history::first_there(self.archive, &self.team, channel).await?;
+        Ok(joined.is_some() && !KnownChannel { joined, ..known }.has_hole_in(within))
+    }
+
+    /// What is known of a channel without reading anything of it.
+    fn known<'c>(&'c self, channel: &'c ChannelId) -> KnownChannel<'c> {
+        KnownChannel {
+            channel,
+            created: None,
+            joined: None,
+            last_event: self.last_event.clone(),
+            gaps: &self.gaps,
+            spans: self.spans.get(channel).map(Vec::as_slice).unwrap_or_default(),
+            facts: &self.facts,
+        }
+    }
 }
 
 /// The newest messages of a channel.
 struct NewestMessages {
     /// However it came.
     any: Option<Ts>,
-    /// One that came as it was posted.
+    /// One that came as it was posted, if it is looked for.
     posted: Option<Ts>,
 }
 
 impl NewestMessages {
-    async fn read(archive: &dyn Archive, team: &TeamId, channel: &ChannelId) -> Result<Self, ArchiveError> {
+    async fn read(
+        archive: &dyn Archive,
+        team: &TeamId,
+        channel: &ChannelId,
+        is_posted_wanted: bool,
+    ) -> Result<Self, ArchiveError> {
         let partition = key::messages(team, channel);
-        let mut query = Query { descending: true, limit: PAGE, ..Query::partition(partition) };
+        let mut query = Query { descending: true, limit: FIRST_PAGE, ..Query::partition(partition) };
         let (mut any, mut looked_at) = (None, 0);
         loop {
             let page = archive.query(&query).await?;
             any = any.or_else(|| page.items.iter().filter(|row| is_message(row)).find_map(ts));
             let posted = page.items.iter().find_map(posted_at);
             looked_at += page.items.len();
+            let is_found = any.is_some() && (posted.is_some() || !is_posted_wanted);
             match page.next {
-                Some(next) if posted.is_none() && looked_at < MAX_MESSAGES => query.after = Some(next),
+                Some(next) if !is_found && looked_at < MAX_MESSAGES => query.after = Some(next),
                 Some(_) | None => return Ok(Self { any, posted }),
             }
+            query.limit = PAGE;
         }
     }
 }

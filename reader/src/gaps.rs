@@ -20,8 +20,9 @@ const MAX_CHANNELS: usize = 2_000;
 /// reaction, are passed over.
 const MAX_MESSAGES: usize = 500;
 
-/// Read in pages of this: nearly always the first row decides.
+/// Read in pages of this, the first of which is smaller: nearly always the first row decides.
 const PAGE: usize = 25;
+const FIRST_PAGE: usize = 5;
 
 /// A gap and how it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,7 +149,7 @@ pub(crate) async fn first_post(
 ) -> Result<Option<Ts>, ArchiveError> {
     let partition = key::messages(team, channel);
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
-    let mut query = Query { after, limit: PAGE, ..Query::partition(partition.clone()) };
+    let mut query = Query { after, limit: FIRST_PAGE, ..Query::partition(partition.clone()) };
     let mut spans: Option<Vec<Span>> = None;
     let mut looked_at = 0;
     loop {
@@ -174,6 +175,7 @@ pub(crate) async fn first_post(
             (None, Some(next)) if looked_at < MAX_MESSAGES => Some(next),
             (None, Some(_) | None) => return Ok(None),
         };
+        query.limit = PAGE;
     }
 }
 

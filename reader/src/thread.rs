@@ -2,13 +2,17 @@
 //! that one that never learned of its replies is there too.
 
 use ports::archive::key::thread_parent;
-use ports::archive::{Item, Query};
+use ports::archive::{ArchiveError, Item, Query};
+use rules::message::CONTENT_VERSION;
 use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
 use crate::joined::{ChannelPlace, JoinedChannel};
 use crate::rows::Rows;
+
+/// Rows read at once.
+const PAGE: usize = 256;
 
 /// The root of the thread that a message is in. Any message of a thread names it.
 #[must_use]
@@ -19,9 +23,34 @@ pub fn root_ts(message: &Value) -> Option<Ts> {
 /// The replies to a message.
 #[must_use]
 pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
-    let partitions: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
-    let root = root_ts.to_string();
-    let is_reply = move |item: &Item| partitions.contains(&item.key.item_id) && item.key.timestamp != root;
+    let is_reply = is_reply(channel, root_ts);
     let query = Query::parent(thread_parent(&channel.main().team, root_ts));
     Rows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
+}
+
+/// Goes through the replies to a message that were not deleted, oldest first, each as its row is stored.
+pub(crate) async fn each_reply(
+    channel: &JoinedChannel<'_>,
+    root_ts: &Ts,
+    mut see: impl FnMut(&Item),
+) -> Result<(), ArchiveError> {
+    let is_reply = is_reply(channel, root_ts);
+    let is_there = |row: &&Item| row.text(CONTENT_VERSION).is_some() && !row.is("deleted");
+    let parent = thread_parent(&channel.main().team, root_ts);
+    let mut query = Query { limit: PAGE, ..Query::parent(parent) };
+    loop {
+        let page = channel.query(&query).await?;
+        page.items.iter().filter(|row| is_reply(row)).filter(is_there).for_each(&mut see);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Whether a row of a thread is a reply in the channel. A thread's parent names only its workspace, and its root may have it too.
+fn is_reply(channel: &JoinedChannel<'_>, root_ts: &Ts) -> impl Fn(&Item) -> bool + Send + use<> {
+    let partitions: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
+    let root = root_ts.to_string();
+    move |item| partitions.contains(&item.key.item_id) && item.key.timestamp != root
 }

@@ -3,6 +3,9 @@
 //! The counts are upper bounds of a quiet workspace, in which each message comes alone. Tests hold them to what the parts
 //! really ask for.
 
+use ports::queue::QueueName;
+use ports::workers::WORKERS;
+
 /// Dollars, us-east-1, on demand. Where each is from is in the table.
 pub mod price {
     /// A request of SQS FIFO.
@@ -115,8 +118,7 @@ const SQS_REQUESTS_OF_A_FILE: f64 = 3.0;
 const UNITS_OF_A_FILE: f64 = 6.0;
 const GB_SECONDS_OF_A_FILE: f64 = 2.0 * 0.5;
 
-/// Functions that queues wake, each asked for by at most five of Lambda's pollers, one long poll of 20 s after the other.
-const MAPPINGS: f64 = 3.0;
+/// Each queue that wakes a function is asked by at most five of Lambda's pollers, one long poll of 20 s after the other.
 const POLLERS: f64 = 5.0;
 const POLL_S: u64 = 20;
 /// What the clock wakes each hour: the directory, for a minute in 512 MB, and each worker for its dead letters.
@@ -126,6 +128,12 @@ const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
 pub const ALARMS: f64 = 3.0;
 /// As [`aws_template::summary::SUMMARY`] has.
 pub const METRICS: f64 = 5.0;
+
+/// The functions that queues wake. Those of the responder are there only if it is turned on.
+fn woken() -> f64 {
+    let is_of_responder = |queue| matches!(queue, QueueName::Questions | QueueName::Replies);
+    WORKERS.iter().filter(|spec| !is_of_responder(spec.queue)).count() as f64
+}
 
 /// A line of the bill: list price, and what of it every account has for nothing.
 struct Line {
@@ -143,10 +151,10 @@ fn lines(messages: f64) -> Vec<Line> {
         free: price * count.min(free),
     };
     let of = |count: u64| messages * count as f64;
-    let invocations = of(OneMessage::INVOCATIONS) + files + (1.0 + MAPPINGS) * HOURS;
+    let invocations = of(OneMessage::INVOCATIONS) + files + (1.0 + woken()) * HOURS;
     let gb_seconds =
         messages * GB_SECONDS_OF_A_MESSAGE + files * GB_SECONDS_OF_A_FILE + HOURS * GB_SECONDS_OF_A_SYNC;
-    let polls = MAPPINGS * POLLERS * (MONTH_S / POLL_S) as f64 + MAPPINGS * HOURS;
+    let polls = woken() * (POLLERS * (MONTH_S / POLL_S) as f64 + HOURS);
     let requests = of(OneMessage::SQS_REQUESTS) + files * SQS_REQUESTS_OF_A_FILE;
     let left = (free::SQS_REQUESTS - polls).max(0.0);
     let write_units = of(OneMessage::ROW_WRITES + OneMessage::CONFIRMED_WRITTEN)
@@ -228,16 +236,27 @@ pub fn markdown_table() -> String {
 
 #[cfg(test)]
 mod tests {
+    use aws_template::names::Names;
     use aws_template::summary::SUMMARY;
-    use ports::workers::WORKERS;
+    use serde_json::Value;
 
     use super::*;
 
     #[test]
-    fn a_small_workspace_costs_less_than_a_dollar_a_month() {
+    fn a_small_workspace_costs_less_than_two_dollars_a_month() {
         let dollars = total(1e4) + price::SECRET;
-        assert!(dollars < 1.0, "{dollars}, the bot token in Secrets Manager");
+        assert!(dollars < 2.0, "{dollars}, the bot token in Secrets Manager");
         assert!((SUMMARY.len() as f64 - METRICS).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_bill_has_every_queue_that_wakes_a_function_by_default() {
+        let names = Names::new("annalist", [None; 3], "bucket").unwrap();
+        let template: Value = serde_json::from_str(&aws_template::text(&names)).unwrap();
+        let is_mapping = |resource: &&Value| resource["Type"] == "AWS::Lambda::EventSourceMapping";
+        let mappings = template["Resources"].as_object().unwrap().values().filter(is_mapping);
+        let by_default = mappings.filter(|mapping| mapping.get("Condition").is_none()).count();
+        assert!((by_default as f64 - woken()).abs() < f64::EPSILON, "{by_default}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
-use ports::archive::{Archive, Item, ItemKey, Query, key};
+use ports::archive::{Archive, ItemKey, Query, key, query_all};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
@@ -42,6 +42,9 @@ pub(crate) struct Status {
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) existence_check: Vec<WaitingCheck>,
+    /// What the last sync found in the directory of each workspace; left out if no workspace is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) directory: Vec<Value>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -84,23 +87,31 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
         plain::json_line(out, &status)?
     } else {
         table(&status, out)?;
-        directory(&*backend.archive(), out).await?;
+        print_directory(&status.directory, out)?;
     }
     Ok(())
 }
 
-/// When the directory of each workspace was last brought in.
-async fn directory(archive: &dyn Archive, out: &mut dyn Write) -> anyhow::Result<()> {
-    let teams = ports::archive::query_all(archive, Query::partition(key::TEAMS)).await?;
-    let teams: Vec<TeamId> = teams.iter().filter_map(|team| team.key.timestamp.parse().ok()).collect();
-    let mut never = teams.is_empty();
-    writeln!(out)?;
-    for team in &teams {
-        let synced = archive.get(&ItemKey::directory_sync(team)).await?;
-        never |= synced.is_none();
-        writeln!(out, "directory    {}", plain::line(&directory_line(team, synced.as_ref())))?;
+/// What the last sync found in the directory of each workspace. One that was never synced only has its id.
+async fn directory(archive: &dyn Archive) -> anyhow::Result<Vec<Value>> {
+    let mut directory = Vec::new();
+    for row in query_all(archive, Query::partition(key::TEAMS)).await? {
+        let Ok(team) = row.key.timestamp.parse::<TeamId>() else { continue };
+        let synced = archive.get(&ItemKey::directory_sync(&team)).await?;
+        let mut synced = synced.map(|row| row.attributes).unwrap_or_default();
+        synced.retain(|name, _| name != "type" && name != "version");
+        synced.insert("team_id".into(), team.as_str().into());
+        directory.push(synced.into());
     }
-    if never {
+    Ok(directory)
+}
+
+fn print_directory(directory: &[Value], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    for synced in directory {
+        writeln!(out, "directory    {}", plain::line(&directory_line(synced)))?;
+    }
+    if directory.is_empty() || directory.iter().any(|synced| synced["synced_ts"].is_null()) {
         writeln!(
             out,
             "\nNames, people and files need a token: set SLACK_BOT_TOKEN where `annalist up` runs."
@@ -109,14 +120,14 @@ async fn directory(archive: &dyn Archive, out: &mut dyn Write) -> anyhow::Result
     Ok(())
 }
 
-fn directory_line(team: &TeamId, synced: Option<&Item>) -> String {
-    let Some(synced) = synced else { return format!("{team}: never synced") };
-    let name = synced.text("team_name").map(|name| format!(" ({name})")).unwrap_or_default();
-    let count = |name: &str| synced.attributes.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let at = synced.text("synced_ts").and_then(|ts| Ts::parse(ts).ok());
-    let at = at.and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
+fn directory_line(synced: &Value) -> String {
+    let team = synced["team_id"].as_str().unwrap_or_default();
+    let Some(at) = synced["synced_ts"].as_str() else { return format!("{team}: never synced") };
+    let name = synced["team_name"].as_str().map(|name| format!(" ({name})")).unwrap_or_default();
+    let count = |name: &str| synced[name].as_u64().unwrap_or_default();
+    let at = Ts::parse(at).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
     let at = at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
-    let scopes = synced.attributes.get("missing_scopes").and_then(Value::as_array);
+    let scopes = synced["missing_scopes"].as_array();
     let scopes: Vec<&str> = scopes.into_iter().flatten().filter_map(Value::as_str).collect();
     let lacks = if scopes.is_empty() {
         String::new()
@@ -148,6 +159,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         idle,
         busy,
         existence_check: held::read(archive).await?,
+        directory: directory(archive).await?,
     })
 }
 
@@ -233,6 +245,7 @@ pub(crate) fn age(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::{ArchiveExt, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
     use serde_json::json;
 
@@ -272,6 +285,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn json_has_what_the_directory_counted() {
+        let fixture = Fixture::open().await;
+        fixture.channel("T1", "C1", "1700000000.000000", "general").await;
+        assert_eq!(status(&fixture).await.directory, [json!({ "team_id": "T1" })]);
+        let team = TeamId::parse("T1").unwrap();
+        let row = json!({ "type": "sync", "version": "x", "team_id": "T1", "synced_ts": "1700000000.000000", "all_users": 4 });
+        let set = row.as_object().cloned().unwrap();
+        fixture
+            .archive()
+            .write(&Update { set, ..Update::new(ItemKey::directory_sync(&team)) })
+            .await
+            .unwrap();
+        let expected = json!({ "team_id": "T1", "synced_ts": "1700000000.000000", "all_users": 4 });
+        assert_eq!(status(&fixture).await.directory, [expected]);
+    }
+
+    #[tokio::test]
     async fn what_waits_in_the_background_is_busy_and_only_live_work_is_not_idle() {
         let fixture = Fixture::open().await;
         let background = QUEUES.iter().filter(|spec| spec.role == QueueRole::Background);
@@ -295,7 +325,7 @@ mod tests {
         let fixture = Fixture::open().await;
         let said = async || {
             let mut out = Vec::new();
-            directory(fixture.archive(), &mut out).await.unwrap();
+            print_directory(&status(&fixture).await.directory, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(said().await.matches("SLACK_BOT_TOKEN").count(), 1);
@@ -309,12 +339,10 @@ mod tests {
 
     #[test]
     fn a_synced_workspace_says_when_and_with_what() {
-        let team = TeamId::parse("T1").unwrap();
-        let row = json!({ "synced_ts": "1700000000.000000", "team_name": "Acme", "channels": 12, "users": 30,
+        let synced = json!({ "team_id": "T1", "synced_ts": "1700000000.000000", "team_name": "Acme", "channels": 12, "users": 30,
             "emoji": 0, "missing_scopes": ["emoji:read"] });
-        let row = Item { key: ItemKey::directory_sync(&team), attributes: row.as_object().cloned().unwrap() };
         assert_eq!(
-            directory_line(&team, Some(&row)),
+            directory_line(&synced),
             "T1 (Acme): 12 channels, 30 people, 0 emoji as of 2023-11-14 22:13 UTC; the app lacks the scope emoji:read"
         );
     }
@@ -344,6 +372,7 @@ mod tests {
             idle: false,
             busy: Vec::new(),
             existence_check: vec![held],
+            directory: Vec::new(),
         };
         let text = text(&status);
         for expected in [

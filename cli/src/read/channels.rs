@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 
 use ports::archive::{Archive, ArchiveError, Query};
 use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
-use reader::find;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::rows::Rows;
+use reader::{figures, find};
 use rules::project;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(crate) async fn channels(
     args: &ChannelsArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let ChannelsArgs { read, count } = args;
+    let ChannelsArgs { read, count, figures } = args;
     let teams = find::teams_asked_for(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
     let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
@@ -53,6 +53,9 @@ pub(crate) async fn channels(
             let mut line = json!({ "channel_id": row.place.channel, "name": row.name, "team_id": team });
             if in_teams.len() > 1 {
                 line["team_ids"] = json!(in_teams);
+            }
+            if *figures {
+                figures::channel::add(archive, &row.place, row.name.as_deref(), &snapshot, &mut line).await?;
             }
             plain::json_line(out, &line)?;
             continue;
@@ -132,6 +135,7 @@ fn print(
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::{ArchiveExt, ItemKey, Update};
     use slack::ids::TeamId;
 
     use super::*;
@@ -139,7 +143,11 @@ mod tests {
     use crate::read::ReadArgs;
 
     fn args(json: bool) -> ChannelsArgs {
-        ChannelsArgs { count: false, read: ReadArgs { json, ..message_args("C1", "1.000000").read } }
+        ChannelsArgs {
+            count: false,
+            figures: false,
+            read: ReadArgs { json, ..message_args("C1", "1.000000").read },
+        }
     }
 
     async fn printed(fixture: &Fixture, args: &ChannelsArgs) -> Result<String, ReadError> {
@@ -197,6 +205,29 @@ mod tests {
         assert_eq!(rows, expected);
         args.read.limit = NonZeroUsize::new(2);
         assert_eq!(printed(&fixture, &args).await.unwrap().lines().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn figures_are_the_columns_of_channelstats() {
+        let fixture = workspace().await;
+        let (team, id) = (TeamId::parse("T1").unwrap(), "C1".parse().unwrap());
+        for (day, members) in [("2026-11-19", 4), ("2026-11-20", 5)] {
+            let mut update = Update::new(ItemKey::members(&team, &id, day));
+            update.set.insert("members".into(), members.into());
+            fixture.archive().write(&update).await.unwrap();
+        }
+        let text = printed(&fixture, &ChannelsArgs { figures: true, ..args(true) }).await.unwrap();
+        let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let figures = json!({ "slack_cid": "C1", "friendly_name": "release", "members": 5, "is_channel": true,
+            "is_group": false, "is_im": false, "is_mpim": false });
+        for (name, value) in figures.as_object().unwrap() {
+            assert_eq!(rows[0][name], *value, "{name}");
+        }
+        assert_eq!(
+            (&rows[1]["members"], &rows[2]["members"]),
+            (&Value::Null, &json!(0)),
+            "unknown, and archived"
+        );
     }
 
     #[tokio::test]

@@ -82,6 +82,9 @@ pub(crate) struct SnapshotArgs {
     /// Every state it was in, oldest first
     #[arg(long)]
     pub(crate) history: bool,
+    /// With its name, members, kind and age as channelstats has them, and its members day by day
+    #[arg(long, requires = "json", conflicts_with = "history")]
+    pub(crate) figures: bool,
     /// Take back that it was public: its private messages are dropped from now on
     #[arg(long, conflicts_with_all = ["history", "json", "limit"])]
     pub(crate) forget_public: bool,
@@ -93,6 +96,9 @@ pub(crate) struct UsersArgs {
     /// Every profile this person had, by id or name, in the order of their first times
     #[arg(long, value_name = "USER")]
     pub(crate) history: Option<String>,
+    /// With the first message that is known of each, as channelstats has it
+    #[arg(long, requires = "json", conflicts_with = "history")]
+    pub(crate) figures: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
@@ -122,6 +128,9 @@ pub(crate) struct ChannelsArgs {
     /// Count every channel's messages to the last one, which reads all of them; otherwise up to 1,000 of each
     #[arg(long, conflicts_with = "json")]
     pub(crate) count: bool,
+    /// With the name, members, kind and age of each as channelstats has them
+    #[arg(long, requires = "json")]
+    pub(crate) figures: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

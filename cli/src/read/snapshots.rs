@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, ArchiveError, Query, key};
-use reader::find;
 use reader::joined::ChannelPlace;
 use reader::names::DisplayNames;
 use reader::rows::Rows;
+use reader::{figures, find};
 use rules::project;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
@@ -28,7 +28,12 @@ pub(crate) async fn channel(
     let place = find::named(&joined, &args.channel.channel);
     if !args.history {
         return match (place.newest(archive).await?, read.json) {
-            (Some(snapshot), true) => Ok(plain::json_line(out, &snapshot)?),
+            (Some(mut snapshot), true) => {
+                if args.figures {
+                    add_figures(archive, place, &mut snapshot).await?;
+                }
+                Ok(plain::json_line(out, &snapshot)?)
+            }
             (Some(snapshot), false) => {
                 let mut names = DisplayNames::new(archive, place.team.clone());
                 Ok(state(out, place, &readable(&mut names, snapshot).await?)?)
@@ -61,6 +66,19 @@ pub(crate) async fn channel(
     if before.is_none() && !read.json {
         nothing_but_messages(out, place)?;
     }
+    Ok(())
+}
+
+async fn add_figures(
+    archive: &dyn Archive,
+    place: &ChannelPlace,
+    snapshot: &mut Value,
+) -> Result<(), ArchiveError> {
+    let state = snapshot.clone();
+    figures::channel::add(archive, place, state["name"].as_str(), &state, snapshot).await?;
+    let days = figures::channel::members_by_day(archive, place).await?;
+    snapshot["members_by_day"] =
+        days.iter().map(|(day, members)| json!({ "day": day, "members": members })).collect();
     Ok(())
 }
 
@@ -185,6 +203,7 @@ mod tests {
         let args = SnapshotArgs {
             channel: ChannelArgs { channel: called.into(), read },
             history,
+            figures: false,
             forget_public: false,
         };
         let mut out = Vec::new();

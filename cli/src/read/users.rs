@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ports::archive::{Archive, Query, key, query_all};
+use reader::figures::person::FirstPosts;
 use reader::find;
 use reader::rows::Rows;
 use rules::{profile, project};
@@ -22,7 +23,7 @@ pub(crate) async fn users(
 ) -> Result<(), ReadError> {
     match &args.history {
         Some(called) => history(archive, called, &args.read, out).await,
-        None => list(archive, &args.read, out).await,
+        None => list(archive, &args.read, args.figures, out).await,
     }
 }
 
@@ -63,7 +64,12 @@ async fn history(
     Ok(())
 }
 
-async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Result<(), ReadError> {
+async fn list(
+    archive: &dyn Archive,
+    args: &ReadArgs,
+    figures: bool,
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
@@ -73,9 +79,13 @@ async fn list(archive: &dyn Archive, args: &ReadArgs, out: &mut dyn Write) -> Re
         if let Some(limit) = args.limit {
             rows.keep_newest(limit.get()).await?;
         }
-        while let Some(page) = rows.next().await? {
+        let first_posts = if figures { Some(FirstPosts::read(archive, &team).await?) } else { None };
+        while let Some(mut page) = rows.next().await? {
             empty &= page.is_empty();
-            for user in &page {
+            for user in &mut page {
+                if let Some(first_posts) = &first_posts {
+                    first_posts.add(user);
+                }
                 if args.json {
                     plain::json_line(out, &*project::address(user, &args.backend.files_uri()?))?;
                 } else {
@@ -109,6 +119,7 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::{ArchiveExt, ItemKey, Update};
     use serde_json::json;
 
     use super::*;
@@ -116,7 +127,7 @@ mod tests {
 
     async fn printed(fixture: &Fixture, history: Option<&str>, json: bool) -> Result<String, ReadError> {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
-        let args = UsersArgs { history: history.map(str::to_owned), read };
+        let args = UsersArgs { history: history.map(str::to_owned), figures: false, read };
         let mut out = Vec::new();
         users(fixture.archive(), &args, &mut out).await?;
         Ok(String::from_utf8(out).unwrap())
@@ -153,6 +164,28 @@ mod tests {
         fixture.profile("T1", "U1", "ada", "99.000100").await;
         let row: Value = serde_json::from_str(&printed(&fixture, None, true).await.unwrap()).unwrap();
         assert_eq!(row["insert_timestamp"], "99.000100");
+    }
+
+    #[tokio::test]
+    async fn figures_are_the_columns_of_channelstats() {
+        let fixture = Fixture::open().await;
+        fixture.person("T1", "U12", "ana").await;
+        fixture.person("T1", "U13", "bo").await;
+        let (team, user) = ("T1".parse().unwrap(), "U12".parse().unwrap());
+        let mut update = Update::new(ItemKey::first_post(&team, &user));
+        update.set.insert("first".into(), "001700000000.000100#C1".into());
+        fixture.archive().write(&update).await.unwrap();
+        let read = ReadArgs { json: true, ..message_args("C1", "1.000000").read };
+        let mut out = Vec::new();
+        users(fixture.archive(), &UsersArgs { history: None, figures: true, read }, &mut out).await.unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let first = json!({ "slack_cid": "C1", "message_id": "1700000000.000100", "ts": 1_700_000_000 });
+        assert_eq!(
+            ["slack_uid", "user_name", "user_key", "first_post"].map(|name| rows[0][name].clone()),
+            ["U12".into(), rows[0]["name"].clone(), "2".into(), first]
+        );
+        assert_eq!(rows[1]["first_post"], Value::Null);
     }
 
     #[test]

@@ -79,10 +79,10 @@ pub(crate) async fn run(
     args: &ReportArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    if args.list {
-        return list(archive, args, out).await;
-    }
     let now = Timestamp::from_millisecond(clock.now().0)?;
+    if args.list {
+        return list(archive, changes, now, args, out).await;
+    }
     let period = match (&args.from, &args.to) {
         (Some(from), Some(to)) => Period::between(from, to).map_err(UsageError::new)?,
         _ => args.week.unwrap_or_else(|| Period::last_week(now)),
@@ -131,17 +131,26 @@ fn print(report: &Report, text: &str, args: &ReportArgs, out: &mut dyn Write) ->
     Ok(())
 }
 
-/// Prints which reports are stored, by workspace and id.
-async fn list(archive: &dyn Archive, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints which reports are stored, by workspace and id, and which of them would be shown again.
+async fn list(
+    archive: &dyn Archive,
+    changes: &dyn Changes,
+    now: Timestamp,
+    args: &ReportArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     for team in find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)? {
-        for ListedReport { team, report_id, head } in stored::list(archive, &team).await? {
-            let ReportHead { basis, made_at, .. } = head;
+        let rollups = Rollups::read(archive, changes, &team).await?;
+        for listed in stored::list(archive, &team).await? {
+            let is_live = listed.is_live(archive, rollups.as_ref(), now).await?;
+            let ListedReport { team, report_id, head: ReportHead { basis, made_at, .. } } = listed;
             if args.json {
-                let line =
-                    json!({ "team_id": team, "report_id": report_id, "made_at": made_at, "basis": basis });
+                let line = json!({ "team_id": team, "report_id": report_id, "made_at": made_at, "basis": basis,
+                    "live": is_live });
                 plain::json_line(out, &line)?;
             } else {
-                writeln!(out, "{team}  {report_id}  made {made_at}")?;
+                let changed = if is_live { "" } else { "  (something has changed since)" };
+                writeln!(out, "{team}  {report_id}  made {made_at}{changed}")?;
             }
         }
     }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::archive::ItemKey;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{QueueName, ReceiveRequest};
 use process::config::backend::BackendArgs;
@@ -165,6 +166,30 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
 }
 
 #[tokio::test]
+async fn a_person_who_was_erased_has_an_empty_report_and_no_name() {
+    let fixture = busy().await;
+    fixture.profile("T1", "U2", "zoe", "2000000000.000000").await;
+    let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U2").unwrap());
+    let of = |called: &str| ReportArgs { json: true, user: Some(called.into()), ..args() };
+    assert!(printed(&fixture, &of("zoe")).await.unwrap().contains("zoe"));
+    fixture.archive().erase(&ItemKey::user(&team, &user)).await.unwrap();
+    let unknown = printed(&fixture, &of("zoe")).await.unwrap_err().to_string();
+    assert!(unknown.contains("no person is called zoe"), "{unknown}");
+    let report: Value = serde_json::from_str(&printed(&fixture, &of("U2")).await.unwrap()).unwrap();
+    assert_eq!((&report["name"], &report["figures"]["messages"]["value"]), (&Value::Null, &0.into()));
+    assert_eq!(report["users"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn a_workspace_without_time_zones_is_counted_by_utc() {
+    let report = printed(&busy().await, &ReportArgs { json: true, ..args() }).await.unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let zones = report["timezones"].as_array().unwrap();
+    assert_eq!((zones.len(), &zones[0]["tz"], &zones[0]["messages"]), (1, &"unknown".into(), &21.into()));
+    assert_eq!(report["weekdays"][0], 14, "of Monday in UTC");
+}
+
+#[tokio::test]
 async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
     let fixture = busy().await;
     fixture.profile("T1", "U1", "<img src=x onerror=alert(1)>\"'&", "2000000000.000000").await;
@@ -231,10 +256,16 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     count(&fixture).await;
     assert_eq!(printed(&fixture, &json).await.unwrap(), made[0], "from roll-ups");
     let listed = printed(&fixture, &list).await.unwrap();
-    assert!(listed.starts_with("T1  team/2026-11-09/2026-11-16  made 2026-"), "{listed}");
-    let listed = printed(&fixture, &ReportArgs { json: true, ..list }).await.unwrap();
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(listed["report_id"], "team/2026-11-09/2026-11-16");
+    assert!(
+        listed.starts_with("T1  team/2026-11-09/2026-11-16  made 2026-") && !listed.contains("changed"),
+        "{listed}"
+    );
+    let listed = async || -> Value {
+        let listed = printed(&fixture, &ReportArgs { json: true, ..list.clone() }).await.unwrap();
+        serde_json::from_str(listed.lines().last().unwrap()).unwrap()
+    };
+    let first = listed().await;
+    assert_eq!((&first["report_id"], &first["live"]), (&"team/2026-11-09/2026-11-16".into(), &true.into()));
     let stored = made[0].replacen("\"cached\":false", "\"cached\":true", 1);
     assert_eq!(printed(&fixture, &json).await.unwrap(), stored);
     assert_eq!(printed(&fixture, &text).await.unwrap(), made[1]);
@@ -248,6 +279,13 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     }
 
     fixture.edit("T1", "C2", &at(7_000), &format!("{}.000000", MONDAY + 900_000), "two words").await;
+    let text = printed(&fixture, &list).await.unwrap();
+    assert_eq!(
+        text.matches("(something has changed since)\n").count(),
+        2,
+        "the workspace's and the channel's: {text}"
+    );
+    assert_eq!(listed().await["live"], false);
     let edited: Value = serde_json::from_str(&printed(&fixture, &json).await.unwrap()).unwrap();
     let before: Value = serde_json::from_str(&made[0]).unwrap();
     assert_eq!(edited["cached"], false, "before it is counted again");
@@ -256,4 +294,5 @@ async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
     count(&fixture).await;
     assert_eq!(serde_json::from_str::<Value>(&printed(&fixture, &json).await.unwrap()).unwrap(), edited);
     assert!(printed(&fixture, &json).await.unwrap().contains("\"cached\":true"));
+    assert_eq!(listed().await["live"], true, "it was made again");
 }

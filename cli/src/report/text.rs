@@ -14,7 +14,7 @@ const NAME: usize = 24;
 const ROWS: usize = 10;
 
 /// Columns for bars.
-const BAR: usize = 20;
+const BAR: usize = 10;
 
 /// Prints a report.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -30,6 +30,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             messages: row.messages,
             previous: row.previous,
             share: row.share,
+            cumulative_share: row.cumulative_share,
         });
         table("Channels", &rows.collect::<Vec<_>>(), out)?;
     }
@@ -39,6 +40,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         messages: row.messages,
         previous: row.previous,
         share: row.share,
+        cumulative_share: row.cumulative_share,
     });
     table("People", &rows.collect::<Vec<_>>(), out)?;
     times(report, out)?;
@@ -81,21 +83,23 @@ struct TableRow {
     messages: u64,
     previous: u64,
     share: f64,
+    cumulative_share: f64,
 }
 
 fn table(title: &str, rows: &[TableRow], out: &mut dyn Write) -> io::Result<()> {
     let Some(greatest) = rows.iter().map(|row| row.messages).max() else { return Ok(()) };
-    let head = format!("\n{title:<29}{:>10}{:>10}{:>9}", "messages", "before", "share");
+    let head = format!("\n{title:<29}{:>10}{:>10}{:>9}{:>9}", "messages", "before", "share", "so far");
     writeln!(out, "{head}")?;
     for row in rows.iter().take(ROWS) {
-        let bar = bars::horizontal(row.messages, greatest, BAR - 1);
+        let bar = bars::horizontal(row.messages, greatest, BAR);
         let (messages, previous) = (grouped(row.messages), grouped(row.previous));
         let name = padded(&row.name, NAME);
         writeln!(
             out,
-            "{:>4} {name}{messages:>10}{previous:>10}{:>7.1} %  {bar}",
+            "{:>4} {name}{messages:>10}{previous:>10}{:>7.1} %{:>7.1} %  {bar}",
             row.rank,
-            row.share * 100.0
+            row.share * 100.0,
+            row.cumulative_share * 100.0
         )?;
     }
     more(rows.len(), out)

@@ -10,7 +10,7 @@ use super::period::Period;
 use super::report::{FigureName, Number, Report, Scope, TopMessage};
 
 /// Another one for each change of what a report contains.
-pub(super) const FORMAT: &str = "1";
+pub(super) const FORMAT: &str = "2";
 
 /// A hash that is being made.
 pub(super) struct Basis(Sha256);

@@ -68,7 +68,7 @@ pub struct CountedChannel {
     pub days: BTreeMap<i64, DayFigures>,
     /// Messages of people that may have begun a thread: their rows say so, or they were replied to in the period.
     pub roots: BTreeSet<Ts>,
-    /// Who wrote the messages that were replied to in the period, as far as their rows are known.
+    /// Who wrote the messages that were replied to in the period, as far as their rows are known and it was asked for.
     pub root_authors: BTreeMap<Ts, String>,
 }
 
@@ -85,6 +85,7 @@ pub struct AboutPerson {
 pub struct Counter<'a> {
     people: &'a People,
     person: Option<&'a UserId>,
+    credits_replies: bool,
     /// What is counted of the person, if only the messages of one are.
     pub about: AboutPerson,
 }
@@ -93,7 +94,13 @@ impl<'a> Counter<'a> {
     /// Counts all messages, or only those of one person.
     #[must_use]
     pub fn new(people: &'a People, person: Option<&'a UserId>) -> Self {
-        Self { people, person, about: AboutPerson::default() }
+        Self { people, person, credits_replies: true, about: AboutPerson::default() }
+    }
+
+    /// Leaves out to whom replies are, for which the messages that they reply to are read.
+    #[must_use]
+    pub fn without_credit(self) -> Self {
+        Self { credits_replies: false, ..self }
     }
 
     /// Counts a channel in a period: what was counted before is taken from its roll-ups.
@@ -117,9 +124,12 @@ impl<'a> Counter<'a> {
             self.count_rows(channel, &part, &mut days, &mut authors).await?;
         }
         let threads: BTreeSet<Ts> = days.values().flat_map(|day| day.threads.keys()).cloned().collect();
-        let root_authors = authors.of_roots(channel, &threads).await?;
-        for day in days.values_mut() {
-            day.credit(|root_ts| root_authors.get(root_ts).map(String::as_str));
+        let mut root_authors = BTreeMap::new();
+        if self.credits_replies {
+            root_authors = authors.of_roots(channel, &threads).await?;
+            for day in days.values_mut() {
+                day.credit(|root_ts| root_authors.get(root_ts).map(String::as_str));
+            }
         }
         let mut roots: BTreeSet<Ts> = days.values().flat_map(|day| &day.roots).cloned().collect();
         if self.person.is_none() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::rollup::RollupDay;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,8 +24,6 @@ pub(super) struct Grounds {
     pub(super) people: People,
     pub(super) names: Channels,
     pub(super) workspace: Workspace,
-    /// The first messages of people, as they are stored.
-    pub(super) first_posts: Vec<Item>,
     /// The versions of days. They are read before anything that was counted: a report that is made while a day changes has the
     /// version from before, which never comes again.
     pub(super) day_versions: BTreeMap<String, String>,
@@ -41,19 +39,17 @@ impl Grounds {
         team: &TeamId,
         rollups: Option<&Rollups>,
     ) -> Result<Self, ArchiveError> {
-        let (mut day_versions, mut first_posts) = (BTreeMap::new(), Vec::new());
+        let mut day_versions = BTreeMap::new();
         if rollups.is_some() {
             for row in query_all(archive, Query::partition(key::rollup_days(team))).await? {
                 let version = row.text("version").unwrap_or_default().to_owned();
                 day_versions.insert(row.key.timestamp, version);
             }
-            first_posts = query_all(archive, Query::partition(key::first_posts(team))).await?;
         }
         Ok(Self {
             people: People::read(archive, team).await?,
             names: directory::read(archive, team).await?,
             workspace: directory::workspace(archive, team).await?,
-            first_posts,
             day_versions,
         })
     }
@@ -112,7 +108,7 @@ impl Candidates {
             let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
                 return Ok(false);
             };
-            if message::replies(channel, ts).await?.len() as u64 != *count {
+            if message::reply_count(channel, ts).await? != *count {
                 return Ok(false);
             }
         }

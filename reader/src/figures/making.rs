@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use ports::archive::{Archive, ArchiveError};
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::day::PersonDay;
 use rules::interval::{Cover, Interval};
 use slack::ids::{ChannelId, TeamId, UserId};
@@ -111,14 +111,16 @@ impl<'a> AskedReport<'a> {
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
         let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
             self;
-        let Grounds { people, names, workspace, first_posts, .. } = grounds;
+        let Grounds { people, names, workspace, .. } = grounds;
         let person = match &scope {
             Scope::User(user) => Some(user),
             Scope::Team | Scope::Channel(_) => None,
         };
-        let (counted, about) = count_all(&channels, &people, person, &period, rollups).await?;
+        let counter = || Counter::new(&people, person);
+        let (counted, about) = count_all(&channels, counter(), &period, rollups).await?;
+        // Of the period before, only sums are shown.
         let (counted_before, about_before) =
-            count_all(&channels, &people, person, &period.previous(), rollups).await?;
+            count_all(&channels, counter().without_credit(), &period.previous(), rollups).await?;
         let (mut now_there, mut before) =
             (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
         for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
@@ -129,6 +131,10 @@ impl<'a> AskedReport<'a> {
         }
         // Who is new in a channel is not known of the whole workspace.
         let of_team = rollups.filter(|_| scope == Scope::Team);
+        let first_posts = match of_team {
+            Some(_) => query_all(archive, Query::partition(key::first_posts(team))).await?,
+            None => Vec::new(),
+        };
         let firsts = of_team.map(|rollups| FirstPosts { archive, team, rollups, rows: &first_posts });
         let old = old_posters(firsts, &channels, &people, [&now_there, &before], &period).await?;
         let tables = Tables { people: &people, names: &names, workspace: &workspace };
@@ -200,12 +206,10 @@ async fn channels_of<'a>(
 
 async fn count_all(
     channels: &[JoinedChannel<'_>],
-    people: &People,
-    person: Option<&UserId>,
+    mut counter: Counter<'_>,
     period: &Period,
     rollups: Option<&Rollups>,
 ) -> Result<(Vec<CountedChannel>, AboutPerson), ArchiveError> {
-    let mut counter = Counter::new(people, person);
     let mut counted = Vec::with_capacity(channels.len());
     for channel in channels {
         counted.push(counter.count(channel, period, rollups).await?);
@@ -310,7 +314,11 @@ async fn incomplete_days(
 ) -> Result<Vec<String>, ArchiveError> {
     let coverage = TeamCoverage::read(archive, team).await?;
     let mut days = BTreeSet::new();
+    let until_now = Interval { from: period.from(), to: period.to().min(now) };
     for channel in channels {
+        if coverage.is_whole(&channel.main().channel, until_now).await? {
+            continue;
+        }
         let of_main = coverage.of(&channel.main().channel).await?;
         let mut elsewhere = Vec::new();
         for place in channel.places().iter().skip(1).filter(|place| place.team == *team) {

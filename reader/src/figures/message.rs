@@ -90,16 +90,20 @@ impl<'a> ThreadFigures<'a> {
 /// # Errors
 /// As [`ports::archive::Archive::query`].
 pub async fn replies(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<Vec<(String, Ts)>, ArchiveError> {
-    let mut rows = thread::replies(channel, root_ts);
     let mut replies = Vec::new();
-    while let Some(page) = rows.next().await? {
-        for reply in page.iter().filter(|reply| reply["deleted"] != true) {
-            let author = ["user", "bot_id"].into_iter().find_map(|name| reply[name].as_str());
-            let author = author.filter(|author| UserId::parse(author).is_ok()).unwrap_or_default();
-            if let Some(Ok(ts)) = reply["timestamp"].as_str().map(Ts::parse) {
-                replies.push((author.to_owned(), ts));
-            }
-        }
-    }
+    let see = |reply: &Item| {
+        let author = ["user", "bot_id"].into_iter().find_map(|name| reply.text(name));
+        let author = author.filter(|author| UserId::parse(author).is_ok()).unwrap_or_default();
+        replies.extend(Ts::parse(&reply.key.timestamp).map(|ts| (author.to_owned(), ts)));
+    };
+    thread::each_reply(channel, root_ts, see).await?;
     Ok(replies)
+}
+
+/// How many replies to a message there are that were not deleted.
+pub(super) async fn reply_count(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<u64, ArchiveError> {
+    let mut count = 0;
+    let see = |reply: &Item| count += u64::from(Ts::parse(&reply.key.timestamp).is_ok());
+    thread::each_reply(channel, root_ts, see).await?;
+    Ok(count)
 }

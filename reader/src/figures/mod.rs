@@ -4,9 +4,10 @@
 //! * [`stored`]: reports that were made before.
 //! * [`rollups`]: what was counted before, and what of it holds.
 //! * [`making`] makes a [`report`]; [`json`] is how scripts read it.
-//! * [`message`]: the figures of single messages; [`wording`]: figures in words.
+//! * [`message`], [`channel`] and [`person`]: the figures of single messages, of channels and of people; [`wording`]: figures in words.
 
 mod basis;
+pub mod channel;
 pub mod counting;
 mod firsts;
 mod grounds;
@@ -14,6 +15,7 @@ pub mod json;
 pub mod making;
 pub mod message;
 pub mod period;
+pub mod person;
 pub mod report;
 pub mod rollups;
 pub mod stored;

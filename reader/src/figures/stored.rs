@@ -11,9 +11,12 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::grounds::Candidates;
-use super::making::{AskedReport, MadeReport};
+use super::making::{Asked, AskedReport, MadeReport};
 use super::period::Period;
 use super::report::{ChannelRow, Figure, FigureName, Number, PersonRow, Report, Scope, TopMessage, ZoneRow};
+use super::rollups::Rollups;
+use crate::find;
+use crate::joined::ChannelPlace;
 
 impl AskedReport<'_> {
     /// The report as it was stored, if it still holds.
@@ -21,19 +24,26 @@ impl AskedReport<'_> {
     /// # Errors
     /// As [`Archive::query`].
     pub async fn stored(&self) -> Result<Option<StoredReport>, ArchiveError> {
-        let Some(stamp) = self.stamp() else { return Ok(None) };
         let id = self.scope.report_id(&self.period);
         let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
-        let Some(head) = row.as_ref().and_then(ReportHead::read).filter(|head| head.stamp == stamp) else {
-            return Ok(None);
-        };
-        let Some(candidates) = Candidates::read(&head.dependencies) else { return Ok(None) };
-        if !candidates.hold(&self.channels).await? {
+        let Some(head) = row.as_ref().and_then(ReportHead::read) else { return Ok(None) };
+        if !self.holds(&head).await? {
             return Ok(None);
         }
         let keys = head.chunks(self.team, &id);
         let chunks = self.archive().get_all(&keys.iter().collect::<Vec<_>>()).await?;
         Ok(head.text(&chunks).and_then(StoredReport::read))
+    }
+
+    /// Whether everything that a stored report shows is as it was.
+    async fn holds(&self, head: &ReportHead) -> Result<bool, ArchiveError> {
+        if self.stamp().as_ref() != Some(&head.stamp) {
+            return Ok(false);
+        }
+        match Candidates::read(&head.dependencies) {
+            Some(candidates) => candidates.hold(&self.channels).await,
+            None => Ok(false),
+        }
     }
 
     /// What is to be stored once the report is made: the state before it was. `None` if it cannot be told later whether it
@@ -106,6 +116,38 @@ pub async fn list(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ListedRepo
         Some(ListedReport { team: team.clone(), report_id, head: ReportHead::read(head.as_ref()?)? })
     });
     Ok(listed.collect())
+}
+
+impl ListedReport {
+    /// Whether it would be shown again: everything that it shows is as it was.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn is_live(
+        &self,
+        archive: &dyn Archive,
+        rollups: Option<&Rollups>,
+        now: Timestamp,
+    ) -> Result<bool, ArchiveError> {
+        let parts: Vec<&str> = self.report_id.split('/').collect();
+        let (asked, period) = match parts[..] {
+            ["team", from, to] => (Some(Asked::Team), Period::read_bounds(from, to)),
+            ["channel", id, from, to] => {
+                let asked = match ChannelId::parse(id) {
+                    Ok(channel) => {
+                        let place = ChannelPlace { team: self.team.clone(), channel };
+                        let teams = find::teams(archive).await?;
+                        Some(Asked::Channel(find::joined(archive, &place, &teams).await?))
+                    }
+                    Err(_) => None,
+                };
+                (asked, Period::read_bounds(from, to))
+            }
+            _ => (None, None),
+        };
+        let (Some(asked), Some(period)) = (asked, period) else { return Ok(false) };
+        AskedReport::begin(archive, &self.team, asked, period, rollups, now).await?.holds(&self.head).await
+    }
 }
 
 /// Reads a report of a workspace or a channel from what scripts read; `None` if it does not have that shape.

@@ -1,6 +1,6 @@
 //! What is counted of a period, over all of its channels and days.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rules::figures::day::{DayFigures, PersonDay, TOP};
 use rules::figures::person::{AuthorKind, Person};
@@ -22,7 +22,7 @@ const UNKNOWN_ZONE: &str = "unknown";
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Summary {
     /// Each channel that has anything, over its days.
-    pub(super) channels: BTreeMap<ChannelId, DayFigures>,
+    pub(super) channels: BTreeMap<ChannelId, ChannelTotal>,
     /// Each person, over channels and days.
     pub(super) people: BTreeMap<String, PersonDay>,
     /// Messages by the author's own weekday, Monday first, and hour.
@@ -37,6 +37,15 @@ pub(super) struct Summary {
     pub(super) threads: u64,
     /// The messages with the most reactions.
     pub(super) most_reacted: Vec<(ChannelId, Ts, u64)>,
+}
+
+/// What is counted of a channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ChannelTotal {
+    /// Over its people.
+    pub(super) total: PersonDay,
+    /// How many people posted.
+    pub(super) posters: u64,
 }
 
 /// What people of one time zone wrote.
@@ -60,16 +69,9 @@ impl Summary {
             threads: 0,
             most_reacted: Vec::new(),
         };
-        for CountedChannel { channel, days, .. } in counted {
-            let mut whole = DayFigures::default();
-            for (day, figures) in days {
-                whole.merge(figures);
-                summary.add_hours(*day, figures, people);
-            }
-            summary.add(channel, &whole);
-            if !days.is_empty() {
-                summary.channels.insert(channel.clone(), whole);
-            }
+        for CountedChannel { channel, days, .. } in counted.iter().filter(|counted| !counted.days.is_empty())
+        {
+            summary.add(channel, days, people);
         }
         let by_rank = |one: &(ChannelId, Ts, u64), other: &(ChannelId, Ts, u64)| {
             other.2.cmp(&one.2).then_with(|| (&one.1, &one.0).cmp(&(&other.1, &other.0)))
@@ -80,24 +82,41 @@ impl Summary {
         summary
     }
 
-    fn add(&mut self, channel: &ChannelId, whole: &DayFigures) {
-        for (id, person) in &whole.people {
-            self.people.entry(id.clone()).or_default().merge(person);
-            self.total.merge(person);
+    /// Adds the days of a channel.
+    fn add(&mut self, channel: &ChannelId, days: &BTreeMap<i64, DayFigures>, people: &People) {
+        let mut of_channel = ChannelTotal::default();
+        let (mut posters, mut threads) = (HashSet::new(), HashSet::new());
+        for (day, figures) in days {
+            for (id, person) in &figures.people {
+                match self.people.get_mut(id) {
+                    Some(known) => known.add_counts(person),
+                    None => self.people.entry(id.clone()).or_default().add_counts(person),
+                }
+                of_channel.total.add_counts(person);
+                if person.messages > 0 {
+                    posters.insert(id.as_str());
+                }
+            }
+            for (name, count) in &figures.emoji {
+                *self.emoji.entry(name.clone()).or_default() += count;
+            }
+            self.bot_messages += figures.bot_messages;
+            threads.extend(figures.threads.keys());
+            let reacted =
+                figures.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
+            self.most_reacted.extend(reacted);
+            self.add_hours(*day, figures, people);
         }
-        for (name, count) in &whole.emoji {
-            *self.emoji.entry(name.clone()).or_default() += count;
-        }
-        self.bot_messages += whole.bot_messages;
-        self.threads += whole.threads.len() as u64;
-        let reacted = whole.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
-        self.most_reacted.extend(reacted);
+        self.threads += threads.len() as u64;
+        of_channel.posters = posters.len() as u64;
+        self.total.add_counts(&of_channel.total);
+        self.channels.insert(channel.clone(), of_channel);
     }
 
     /// Adds a day's messages where each author's clock had them: by the offset they have now, as the seed intends. Without
     /// one, by UTC.
     fn add_hours(&mut self, day: i64, figures: &DayFigures, people: &People) {
-        for (id, person) in &figures.people {
+        for (id, person) in figures.people.iter().filter(|(_, person)| !person.quarters.is_empty()) {
             let offset = people.get(id).and_then(|person| person.offset_minutes).unwrap_or_default();
             for (quarter, (messages, _)) in &person.quarters {
                 let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + offset;
@@ -127,10 +146,10 @@ impl Summary {
     }
 
     /// The channels in which people posted, most messages first, then by id.
-    pub(super) fn channels_used(&self) -> Vec<(&ChannelId, &DayFigures, PersonDay)> {
-        let channels = self.channels.iter().map(|(id, whole)| (id, whole, whole.total()));
-        let mut channels: Vec<_> = channels.filter(|(.., total)| total.messages > 0).collect();
-        channels.sort_by(|one, other| other.2.messages.cmp(&one.2.messages).then(one.0.cmp(other.0)));
+    pub(super) fn channels_used(&self) -> Vec<(&ChannelId, &ChannelTotal)> {
+        let mut channels: Vec<_> = self.channels.iter().filter(|(_, of)| of.total.messages > 0).collect();
+        channels
+            .sort_by(|one, other| other.1.total.messages.cmp(&one.1.total.messages).then(one.0.cmp(other.0)));
         channels
     }
 

@@ -12,13 +12,14 @@ use super::counting::{AboutPerson, CountedChannel, People};
 use super::grounds::Candidates;
 use super::message;
 use super::report::{ChannelRow, PersonRow, Report, TopMessage};
-use super::summary::Summary;
+use super::summary::{ChannelTotal, Summary};
 use crate::directory::{Channels, Workspace};
 use crate::joined::JoinedChannel;
 use crate::permalink;
 
-/// Messages whose replies are counted to find those with the most: a query each.
-const MAX_ROOTS: usize = 500;
+/// Messages whose replies are counted to find those with the most: a query each, and another one each time that a stored report
+/// is shown again. They are those with the most replies within the period.
+const MAX_ROOTS: usize = 100;
 
 /// What tables are made with.
 pub(super) struct Tables<'a> {
@@ -39,9 +40,9 @@ impl Tables<'_> {
     pub(super) fn channels(&self, summary: &Summary, before: &Summary) -> Vec<ChannelRow> {
         let mut above = 0;
         let whole = summary.total.messages;
-        let messages_before =
-            |channel| before.channels.get(channel).map_or(0, |whole| whole.total().messages);
-        let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of, total))| {
+        let messages_before = |channel| before.channels.get(channel).map_or(0, |of| of.total.messages);
+        let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of))| {
+            let ChannelTotal { total, posters } = of;
             above += total.messages;
             ChannelRow {
                 rank: place + 1,
@@ -50,7 +51,7 @@ impl Tables<'_> {
                 messages: total.messages,
                 previous: messages_before(channel),
                 words: total.words,
-                posters: of.people.values().filter(|person| person.messages > 0).count() as u64,
+                posters: *posters,
                 share: share(total.messages, whole),
                 cumulative_share: share(above, whole),
             }
@@ -128,7 +129,7 @@ impl Tables<'_> {
         roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
         let mut candidates = Vec::new();
         for (_, channel, root_ts) in roots.into_iter().take(MAX_ROOTS) {
-            let replies = message::replies(channel, root_ts).await?.len() as u64;
+            let replies = message::reply_count(channel, root_ts).await?;
             candidates.push((channel.main().channel.clone(), root_ts.clone(), replies));
         }
         candidates.sort_by(|one, other| {

@@ -125,6 +125,19 @@ fn a_message_has_the_columns_of_seed_002() {
 }
 
 #[test]
+fn a_message_with_ten_thousand_reactions_has_each_of_them() {
+    let (_folder, database) = database();
+    let mut row = json!({ "user": "U1", "text": "word ".repeat(8_000) });
+    for n in 0..10_000 {
+        row[format!("reaction#emoji{}#U{n:05}", n % 7)] = "1/added".into();
+    }
+    let row = message(&database, "1700000000.000100", row);
+    let found = rows(&database, "SELECT reaction_count, reactions, word_count FROM message_figures");
+    assert_eq!((&found[0]["reaction_count"], &found[0]["word_count"]), (&json!(10_000), &json!(8_000)));
+    assert_eq!(found[0]["reactions"], reactions_text(&reactions(&row)));
+}
+
+#[test]
 fn the_other_tables_of_seed_002_are_views_too() {
     let (_folder, database) = database();
     message(&database, "1700000001.000100", json!({ "user": "U1", "subtype": "channel_join" }));
@@ -150,10 +163,26 @@ fn the_other_tables_of_seed_002_are_views_too() {
     let columns = "friendly_name, slack_cid, members, is_channel, is_group, is_im, is_mpim, created";
     let expected = json!({ "friendly_name": "general", "slack_cid": "C1", "members": 5, "is_channel": 0, "is_group": 1,
         "is_im": 0, "is_mpim": 0, "created": 1_500_000_000 });
+    let channels = || rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'"));
+    assert_eq!(channels(), [expected]);
+    // What the directory counts each day goes first.
+    insert(&database, "members#T1#C1", "2026-11-20", json!({ "members": 6 }));
+    insert(&database, "members#T1#C1", "2026-11-21", json!({ "members": 7 }));
+    insert(&database, "members#T1#C2", "2026-11-22", json!({ "members": 8, "channel_id": "C2" }));
+    assert_eq!(channels()[0]["members"], 7);
+    let days =
+        rows(&database, "SELECT day, members FROM channel_members WHERE day < '2026-11-22' ORDER BY day");
     assert_eq!(
-        rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'")),
-        [expected]
+        days,
+        [json!({ "day": "2026-11-20", "members": 6 }), json!({ "day": "2026-11-21", "members": 7 })]
     );
+    insert(
+        &database,
+        "channel#T1#C1",
+        "3.000000",
+        json!({ "name": "general", "folded": "x", "archived": true }),
+    );
+    assert_eq!(channels()[0]["members"], 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod bad_input;
 pub(crate) mod export;
+mod figures;
 mod overlapping;
 mod whole;
 

@@ -135,13 +135,14 @@ fn day(known: &[Known]) -> Value {
 }
 
 /// An export in memory.
-struct InMemory {
+pub(super) struct InMemory {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,
 }
 
 impl InMemory {
-    fn of(day: &Value) -> Box<Self> {
+    /// One with a day of a channel.
+    pub(super) fn of(day: &Value) -> Box<Self> {
         let lists = [
             ("users.json", json!([person("U0"), person("U1"), person("U2")])),
             ("channels.json", json!([channel(CHANNEL, "general")])),
@@ -168,7 +169,8 @@ impl ExportSource for InMemory {
     }
 }
 
-fn queue() -> Arc<dyn Queue> {
+/// Where follow-ups go.
+pub(super) fn queue() -> Arc<dyn Queue> {
     Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
 }
 

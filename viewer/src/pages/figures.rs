@@ -52,13 +52,13 @@ pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
         .iter()
         .map(|row| {
             let name = row.name.as_deref().unwrap_or(&row.user);
-            RankedRow::new(row.rank, name, row.messages, row.previous, row.share)
+            RankedRow::new(row.rank, name, [row.messages, row.previous], [row.share, row.cumulative_share])
         })
         .collect();
     html! {
         h1 { (title(report)) }
         p { (from) " to " (to) span class="quiet" { ", beside " (before) " to " (before_to) } }
-        @for note in notes_of(report) { p class="note" { (note) } }
+        @for note in notes_of(report) { p class="note" { (with_code(&note)) } }
         (figures(report))
         @if report.figure(FigureName::Messages).value.map(Number::real) != Some(0.0) { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
@@ -73,6 +73,15 @@ pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
         footer {
             p { "Counted by Annalist from the messages of its archive. Weekdays and hours are those of each author's own clock, "
                 "dates are in UTC." }
+        }
+    }
+}
+
+/// A text in which every other part, between backticks, is code.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
@@ -124,7 +133,7 @@ fn channels(report: &Report) -> Markup {
     let name = |name: Option<&str>, id: &str| name.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
     let rows = report.channels.iter().map(|row| {
         let name = name(row.name.as_deref(), row.channel.as_str());
-        RankedRow::new(row.rank, &name, row.messages, row.previous, row.share)
+        RankedRow::new(row.rank, &name, [row.messages, row.previous], [row.share, row.cumulative_share])
     });
     table("Channels", &rows.collect::<Vec<_>>())
 }
@@ -136,11 +145,18 @@ struct RankedRow {
     messages: u64,
     previous: u64,
     share: f64,
+    cumulative_share: f64,
 }
 
 impl RankedRow {
-    fn new(rank: usize, name: &str, messages: u64, previous: u64, share: f64) -> Self {
-        Self { rank, name: plain::excerpt(name, NAME), messages, previous, share }
+    /// Messages and those before; the share of them, and that of all rows up to this one.
+    fn new(
+        rank: usize,
+        name: &str,
+        [messages, previous]: [u64; 2],
+        [share, cumulative_share]: [f64; 2],
+    ) -> Self {
+        Self { rank, name: plain::excerpt(name, NAME), messages, previous, share, cumulative_share }
     }
 }
 
@@ -152,7 +168,7 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
             table {
                 thead { tr {
                     td {} td {} th scope="col" class="number" { "messages" } th scope="col" class="number" { "before" }
-                    th scope="col" class="number" { "share" } td {}
+                    th scope="col" class="number" { "share" } th scope="col" class="number cumulative" { "so far" } td {}
                 } }
                 tbody {
                     @for row in rows.iter().take(ROWS) {
@@ -162,6 +178,7 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
                             td class="number" { (grouped(row.messages)) }
                             td class="number quiet" { (grouped(row.previous)) }
                             td class="number" { (format!("{:.1} %", row.share * 100.0)) }
+                            td class="number quiet cumulative" { (format!("{:.1} %", row.cumulative_share * 100.0)) }
                             td class="bar" { (plots::bar(row.messages, greatest)) }
                         }
                     }

@@ -5,6 +5,7 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
 use reader::directory::{self, Channels};
 use rules::channel::fold::ChannelState;
 use rules::channel::{ChannelEvent, is_news};
+use rules::figures::members;
 use rules::public_mark;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -65,6 +66,7 @@ impl DirectorySync {
     async fn channels_of(&self, page: &Page, index: &Channels, report: &mut Report) -> Result<(), SyncError> {
         let listed: ListedChannel<'_> = page.reply.read()?;
         let mut events = Vec::with_capacity(listed.channels.len());
+        let mut members = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
             report.channels.listed += 1;
             let standing: ListedState<'_> = envelope::object(raw);
@@ -79,6 +81,7 @@ impl DirectorySync {
                     if standing.could_be_joined() {
                         report.to_join.push(event.channel().clone());
                     }
+                    members.extend(members::listed(&report.team, event.channel(), raw, &page.asked));
                     events.push(event);
                 }
                 Err(malformed) => {
@@ -88,6 +91,7 @@ impl DirectorySync {
             }
         }
         mark_public(&*self.archive, &events).await?;
+        note_members(&*self.archive, members).await?;
         let news = news(&*self.archive, events, index).await?;
         for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
             match stored {
@@ -98,6 +102,16 @@ impl DirectorySync {
         }
         Ok(())
     }
+}
+
+/// Keeps how many members channels have, once a day.
+async fn note_members(archive: &dyn Archive, members: Vec<Update>) -> Result<(), ArchiveError> {
+    let keys: Vec<&ItemKey> = members.iter().map(|members| &members.key).collect();
+    let known = archive.get_all(&keys).await?;
+    let is_first = |(_, known): &(Update, Option<Item>)| known.is_none();
+    let first = members.into_iter().zip(known).filter(is_first).map(|(members, _)| vec![members]);
+    let first: Vec<Vec<Update>> = first.collect();
+    write(archive, &first).await.map(drop)
 }
 
 /// Lets the message-writer know that these channels are public, as events show them; the number of marks that this sets. The

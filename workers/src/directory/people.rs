@@ -2,6 +2,7 @@
 
 use ports::archive::{Archive, Item, ItemKey, Update};
 use rules::directory::{is_user_news, listed_user, user_updates};
+use rules::figures::person::AuthorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::ids::{TeamId, Ts, UserId};
@@ -40,6 +41,7 @@ impl DirectorySync {
                     if let Some(known) = &self.known {
                         known.found_user(&team, &user);
                     }
+                    report.accounts.add(AuthorKind::listed(raw.get(), user.as_str(), team.as_str()));
                     people.push((user, raw));
                 }
                 Err(malformed) => {

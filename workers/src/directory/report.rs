@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ports::archive::{ArchiveError, Attributes, Guard, ItemKey, Update};
 use ports::queue::QueueError;
 use rules::Malformed;
+use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiError, Method};
 
@@ -19,6 +20,8 @@ pub struct Report {
     pub channels: Tally,
     /// Its people.
     pub people: Tally,
+    /// Its accounts, as reports count them.
+    pub accounts: AccountCounts,
     /// Its custom emoji.
     pub emoji: Tally,
     /// Scopes the app lacks: what they are for was left out.
@@ -40,6 +43,28 @@ pub struct Tally {
     pub changed: usize,
     /// Passed over: something in them is missing or odd.
     pub skipped: usize,
+}
+
+/// How many accounts a workspace has, of which kinds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AccountCounts {
+    /// All that are of this workspace.
+    pub all: usize,
+    /// Those of people who could post today.
+    pub active: usize,
+    /// Those of apps.
+    pub bots: usize,
+    /// Those that were deactivated.
+    pub deleted: usize,
+}
+
+impl AccountCounts {
+    pub(super) fn add(&mut self, kind: AuthorKind) {
+        self.all += usize::from(kind.is_of_workspace());
+        self.active += usize::from(kind.is_active());
+        self.bots += usize::from(kind == AuthorKind::Bot);
+        self.deleted += usize::from(kind == AuthorKind::Deleted);
+    }
 }
 
 /// Why a sync did not reach its end.
@@ -89,6 +114,7 @@ impl Report {
             team_name: None,
             channels: Tally::default(),
             people: Tally::default(),
+            accounts: AccountCounts::default(),
             emoji: Tally::default(),
             missing_scopes: BTreeSet::new(),
             to_join: Vec::new(),
@@ -111,6 +137,10 @@ impl Report {
         let counts = [
             ("channels", self.channels.listed),
             ("users", self.people.listed),
+            ("all_users", self.accounts.all),
+            ("active_users", self.accounts.active),
+            ("bots", self.accounts.bots),
+            ("deleted_users", self.accounts.deleted),
             ("emoji", self.emoji.listed),
             ("skipped", self.skipped()),
         ];

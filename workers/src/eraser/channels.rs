@@ -29,6 +29,12 @@ impl Eraser<'_> {
                 is_gone = false;
             }
         }
+        let members = query_all(self.archive, Query::partition(key::members(team, channel))).await?;
+        self.read(&mut counts, &members);
+        for day in members.iter().filter(|day| self.covered.covers_row(day)) {
+            counts.erased(day);
+            self.erase(&day.key).await?;
+        }
         if is_gone && self.acts() {
             self.forget_name(team, channel).await?;
         }

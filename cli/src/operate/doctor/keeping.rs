@@ -297,7 +297,15 @@ mod tests {
     }
 
     fn status(queues: Vec<QueueStatus>) -> Status {
-        Status { queues, quarantined: 0, gaps: 0, idle: false, busy: Vec::new(), existence_check: Vec::new() }
+        Status {
+            queues,
+            quarantined: 0,
+            gaps: 0,
+            idle: false,
+            busy: Vec::new(),
+            existence_check: Vec::new(),
+            directory: Vec::new(),
+        }
     }
 
     fn archive_facts(

@@ -6,7 +6,7 @@
 //! | fact | rows |
 //! |---|---|
 //! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the person's row and their profiles, at any time |
-//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until` |
+//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and how many members it had on days that began before |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
 //! A question to the responder, its answer and each reply are covered as the message is whose key they have: `user` is there
@@ -18,6 +18,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::item::{Attributes, Item};
@@ -178,6 +180,7 @@ impl ErasureFacts {
                 .split_once('#')
                 .is_some_and(|(channel, ts)| facts.cover_message(channel, ts, author)),
             ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
+            ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
             _ => false,
@@ -202,6 +205,7 @@ pub fn team(key: &ItemKey) -> Option<TeamId> {
         "message"
             | "revision"
             | "channel"
+            | "members"
             | "user"
             | "userhistory"
             | "question"
@@ -224,6 +228,12 @@ pub fn author(update: &Update) -> Option<&str> {
 
 fn is_before(ts: &str, until: Option<&i64>) -> bool {
     until.is_some_and(|until| Ts::parse(ts).is_ok_and(|ts| ts.micros() < *until))
+}
+
+/// Whether a day, such as `2026-11-20`, began before.
+fn began_before(day: &str, until: Option<&i64>) -> bool {
+    let midnight = day.parse::<Date>().and_then(|day| day.to_zoned(TimeZone::UTC));
+    until.is_some_and(|until| midnight.is_ok_and(|midnight| midnight.timestamp().as_microsecond() < *until))
 }
 
 impl<'f> FromIterator<&'f ErasureFact> for ErasureFacts {

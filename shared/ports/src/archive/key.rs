@@ -132,6 +132,12 @@ impl ItemKey {
         Self::new("meta#figures", "state")
     }
 
+    /// How many members a channel had on a day.
+    #[must_use]
+    pub fn members(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
+        Self::new(members(team, channel), day)
+    }
+
     /// What was counted of a channel's day.
     #[must_use]
     pub fn rollup(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
@@ -294,6 +300,12 @@ pub fn filled(team: &TeamId) -> String {
 #[must_use]
 pub fn unreadable(team: &TeamId) -> String {
     format!("unreadable#{team}")
+}
+
+/// The partition of the numbers of a channel's members, by day.
+#[must_use]
+pub fn members(team: &TeamId, channel: &ChannelId) -> String {
+    format!("members#{team}#{channel}")
 }
 
 /// The partition of a channel's days as they were counted.

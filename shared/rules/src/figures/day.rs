@@ -2,17 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
-
 use super::message::CountedMessage;
-use slack::hex::to_hex;
 use slack::ids::Ts;
 
 /// How many messages of a day are kept as those with the most reactions: no list is longer.
 pub const TOP: usize = 10;
-
-/// A roll-up that is stored has at most this many bytes, so that its row fits DynamoDB's 400 KB whatever else is in it.
-pub const MAX_STORED_BYTES: usize = 350 * 1024;
 
 /// What is counted of one person's day in a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +34,15 @@ pub struct PersonDay {
 impl PersonDay {
     /// Adds what another part of the same, or of another day, has of the same person.
     pub fn merge(&mut self, other: &Self) {
+        self.add_counts(other);
+        for (quarter, (messages, words)) in &other.quarters {
+            let slot = self.quarters.entry(*quarter).or_default();
+            *slot = (slot.0 + messages, slot.1 + words);
+        }
+    }
+
+    /// The same without the quarters of an hour, which say nothing beyond their day.
+    pub fn add_counts(&mut self, other: &Self) {
         self.messages += other.messages;
         self.words += other.words;
         self.replies += other.replies;
@@ -47,10 +50,10 @@ impl PersonDay {
         self.reactions_given += other.reactions_given;
         self.mentions_received += other.mentions_received;
         self.replies_received += other.replies_received;
-        self.first = other.first.iter().chain(&self.first).min().cloned();
-        for (quarter, (messages, words)) in &other.quarters {
-            let slot = self.quarters.entry(*quarter).or_default();
-            *slot = (slot.0 + messages, slot.1 + words);
+        if let Some(first) = &other.first
+            && self.first.as_ref().is_none_or(|known| first < known)
+        {
+            self.first = Some(first.clone());
         }
     }
 }
@@ -116,11 +119,6 @@ pub struct DayFigures {
     /// Changes if anything that is counted changes: the sum of the digests of all messages.
     pub basis: u128,
 }
-
-/// A roll-up that no row can hold: what reads it counts the messages themselves.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the roll-up would have {0} bytes, more than {MAX_STORED_BYTES}")]
-pub struct TooLarge(pub usize);
 
 impl DayFigures {
     /// Adds a message. `is_bot`: an app's.
@@ -233,7 +231,7 @@ impl DayFigures {
     #[must_use]
     pub fn total(&self) -> PersonDay {
         let mut total = PersonDay::default();
-        self.people.values().for_each(|person| total.merge(person));
+        self.people.values().for_each(|person| total.add_counts(person));
         total
     }
 
@@ -245,113 +243,4 @@ impl DayFigures {
         self.most_reacted.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         self.most_reacted.truncate(TOP);
     }
-
-    /// As it is stored; zeros are left out.
-    ///
-    /// # Errors
-    /// [`TooLarge`]
-    pub fn stored(&self) -> Result<String, TooLarge> {
-        let total = self.total();
-        let people = self.people.iter().map(|(id, person)| (id.clone(), person_stored(person)));
-        let stored = json!({
-            "messages": total.messages, "words": total.words, "replies": total.replies,
-            "reactions": total.reactions_received, "files": self.files, "edited": self.edited,
-            "bot_messages": self.bot_messages,
-            "users": people.collect::<Map<_, _>>(), "emoji": self.emoji,
-            "threads": self.threads.iter().map(thread_stored).collect::<Map<_, _>>(),
-            "roots": self.roots, "authorship": self.authorship, "top_reacted": self.most_reacted, "basis": to_hex(&self.basis.to_be_bytes()),
-        });
-        let stored = stored.to_string();
-        if stored.len() > MAX_STORED_BYTES { Err(TooLarge(stored.len())) } else { Ok(stored) }
-    }
-
-    /// Reads what is stored; `None` if it does not have that shape.
-    #[must_use]
-    pub fn read(stored: &str) -> Option<Self> {
-        let stored: Value = serde_json::from_str(stored).ok()?;
-        let people = stored["users"].as_object()?.iter();
-        let emoji = stored["emoji"].as_object()?.iter();
-        let threads = stored["threads"].as_object()?.iter();
-        let roots = stored["roots"].as_array()?.iter();
-        let authorship = stored["authorship"].as_object()?.iter();
-        let top = stored["top_reacted"].as_array()?.iter();
-        Some(Self {
-            bot_messages: stored["bot_messages"].as_u64()?,
-            files: stored["files"].as_u64()?,
-            edited: stored["edited"].as_u64()?,
-            people: people
-                .map(|(id, person)| Some((id.clone(), person_read(person)?)))
-                .collect::<Option<_>>()?,
-            emoji: emoji.map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect::<Option<_>>()?,
-            threads: threads
-                .map(|(ts, thread)| Some((Ts::parse(ts).ok()?, thread_read(thread)?)))
-                .collect::<Option<_>>()?,
-            roots: roots.map(|ts| Ts::parse(ts.as_str()?).ok()).collect::<Option<_>>()?,
-            authorship: authorship
-                .map(|(id, bits)| Some((id.clone(), bits.as_u64()?)))
-                .collect::<Option<_>>()?,
-            most_reacted: top
-                .map(|one| Some((Ts::parse(one[0].as_str()?).ok()?, one[1].as_u64()?)))
-                .collect::<Option<_>>()?,
-            basis: u128::from_str_radix(stored["basis"].as_str()?, 16).ok()?,
-        })
-    }
-}
-
-/// The counts of a person and their names in a row.
-fn person_counts(person: &mut PersonDay) -> [(&'static str, &mut u64); 7] {
-    [
-        ("m", &mut person.messages),
-        ("w", &mut person.words),
-        ("re", &mut person.replies),
-        ("rx_in", &mut person.reactions_received),
-        ("rx_out", &mut person.reactions_given),
-        ("men_in", &mut person.mentions_received),
-        ("re_in", &mut person.replies_received),
-    ]
-}
-
-fn person_stored(person: &PersonDay) -> Value {
-    let mut stored = Map::new();
-    for (name, count) in person_counts(&mut person.clone()) {
-        if *count > 0 {
-            stored.insert(name.into(), (*count).into());
-        }
-    }
-    stored.extend(person.first.as_ref().map(|first| ("first".to_owned(), first.as_str().into())));
-    if !person.quarters.is_empty() {
-        let quarters =
-            person.quarters.iter().map(|(quarter, (messages, words))| json!([quarter, messages, words]));
-        stored.insert("q".into(), quarters.collect());
-    }
-    stored.into()
-}
-
-fn person_read(stored: &Value) -> Option<PersonDay> {
-    let mut person = PersonDay::default();
-    for (name, count) in person_counts(&mut person) {
-        *count = stored.get(name).map_or(Some(0), Value::as_u64)?;
-    }
-    person.first = stored.get("first").and_then(Value::as_str).and_then(|first| Ts::parse(first).ok());
-    for slot in stored.get("q").and_then(Value::as_array).into_iter().flatten() {
-        let quarter = u8::try_from(slot[0].as_u64()?).ok()?;
-        person.quarters.insert(quarter, (slot[1].as_u64()?, slot[2].as_u64()?));
-    }
-    Some(person)
-}
-
-fn thread_stored((root_ts, thread): (&Ts, &DayThread)) -> (String, Value) {
-    let mut stored = json!({ "by": thread.repliers });
-    if let Some(told_author) = &thread.told_author {
-        stored["told"] = told_author.as_str().into();
-    }
-    (root_ts.to_string(), stored)
-}
-
-fn thread_read(stored: &Value) -> Option<DayThread> {
-    let repliers = stored["by"].as_object()?.iter();
-    Some(DayThread {
-        repliers: repliers.map(|(id, count)| Some((id.clone(), count.as_u64()?))).collect::<Option<_>>()?,
-        told_author: stored["told"].as_str().map(str::to_owned),
-    })
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::day::{DayFigures, DayThread, MAX_STORED_BYTES, PersonDay, TOP};
+use super::day::{DayFigures, DayThread, PersonDay, TOP};
 use super::message::{CountedMessage, date, mentions, reactions, reactions_text, words};
 use super::partners::Partners;
+use super::stored_day::MAX_STORED_BYTES;
 use crate::message::CONTENT_VERSION;
 use ports::archive::{Item, ItemKey};
 use slack::ids::Ts;

@@ -39,6 +39,29 @@ impl AuthorKind {
         }
     }
 
+    /// The kind of a person as Slack's directory lists them.
+    #[must_use]
+    pub fn listed(raw: &str, id: &str, team: &str) -> Self {
+        let object = envelope::value(raw).unwrap_or(Value::Null);
+        Self::of(&object, id, team, false, object["deleted"] == true)
+    }
+
+    fn of(object: &Value, id: &str, team: &str, is_bot: bool, is_deleted: bool) -> Self {
+        let says = |name: &str| object[name] == Value::Bool(true);
+        let elsewhere = || object["team_id"].as_str().is_some_and(|of| of != team && of.starts_with('T'));
+        if is_bot || says("is_bot") || id == SLACKBOT {
+            Self::Bot
+        } else if says("is_stranger") || elsewhere() {
+            Self::Stranger
+        } else if is_deleted {
+            Self::Deleted
+        } else if says("is_restricted") || says("is_ultra_restricted") {
+            Self::Guest
+        } else {
+            Self::Member
+        }
+    }
+
     /// Whether the account is of this workspace, whatever became of it. Guests are.
     #[must_use]
     pub fn is_of_workspace(self) -> bool {
@@ -79,19 +102,7 @@ impl Person {
             return None;
         }
         let object = row.text("raw_event").and_then(|raw| envelope::value(raw).ok()).unwrap_or(Value::Null);
-        let says = |name: &str| object[name] == Value::Bool(true);
-        let elsewhere = || object["team_id"].as_str().is_some_and(|of| of != team && of.starts_with('T'));
-        let kind = if row.is("is_bot") || says("is_bot") || row.key.timestamp == SLACKBOT {
-            AuthorKind::Bot
-        } else if says("is_stranger") || elsewhere() {
-            AuthorKind::Stranger
-        } else if row.is("deleted") {
-            AuthorKind::Deleted
-        } else if says("is_restricted") || says("is_ultra_restricted") {
-            AuthorKind::Guest
-        } else {
-            AuthorKind::Member
-        };
+        let kind = AuthorKind::of(&object, &row.key.timestamp, team, row.is("is_bot"), row.is("deleted"));
         let named = ["display_name", "real_name", "name"].into_iter().find_map(|name| row.text(name));
         let seconds = row.attributes.get("tz_offset").and_then(Value::as_i64);
         Some(Self {
@@ -148,6 +159,7 @@ mod tests {
             (json!({ "is_restricted": "true" }), AuthorKind::Member),
         ] {
             assert_eq!(person(object.clone()).unwrap().kind, kind, "{object}");
+            assert_eq!(AuthorKind::listed(&object.to_string(), "U1", "T1"), kind, "{object}");
         }
         assert_eq!(person(json!({ "erased": true })), None);
     }

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::day::{DayFigures, TooLarge};
+use super::day::DayFigures;
+use super::stored_day::TooLarge;
 use crate::Malformed;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::changes::ChangeCursor;

@@ -151,6 +151,17 @@ impl KnownChannel<'_> {
         holes
     }
 
+    /// Whether a hole touches a time. If this says no of a channel of which less is known, no hole does.
+    #[must_use]
+    pub fn has_hole_in(&self, within: Interval) -> bool {
+        self.holes().iter().any(|hole| {
+            let from = hole.from.micros();
+            // A gap of one event has no length.
+            let to = hole.to.as_ref().map_or(FOREVER, |to| to.micros().max(from + 1));
+            from < within.to && within.from < to
+        })
+    }
+
     /// What is missing of a gap, as far as it is not before this time.
     fn add_gap(&self, gap: &Gap, joined: i64, holes: &mut Vec<Hole>) {
         let reason = HoleReason::Gap(gap.reason);
@@ -193,7 +204,8 @@ impl KnownChannel<'_> {
     }
 
     /// When the app is first known to have been in the channel: it cannot leave before.
-    fn joined(&self) -> Option<&Ts> {
+    #[must_use]
+    pub fn joined(&self) -> Option<&Ts> {
         let left = self.gaps().filter(|gap| gap.reason == Reason::Left).map(|gap| &gap.from);
         self.joined.iter().chain(left).min()
     }

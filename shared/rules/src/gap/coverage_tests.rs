@@ -193,4 +193,39 @@ proptest! {
         }
         prop_assert!(holes.iter().all(|hole| hole.state != GapState::Filled));
     }
+
+    /// A time that no hole touches as far as is known stays without one, whatever else becomes known of the channel.
+    #[test]
+    fn what_becomes_known_of_a_channel_makes_no_hole(
+        created in prop::option::of(0_i64..50),
+        joined in prop::option::of(0_i64..60),
+        last in (0_i64..90, 0_i64..90),
+        gaps in prop::collection::vec((0_i64..80, 0_i64..20, 0..5_usize), 0..5),
+        spans in prop::collection::vec((0_i64..80, 1_i64..40), 0..5),
+        limit in prop::option::of(0_i64..90),
+        within in (0_i64..90, 1_i64..20),
+    ) {
+        let gaps = gaps.iter().map(|(from, length, kind)| {
+            let of = |reason, id, to| gap(reason, id, *from, to);
+            match kind {
+                0 => of(Reason::Left, Some("C1"), Some(from + length)),
+                1 => of(Reason::Left, Some("C1"), None),
+                2 => of(Reason::Dropped, Some("C1"), Some(*from)),
+                3 => Gap { told: Some(ts(60)), ..of(Reason::HistoryChanged, Some("C1"), Some(from + length)) },
+                _ => of(Reason::Downtime, None, Some(from + length)),
+            }
+        });
+        let spans = spans.iter().map(|(from, length)| span(*from, from + length, Source::Import));
+        let mut told = Told { gaps: gaps.collect(), spans: spans.collect(), limit, ..Told::default() };
+        let second = |second: i64| ts(second).micros();
+        let within = Interval { from: second(within.0), to: second(within.0 + within.1) };
+        let mut is_whole = false;
+        let (earlier, later) = (last.0.min(last.1), last.0.max(last.1));
+        for (created, joined, last) in [(None, None, earlier), (None, joined, earlier), (created, joined, later)] {
+            (told.created, told.joined, told.last) = (created, joined, Some(last));
+            let has_hole = told.known(|known| known.has_hole_in(within));
+            prop_assert!(!(is_whole && has_hole), "{:?} {:?} {}", created, joined, last);
+            is_whole |= !has_hole;
+        }
+    }
 }

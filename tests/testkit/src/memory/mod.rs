@@ -5,3 +5,4 @@ pub mod claims;
 pub mod existence;
 pub mod files;
 pub mod queue;
+pub mod watched;

@@ -5,7 +5,7 @@ use super::site::{Site, ts};
 
 /// Lists what is wrong with a page: names that are missing, ids that are there twice, landmarks, headings out of order, and text
 /// whose contrast is below what WCAG 2 calls AA.
-const AUDIT: &str = include_str!("audit.js");
+pub(super) const AUDIT: &str = include_str!("audit.js");
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ mod joining;
 
 use ports::archive::{Archive, ItemKey, key};
 use reader::directory;
+use rules::figures::members;
 use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
 use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel, person, refusal, tokens};
@@ -76,6 +77,32 @@ async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
 }
 
 #[tokio::test]
+async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_are_counted() {
+    let mut workspace = Workspace::of("T1", 2, 5);
+    workspace.channels[0]["num_members"] = 7.into();
+    workspace.members[1]["deleted"] = true.into();
+    workspace.members[2]["is_bot"] = true.into();
+    workspace.members[3]["is_restricted"] = true.into();
+    workspace.members[4]["is_stranger"] = true.into();
+    let fixture = Fixture::new(workspace).await;
+    let days = async || {
+        let rows = fixture.rows(key::members(&team("T1"), &id("C00000"))).await;
+        rows.iter().map(|row| (row.key.timestamp.clone(), members::count(row).unwrap())).collect::<Vec<_>>()
+    };
+    fixture.sync().await;
+    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["num_members"] = 9.into());
+    fixture.slack.at(START_S + 3_600);
+    fixture.sync().await;
+    assert_eq!(days().await, [("2023-11-14".to_owned(), 7)]);
+    fixture.slack.at(START_S + 7_200);
+    fixture.sync().await;
+    assert_eq!(days().await, [("2023-11-14".to_owned(), 7), ("2023-11-15".to_owned(), 9)]);
+    let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
+    let counts = ["all_users", "active_users", "bots", "deleted_users"].map(|name| &synced.attributes[name]);
+    assert_eq!(counts, [4, 2, 1, 1].map(Value::from).each_ref());
+}
+
+#[tokio::test]
 async fn what_was_missed_in_downtime_shows() {
     let mut workspace = Workspace::of("T1", 1, 1);
     workspace.emoji = json!({ "old": "https://emoji.slack-edge.com/T1/old/1.gif" });
@@ -118,7 +145,7 @@ async fn a_later_event_wins_over_what_was_listed() {
     fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["name"] = "by-event".into());
     fixture.sync().await;
     fixture.archive.writes();
-    fixture.slack.at(START_S + 7_200);
+    fixture.slack.at(START_S + 5_400);
     fixture.sync().await;
     assert_eq!(fixture.archive.writes(), 1, "what events told is not written again");
 }

@@ -53,7 +53,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         statements.push(ask(&database)?);
     }
     progress("figures: counting every day");
-    let (counting, days) = count_all(&data, &database).await?;
+    let days = export::channel_days(settings.rows);
+    let counting = count_all(&data, &database, days as i64).await?;
     // What was stored is forgotten before; the last one stays.
     let rolled = repeat(settings, || forget_and_report(&data)).await?;
     let stored = repeat(settings, || report(&data, true)).await?;
@@ -130,8 +131,8 @@ fn ask(database: &Connection) -> anyhow::Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Lets a statistician count everything; how long that took, and how many days of channels there are.
-async fn count_all(data: &Path, database: &Connection) -> anyhow::Result<(f64, u64)> {
+/// Lets a statistician count everything, this number of days of channels; how long that took.
+async fn count_all(data: &Path, database: &Connection, days: i64) -> anyhow::Result<f64> {
     let started = Instant::now();
     let mut command = Command::new(binaries().worker("statistician"));
     command.arg("--data").arg(data).env_clear();
@@ -140,15 +141,16 @@ async fn count_all(data: &Path, database: &Connection) -> anyhow::Result<(f64, u
         let query = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
         database.query_row(query, [kind], |row| row.get(0))
     };
-    while count("rollup")? == 0 || count("rollupdue")? > 0 {
+    // Those of later changes may not be asked for yet.
+    while count("rollup")? < days || count("rollupdue")? > 0 {
         if started.elapsed() > COUNTED_WITHIN {
-            bail!("{} days are still to be counted", count("rollupdue")?);
+            bail!("{} of {days} days are counted", count("rollup")?);
         }
         sleep(Duration::from_millis(500)).await;
     }
     let elapsed = started.elapsed().as_secs_f64();
     statistician.sigkill().await;
-    Ok((elapsed, count("rollup")?.cast_unsigned()))
+    Ok(elapsed)
 }
 
 /// Runs a command on a folder, and returns the last line that it prints.

@@ -39,7 +39,7 @@ pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
     entry("users.json", &(0..PEOPLE).map(person).collect())?;
     entry("channels.json", &(0..CHANNELS).map(channel).collect())?;
     for channel in 0..CHANNELS {
-        let of_channel = messages * (channel + 1) / CHANNELS - messages * channel / CHANNELS;
+        let of_channel = of_channel(messages, channel);
         for first in (0..of_channel).step_by(DAY) {
             let day = first / DAY;
             let list = (first..of_channel.min(first + DAY))
@@ -50,6 +50,16 @@ pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
     }
     zip.finish()?.flush()?;
     Ok(())
+}
+
+/// How many days of channels have messages.
+pub(crate) fn channel_days(messages: usize) -> usize {
+    (0..CHANNELS).map(|channel| of_channel(messages, channel).div_ceil(DAY)).sum()
+}
+
+/// How many of the messages are of a channel.
+fn of_channel(messages: usize, channel: usize) -> usize {
+    messages * (channel + 1) / CHANNELS - messages * channel / CHANNELS
 }
 
 /// A date for the nth day: only their order counts.

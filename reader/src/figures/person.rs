@@ -1,0 +1,39 @@
+//! What seed 002 keeps of a person, under its names.
+
+use std::collections::HashMap;
+
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use rules::figures::rollup;
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts};
+
+/// The first message of each person of a workspace, as far as days were counted.
+pub struct FirstPosts(HashMap<String, (ChannelId, Ts)>);
+
+impl FirstPosts {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// As [`Archive::query`].
+    pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
+        let rows = query_all(archive, Query::partition(key::first_posts(team))).await?;
+        let first = rows.iter().filter_map(|row| Some((row.key.timestamp.clone(), rollup::first_post(row)?)));
+        Ok(Self(first.collect()))
+    }
+
+    /// Adds to a person as readers see them what seed 002 keeps; `first_post` is null if no message of theirs was counted.
+    pub fn add(&self, person: &mut Value) {
+        let Some(id) = ["user_id", "timestamp"].into_iter().find_map(|name| person[name].as_str()) else {
+            return;
+        };
+        let first_post = self.0.get(id).map(
+            |(channel, ts)| json!({ "slack_cid": channel, "message_id": ts, "ts": ts.micros() / 1_000_000 }),
+        );
+        let figures = json!({
+            "slack_uid": id, "user_name": person["name"], "user_key": id.chars().last().map(String::from), "first_post": first_post,
+        });
+        if let (Value::Object(person), Value::Object(figures)) = (person, figures) {
+            person.extend(figures);
+        }
+    }
+}

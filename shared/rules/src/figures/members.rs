@@ -1,0 +1,61 @@
+//! How many members a channel has: a row for each day on which Slack's directory listed it.
+//!
+//! `members#{team}#{channel}` / `{day}` is written once a day. It is no part of the channel's own rows: people come and go, and
+//! each time would be a state of the channel.
+
+use ports::archive::{Attributes, Item, ItemKey, Update};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use slack::envelope;
+use slack::ids::{ChannelId, TeamId, Ts};
+
+use super::rollup::RollupDay;
+
+const MEMBERS: &str = "members";
+
+#[derive(Default, Deserialize)]
+struct ListedMembers<'a> {
+    #[serde(borrow, default)]
+    num_members: Option<&'a RawValue>,
+}
+
+/// The row of the day of `clock` for a channel as Slack lists it; `None` if Slack does not say how many members it has.
+#[must_use]
+pub fn listed(team: &TeamId, channel: &ChannelId, raw: &RawValue, clock: &Ts) -> Option<Update> {
+    let listed: ListedMembers<'_> = envelope::object(raw);
+    let members: u64 = listed.num_members?.get().parse().ok()?;
+    let day = RollupDay::of_message(clock)?.text();
+    let texts =
+        [("type", MEMBERS), ("team_id", team.as_str()), ("channel_id", channel.as_str()), ("day", &day)];
+    let texts = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
+    let set_if_absent: Attributes = texts.chain([(MEMBERS.to_owned(), members.into())]).collect();
+    Some(Update { set_if_absent, ..Update::new(ItemKey::members(team, channel, &day)) })
+}
+
+/// The number in such a row.
+#[must_use]
+pub fn count(row: &Item) -> Option<u64> {
+    row.attributes.get(MEMBERS)?.as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_has_the_number_that_slack_lists() {
+        let row = |raw: &str| {
+            let raw = RawValue::from_string(raw.to_owned()).unwrap();
+            let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+            listed(&team, &channel, &raw, &Ts::parse("1795132800.000100").unwrap())
+        };
+        let update = row(r#"{"id":"C1","num_members":12}"#).unwrap();
+        assert_eq!(update.key, ItemKey::new("members#T1#C1", "2026-11-20"));
+        let written = Item { attributes: update.apply(None).unwrap(), key: update.key };
+        assert_eq!(count(&written), Some(12));
+        for odd in ["{}", "[]", r#"{"num_members":null}"#, r#"{"num_members":-1}"#, r#"{"num_members":"3"}"#]
+        {
+            assert_eq!(row(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A report as a page of its own: what people send around, opened from a file.
+
+use jiff::Timestamp;
+use reader::figures::making::{Asked, make};
+use reader::figures::period::Period;
+use serde_json::json;
+use slack::ids::TeamId;
+use viewer::pages::figures::standalone;
+
+use super::accessible::AUDIT;
+use super::driver::{Browser, BrowserSettings};
+use super::site::Site;
+
+/// The week of the site's first messages.
+const WEEK: &str = "2026-W40";
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_one_file_that_a_browser_opens_without_a_complaint() {
+    let site = Site::busy(400).await;
+    let (team, archive) = (TeamId::parse("T1").unwrap(), site.fixture.archive());
+    let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
+    let week = Period::week(WEEK).unwrap();
+    let report = make(&*archive, &team, Asked::Team, week, None, now).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    std::fs::write(&file, standalone(&report).into_string()).unwrap();
+    let address = format!("file://{}", file.display());
+    for (is_dark, is_narrow) in [(false, false), (true, false), (true, true)] {
+        let settings = BrowserSettings { is_dark, is_narrow, ..BrowserSettings::default() };
+        let browser = Browser::open(&settings).await;
+        browser.go(&address).await;
+        assert!(browser.title().await.ends_with("2026-09-28 to 2026-10-05"));
+        assert!(browser.is_seen("svg").await && browser.text("main").await.contains("Ana Lima"));
+        let background = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+        assert_eq!(background == "rgb(23, 24, 26)", is_dark, "{background}");
+        let width = browser.run("return [document.documentElement.scrollWidth, innerWidth];").await;
+        assert!(width[0].as_u64() <= width[1].as_u64(), "{width}");
+        assert_eq!(browser.run(AUDIT).await, json!([]), "dark: {is_dark}");
+        assert_eq!(browser.complaints().await, [""; 0]);
+        // Chromium's own first page asks for what is in Chromium.
+        let is_elsewhere = |request: &String| request.starts_with("http") || request.starts_with("file:");
+        let requests: Vec<String> = browser.requests().await.into_iter().filter(is_elsewhere).collect();
+        assert_eq!(requests, [address.as_str()]);
+    }
+}
