@@ -1,10 +1,9 @@
 //! Pages in a real browser. `.ci/run` installs it; without it these tests are ignored.
 //!
-//! * [`driver`] speaks to Chromium's driver; [`site`] serves an archive to it.
+//! * [`site`] serves an archive to a [`testkit::browser`].
 //! * [`walk`] is what a person does, [`hostile`] what messages would do to them, [`accessible`] what everyone must be able to read.
 
 mod accessible;
-mod driver;
 mod hostile;
 mod site;
 mod walk;
