@@ -10,6 +10,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::Ts;
 
 use crate::expression::IndexQuery;
+use crate::follower::BATCH;
 use crate::names::RecentNames;
 pub use crate::schema::IndexError;
 use crate::schema::{self, is_broken};
@@ -128,6 +129,9 @@ impl SearchIndex {
         next: Option<ChangeCursor>,
     ) -> Result<bool, IndexError> {
         self.run(move |connection| {
+            if messages.len() >= BATCH {
+                schema::expect_bulk(connection)?;
+            }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if cursor(&transaction)? != from {
                 return Ok(false);
