@@ -54,6 +54,8 @@ pub struct IndexHit {
 pub struct SearchIndex {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
+    /// Whose turn it is: who waits for the connection takes no thread meanwhile.
+    turn: Arc<tokio::sync::Mutex<()>>,
     file: FileIdentity,
     pub(crate) names: Arc<RecentNames>,
 }
@@ -72,7 +74,7 @@ impl SearchIndex {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
             let connection = Arc::new(Mutex::new(connection));
-            Ok(Self { path, connection, file, names: Arc::default() })
+            Ok(Self { path, connection, turn: Arc::default(), file, names: Arc::default() })
         });
         opened.await.expect("opening does not panic")
     }
@@ -222,6 +224,7 @@ impl SearchIndex {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
+        let _turn = self.turn.lock().await;
         let connection = Arc::clone(&self.connection);
         let done = tokio::task::spawn_blocking(move || {
             work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
