@@ -29,6 +29,9 @@ use crate::zone::{Zone, ZoneArgs};
 /// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
 const LOOK_AT_AWS: Duration = Duration::from_secs(600);
 
+/// Threads that wait for the disk: as many as read the archive at once. Each keeps memory of its own.
+const DISK_THREADS: usize = 4;
+
 /// `annalist view`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ViewArgs {
@@ -43,7 +46,7 @@ pub(crate) struct ViewArgs {
 /// Serves pages until SIGTERM or SIGINT.
 pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let door = PageDoor::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
-    let runtime = crate::runtime(&mut Builder::new_multi_thread())?;
+    let runtime = crate::runtime(Builder::new_multi_thread().max_blocking_threads(DISK_THREADS))?;
     telemetry::init_log(&config::log_filter());
     runtime.block_on(crate::with_archive(&args.backend, async |backend| {
         let stop = shutdown::on_signal()?;

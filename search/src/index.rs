@@ -10,6 +10,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::Ts;
 
 use crate::expression::IndexQuery;
+use crate::follower::BATCH;
 use crate::names::RecentNames;
 pub use crate::schema::IndexError;
 use crate::schema::{self, is_broken};
@@ -53,6 +54,8 @@ pub struct IndexHit {
 pub struct SearchIndex {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
+    /// Whose turn it is: who waits for the connection takes no thread meanwhile.
+    turn: Arc<tokio::sync::Mutex<()>>,
     file: FileIdentity,
     pub(crate) names: Arc<RecentNames>,
 }
@@ -71,7 +74,7 @@ impl SearchIndex {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
             let connection = Arc::new(Mutex::new(connection));
-            Ok(Self { path, connection, file, names: Arc::default() })
+            Ok(Self { path, connection, turn: Arc::default(), file, names: Arc::default() })
         });
         opened.await.expect("opening does not panic")
     }
@@ -131,6 +134,9 @@ impl SearchIndex {
             // In the order of their ids: pages are visited one after another, and FTS5 collects words until an id is not greater
             // than the one before. Contents of one message keep their order.
             messages.sort_by_key(|message| message.ts.micros());
+            if messages.len() >= BATCH {
+                schema::expect_bulk(connection)?;
+            }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if cursor(&transaction)? != from {
                 return Ok(false);
@@ -221,6 +227,7 @@ impl SearchIndex {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
+        let _turn = self.turn.lock().await;
         let connection = Arc::clone(&self.connection);
         let done = tokio::task::spawn_blocking(move || {
             work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))

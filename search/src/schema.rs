@@ -18,8 +18,11 @@ const APPLICATION_ID: i32 = 0x414e_4958;
 /// Another process may be writing a batch.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Upper levels of the word lists of a million messages.
-const CACHE_KIB: i32 = 16 * 1024;
+/// What a search reads again and again: the upper levels of the word lists of a million messages. The system keeps the rest.
+const CACHE_KIB: i32 = 2 * 1024;
+
+/// The same for one that takes in many messages at once, whose words are all over the lists.
+const BULK_CACHE_KIB: i32 = 16 * 1024;
 
 const TABLES: &str = "
 CREATE TABLE state (
@@ -194,6 +197,11 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
     Ok(true)
+}
+
+/// Prepares an index for many messages at once.
+pub(crate) fn expect_bulk(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -BULK_CACHE_KIB)
 }
 
 /// Words of private conversations are in it, as in the archive.

@@ -5,6 +5,7 @@ mod architecture;
 mod aws;
 mod backfill;
 mod backup;
+mod browser;
 mod commands;
 mod convergence;
 mod crash;

@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 
 /// An answer as it comes: head and body.
-async fn get(address: SocketAddr, path: &str, host: &str) -> String {
+pub(crate) async fn get(address: SocketAddr, path: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -34,7 +34,7 @@ pub struct IndexSource {
 pub struct FreshIndex {
     source: IndexSource,
     archive: Arc<dyn Archive>,
-    open: Mutex<Option<SearchIndex>>,
+    open: tokio::sync::Mutex<Option<SearchIndex>>,
     /// When something new was last looked for; held while it is.
     looked_at: tokio::sync::Mutex<Option<Instant>>,
     counts: Arc<Mutex<MessageCounts>>,
@@ -54,7 +54,7 @@ impl FreshIndex {
         Self {
             source,
             archive,
-            open: Mutex::default(),
+            open: tokio::sync::Mutex::default(),
             looked_at: tokio::sync::Mutex::default(),
             counts: Arc::default(),
             is_failing: AtomicBool::new(false),
@@ -130,16 +130,8 @@ impl FreshIndex {
     }
 
     async fn opened(&self) -> Option<SearchIndex> {
-        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = open().clone().filter(SearchIndex::is_current);
-        if current.is_some() {
-            return current;
-        }
-        match SearchIndex::open(&self.source.file).await {
-            Ok(index) => {
-                *open() = Some(index.clone());
-                Some(index)
-            }
+        match SearchIndex::current(&mut *self.open.lock().await, &self.source.file).await {
+            Ok(index) => Some(index),
             Err(error) => {
                 self.tell(&error);
                 None

@@ -1,10 +1,12 @@
-//! A channel as people read it: in the order of time, with the replies to a message under it.
+//! A channel as people read it: in the order of time, with the replies to a message under it, and with what each says.
 
 use std::collections::{HashSet, VecDeque};
 
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
+use reader::names::DisplayNames;
 use reader::rows::{self, Rows};
+use reader::text::MessageText;
 use reader::thread;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -44,8 +46,41 @@ impl Arranged {
     }
 }
 
+/// A channel that is being read, with what its messages say and what is called how in them.
+pub(super) struct SaidChannel<'s, 'a> {
+    arranged: ArrangedChannel<'s, 'a>,
+    read: fn(&Value) -> MessageText,
+    /// Of everyone and every channel in what was read.
+    pub(super) names: DisplayNames<'a>,
+}
+
+impl<'s, 'a> SaidChannel<'s, 'a> {
+    /// Begins to read; `read` makes of a row what it says, `names` are those that are known.
+    pub(super) async fn read(
+        source: &'s ExportSource<'a>,
+        channel: &'s ExportedChannel<'a>,
+        read: fn(&Value) -> MessageText,
+        names: DisplayNames<'a>,
+        progress: &mut ExportProgress,
+    ) -> Result<Self, ArchiveError> {
+        Ok(Self { arranged: ArrangedChannel::read(source, channel, progress).await?, read, names })
+    }
+
+    /// What comes next, as [`ArrangedChannel::next`] has it. Each message has a text.
+    pub(super) async fn next(
+        &mut self,
+        progress: &mut ExportProgress,
+    ) -> Result<Option<Vec<(Arranged, MessageText)>>, ArchiveError> {
+        let Some(next) = self.arranged.next(progress).await? else { return Ok(None) };
+        let texts: Vec<MessageText> =
+            next.iter().map(|next| (self.read)(next.row().unwrap_or(&Value::Null))).collect();
+        self.names.learn(&texts).await?;
+        Ok(Some(next.into_iter().zip(texts).collect()))
+    }
+}
+
 /// A channel that is being read. A page of it and a page of a thread are in memory.
-pub(super) struct ArrangedChannel<'s, 'a> {
+struct ArrangedChannel<'s, 'a> {
     source: &'s ExportSource<'a>,
     joined: &'s JoinedChannel<'a>,
     threads: ThreadTable,
@@ -58,7 +93,7 @@ pub(super) struct ArrangedChannel<'s, 'a> {
 
 impl<'s, 'a> ArrangedChannel<'s, 'a> {
     /// Begins to read.
-    pub(super) async fn read(
+    async fn read(
         source: &'s ExportSource<'a>,
         channel: &'s ExportedChannel<'a>,
         progress: &mut ExportProgress,
@@ -70,10 +105,7 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
     }
 
     /// What comes next, as much as was read at once; `None` at the end.
-    pub(super) async fn next(
-        &mut self,
-        progress: &mut ExportProgress,
-    ) -> Result<Option<Vec<Arranged>>, ArchiveError> {
+    async fn next(&mut self, progress: &mut ExportProgress) -> Result<Option<Vec<Arranged>>, ArchiveError> {
         loop {
             if let Some(thread) = &mut self.thread {
                 match thread.next().await? {

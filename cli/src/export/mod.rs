@@ -4,13 +4,14 @@
 //! them and holds a page of them. A new format is a row of [`ExportFormat`] and a file here.
 //!
 //! * [`slack`], [`jsonl`], [`html`], [`markdown`] and [`text`] are the formats.
-//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files; [`uploads`] are files whose bytes are held.
+//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files, [`known_names`] people; [`uploads`] are files whose bytes are held.
 
 mod arranged;
 mod channel_files;
 mod folders;
 mod html;
 mod jsonl;
+mod known_names;
 mod markdown;
 mod slack;
 mod source;

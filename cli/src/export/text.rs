@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use reader::names::DisplayNames;
-use reader::text::{self, MessageText};
+use reader::text;
 
-use super::arranged::{Arranged, ArrangedChannel};
+use super::arranged::{Arranged, SaidChannel};
 use super::channel_files::{self, ExportFile};
+use super::known_names::KnownNames;
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
@@ -21,29 +21,28 @@ pub(super) async fn write(
     folder: &Path,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
+    let mut known = KnownNames::new(source.archive);
     for channel in &source.channels {
-        one_channel(source, channel, zone, folder, progress).await?;
+        one_channel(source, channel, zone, folder, &mut known, progress).await?;
         progress.channel_done();
     }
     Ok(())
 }
 
 /// Writes a channel's file, if there is anything to write.
-async fn one_channel(
-    source: &ExportSource<'_>,
-    channel: &ExportedChannel<'_>,
+async fn one_channel<'a>(
+    source: &ExportSource<'a>,
+    channel: &ExportedChannel<'a>,
     zone: &Zone,
     folder: &Path,
+    known: &mut KnownNames<'a>,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
-    let mut names = DisplayNames::in_teams(source.archive, channel.joined.teams());
-    let mut arranged = ArrangedChannel::read(source, channel, progress).await?;
+    let names = known.take(&channel.joined);
+    let mut said = SaidChannel::read(source, channel, text::read, names, progress).await?;
     let mut file: Option<ExportFile> = None;
-    while let Some(next) = arranged.next(progress).await? {
-        let texts: Vec<MessageText> = next.iter().filter_map(Arranged::row).map(text::read).collect();
-        names.learn(&texts).await?;
-        let mut texts = texts.into_iter();
-        for arranged in &next {
+    while let Some(next) = said.next(progress).await? {
+        for (arranged, mut text) in next {
             let out = match &mut file {
                 Some(file) => file,
                 none => none.insert(begun(source, channel, zone, folder)?),
@@ -54,14 +53,15 @@ async fn one_channel(
                 }
                 continue;
             };
-            let (layout, Some(mut text)) = (layout(arranged), texts.next()) else { continue };
+            let layout = layout(&arranged);
             if layout.is_context {
                 text.lines.truncate(1);
             }
             progress.exported_if(!layout.is_context);
-            Render { names: &names, zone }.message(out, message, &text, &layout)?;
+            Render { names: &said.names, zone }.message(out, message, &text, &layout)?;
         }
     }
+    known.keep(&channel.joined, said.names);
     Ok(file.map_or(Ok(()), ExportFile::finish)?)
 }
 

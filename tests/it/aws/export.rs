@@ -2,53 +2,53 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use tests::harness::command::wait_until_idle;
-use tests::harness::place::{Installation, Place};
+use tests::harness::place::Place;
 
-use crate::export::{events, export, play};
+use super::view::{Both, assert_same};
+use crate::export::export;
+use crate::export::formats::files_below;
 use crate::import::export::entries;
 
-const DEADLINE: Duration = Duration::from_secs(60);
-
 /// The files of an export by their names.
-async fn exported(place: &(impl Place + ?Sized), format: &str, folder: &Path) -> BTreeMap<String, String> {
+async fn exported(place: &(impl Place + ?Sized), format: &str, folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let out = folder.join(format);
     let outcome = export(place, format, &out, &["--tz", "UTC", "--include-deleted"]).await;
     assert_eq!(outcome.code, Some(0), "{format}: {outcome:?}");
     if format == "slack" {
-        let entries = entries(&out).into_iter();
-        return entries.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect();
+        return entries(&out).into_iter().map(|(name, bytes)| (name.into(), bytes)).collect();
     }
-    let files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap());
-    files
-        .map(|file| (file.file_name().into_string().unwrap(), fs::read_to_string(file.path()).unwrap()))
-        .collect()
+    files_below(&out)
+}
+
+/// Where the bytes of files are is another place.
+fn without_place(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.split('"').map(|word| match word.split_once("/slack/") {
+        Some((place, key)) if place.contains("://") => key,
+        Some(_) | None => word,
+    });
+    words.collect::<Vec<_>>().join("\"")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_fleet_wrote_is_exported_as_on_one_machine() {
-    let folder = tempfile::tempdir().unwrap();
-    let (data, here, there) =
-        (folder.path().join("data"), folder.path().join("here"), folder.path().join("there"));
+    let both = Both::filled().await;
+    let (here, there) = (both.folder("here"), both.folder("there"));
     fs::create_dir(&here).unwrap();
     fs::create_dir(&there).unwrap();
-    let installation = Installation::new().await;
-    let events = events();
-    tokio::join!(
-        play(data.as_path(), &events, async || drop(wait_until_idle(data.as_path(), DEADLINE).await)),
-        play(&installation, &events, async || installation.drained(DEADLINE).await),
-    );
-    for format in ["slack", "jsonl", "markdown", "text"] {
-        let mut of_folder = exported(data.as_path(), format, &here).await;
-        let mut of_fleet = exported(&installation, format, &there).await;
-        assert_eq!(of_folder.len(), of_fleet.len(), "{format}");
-        // Where the bytes of files are is another place.
-        for files in [&mut of_folder, &mut of_fleet] {
-            files.remove("files.jsonl");
+    for format in ["slack", "jsonl", "html", "markdown", "text"] {
+        let of_folder = exported(both.data().as_path(), format, &here).await;
+        let of_fleet = exported(&both.installation, format, &there).await;
+        assert_eq!(
+            of_folder.keys().collect::<Vec<_>>(),
+            of_fleet.keys().collect::<Vec<_>>(),
+            "{format} has other files"
+        );
+        for (name, bytes) in &of_folder {
+            let [here, there] = [bytes, &of_fleet[name]].map(|bytes| without_place(bytes));
+            assert_same(&format!("{format}: {}", name.display()), &here, &there);
         }
-        assert_eq!(of_folder, of_fleet, "{format}");
     }
 }

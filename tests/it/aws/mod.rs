@@ -22,3 +22,4 @@ mod provision;
 mod queue;
 mod search;
 mod setup;
+mod view;

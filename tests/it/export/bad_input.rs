@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{Outcome, run};
+use tests::harness::command::{self, Outcome};
 
 use super::{export, imported, ts};
 use crate::import::export::{Export, Place, said};
@@ -73,6 +74,39 @@ async fn nothing_that_is_there_is_replaced() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
+/// As behind `| head -1`, which has seen enough.
+#[tokio::test]
+async fn output_that_is_read_no_more_is_no_failure() {
+    let place = archive().await;
+    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let run = |args: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(&binaries().annalist);
+        command.args(args).arg("--data").arg(&data).env_clear().stdout(writer);
+        let Output { status, stderr, .. } = command.output().unwrap();
+        assert_eq!((status.code(), String::from_utf8_lossy(&stderr)), (Some(0), "".into()), "{args:?}");
+    };
+    for format in ["slack", "jsonl", "html", "markdown", "text"] {
+        let out = folder.path().join(format);
+        run(&["export", "--format", format, "--out", out.to_str().unwrap()]);
+        assert!(out.exists(), "{format}: the export is whole");
+    }
+    for args in [
+        &["messages", "#general"][..],
+        &["messages", "#general", "--json"],
+        &["thread", "#general", &ts(1)],
+        &["channels"],
+        &["users", "--json"],
+        &["files"],
+        &["coverage"],
+        &["search", "question"],
+        &["report", "--from", "2020-09-01", "--to", "2020-10-01"],
+    ] {
+        run(args);
+    }
+}
+
 /// A limit on the length of files stands for a disk that is full: a write fails in the same way.
 #[tokio::test]
 async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
@@ -96,7 +130,8 @@ async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
             out.display(),
             data.display()
         );
-        let outcome = run(Path::new("/bin/bash"), &["-c", &command], &[("PATH", "/usr/bin:/bin")]).await;
+        let outcome =
+            command::run(Path::new("/bin/bash"), &["-c", &command], &[("PATH", "/usr/bin:/bin")]).await;
         assert!(outcome.stdout.contains("cannot write the export"), "{format}: {outcome:?}");
         assert_eq!(outcome.stdout.lines().count(), 1, "{format}: {outcome:?}");
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "{format}");

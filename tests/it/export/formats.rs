@@ -116,7 +116,7 @@ async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
 }
 
 /// Every file below a folder, by its path there.
-fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {

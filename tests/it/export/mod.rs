@@ -1,7 +1,7 @@
 //! `annalist export` on the real binary: what comes out, and what becomes of it.
 
 mod bad_input;
-mod formats;
+pub(crate) mod formats;
 mod round_trip;
 
 use std::collections::BTreeMap;
@@ -28,6 +28,14 @@ pub(crate) async fn export(
 ) -> Outcome {
     let args = [&["export", "--format", format, "--out", out.to_str().unwrap()], args].concat();
     annalist_at(place, &args).await
+}
+
+/// Brings an older export into a place and plays what happened then.
+pub(crate) async fn fill(place: &(impl Place + ?Sized), folder: &Path, drained: impl AsyncFnOnce()) {
+    let zip = folder.join("older.zip");
+    let outcome = annalist_at(place, &["import", zip.to_str().unwrap()]).await;
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    play(place, &events(), drained).await;
 }
 
 /// A timestamp of the second.

@@ -1,6 +1,7 @@
 //! What every crate's tests may use: conformance suites, ports in memory and ports that fail, made-up events, a fake Slack,
-//! and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
+//! a real browser, and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
 
+pub mod browser;
 pub mod conformance;
 pub mod corpus;
 pub mod deliveries;

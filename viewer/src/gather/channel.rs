@@ -5,6 +5,7 @@ use reader::directory;
 use reader::find;
 use reader::joined::{ChannelPlace, JoinedChannel};
 use reader::names::DisplayNames;
+use rules::channel::fold::DELETED_PREFIX;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 
@@ -62,7 +63,13 @@ pub async fn title(
         Some(topic) => names.described(topic).await?,
         None => String::new(),
     };
-    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot) })
+    Ok(ChannelTitle { name: bare_name(name).to_owned(), topic, marks: marks(&snapshot) })
+}
+
+/// A channel's name without what stands before that of a deleted one: its mark says it.
+#[must_use]
+pub fn bare_name(name: &str) -> &str {
+    name.strip_prefix(DELETED_PREFIX).unwrap_or(name)
 }
 
 /// What else a channel is, if it is not simply public.

@@ -5,6 +5,7 @@ use reader::coverage::TeamCoverage;
 use reader::joined::ChannelPlace;
 use reader::{directory, find};
 
+use super::channel::bare_name;
 use crate::pages::coverage::CoveredRow;
 
 /// Reads it.
@@ -18,7 +19,7 @@ pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError
         let names = directory::read(archive, &team).await?;
         for channel in known.channels() {
             let coverage = known.of(channel).await?;
-            let name = names.name(channel).map(str::to_owned);
+            let name = names.name(channel).map(|name| bare_name(name).to_owned());
             rows.push(CoveredRow {
                 place: ChannelPlace { team: team.clone(), channel: channel.clone() },
                 name,

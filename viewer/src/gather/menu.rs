@@ -5,7 +5,7 @@ use reader::channels::{ChannelList, ChannelOrder};
 use reader::{directory, find};
 use serde_json::Value;
 
-use super::channel::marks;
+use super::channel::{bare_name, marks};
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
 /// Reads it. Messages are not counted.
@@ -30,7 +30,8 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
         if list.teams_of(&listed.place.channel).len() > 1 && !marks.contains(&"shared") {
             marks.push("shared");
         }
-        let (place, name) = (listed.place.clone(), listed.name.clone());
+        let (place, name) =
+            (listed.place.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
         channels.push(MenuChannel { place, name, marks, messages: None });
     }
     let site_name = if site_names.is_empty() { "Annalist".to_owned() } else { site_names.join(", ") };

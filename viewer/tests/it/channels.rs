@@ -5,10 +5,11 @@ use crate::fixture::Fixture;
 #[tokio::test]
 async fn channels_have_their_marks_and_the_number_of_their_messages() {
     let fixture = Fixture::open();
-    for (id, name) in [("C1", "general"), ("C2", "secret"), ("C3", "old")] {
+    for (id, name) in [("C1", "general"), ("C2", "secret"), ("C3", "old"), ("C4", "gone")] {
         fixture.channel(id, name).await;
     }
     fixture.channel_event("channel_archive", "C3").await;
+    fixture.channel_event("channel_deleted", "C4").await;
     for n in 0..12 {
         fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
     }
@@ -21,6 +22,8 @@ async fn channels_have_their_marks_and_the_number_of_their_messages() {
     assert!(of("C1").contains("aria-current=\"page\"") && of("C1").contains("12<span"), "{}", of("C1"));
     assert!(of("C3").contains("<span class=\"mark\">archived</span>"), "{}", of("C3"));
     assert!(!of("C2").contains("class=\"mark\""));
+    let deleted = of("C4");
+    assert!(deleted.contains(">gone</bdi> <span class=\"mark\">deleted</span>"), "{deleted}");
     let (_, archived) = page.split_once("<h2 class=\"quiet\">Archived</h2>").unwrap();
     assert!(archived.contains("data-channel=\"C3\"") && !archived.contains("data-channel=\"C1\""));
 }

@@ -71,6 +71,28 @@ async fn blocks_come_before_the_text_that_stands_for_them() {
     assert!(!page.contains("not this"));
 }
 
+/// No store has them: Slack fetched them from elsewhere.
+#[tokio::test]
+async fn pictures_of_previews_are_told_in_words_and_not_loaded() {
+    let picture = "https://pictures.example/cat.png";
+    let page = page_of(json!({ "ts": "1000.000100", "text": "<https://example.com/cat>",
+        "blocks": [{ "type": "image", "image_url": picture, "alt_text": "a cat asleep" }],
+        "attachments": [
+            { "from_url": "https://example.com/cat", "original_url": "https://example.com/cat", "service_name": "Example", "service_icon": picture,
+                "title": "The cat", "title_link": "https://example.com/cat", "text": "It sleeps.", "image_url": picture,
+                "thumb_url": picture, "author_icon": picture, "footer_icon": picture },
+            { "fallback": "a chart of naps", "image_url": picture },
+        ] }))
+    .await;
+    for expected in ["[image: a cat asleep]", ">The cat</a>", "It sleeps.", "Example", "a chart of naps"] {
+        assert!(
+            page.replace("<span class=\"control\">", "[").replace("</span>", "]").contains(expected),
+            "{expected} is not in {page}"
+        );
+    }
+    assert!(!page.contains("pictures.example"), "{page}");
+}
+
 #[tokio::test]
 async fn edits_open_their_versions_and_deletions_are_marked() {
     let fixture = Fixture::open();

@@ -19,7 +19,7 @@ use search::counts::ThreadSize;
 use slack::ids::Ts;
 use viewer::assets;
 use viewer::gather::pictures::{self, PictureBook};
-use viewer::gather::{channel, learn, names_of, timeline};
+use viewer::gather::{channel, learn, timeline};
 use viewer::links::{anchor, anchor_in_thread};
 use viewer::pages::Shown;
 use viewer::pages::message::PageMessage;
@@ -31,6 +31,7 @@ use viewer::times;
 
 use self::links::{ASSETS, INDEX, SiteFiles, SiteLinks, SitePart, ThreadPlace};
 use super::channel_files::ExportFile;
+use super::known_names::KnownNames;
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
 use super::{ExportError, ExportProgress};
@@ -73,6 +74,7 @@ struct Site<'s, 'a> {
     folder: &'s Path,
     menu: ChannelMenu,
     pictures: PictureBook,
+    names: KnownNames<'a>,
     files: SiteFiles,
 }
 
@@ -120,7 +122,8 @@ impl<'s, 'a> Site<'s, 'a> {
         }
         let menu = ChannelMenu { site_name: names.join(", "), channels, ..ChannelMenu::default() };
         let emoji = pictures::emoji(source.archive, &source.teams).await?;
-        let mut site = Self { source, zone, folder, menu, pictures: PictureBook::default(), files };
+        let (pictures, names) = (PictureBook::default(), KnownNames::new(source.archive));
+        let mut site = Self { source, zone, folder, menu, pictures, names, files };
         site.copy_emoji(&emoji).await?;
         site.pictures.emoji = emoji.into();
         Ok(site)
@@ -190,7 +193,7 @@ impl<'s, 'a> Site<'s, 'a> {
         }
         let replies = threads.iter().flat_map(|thread| &thread.replies);
         let all: Vec<&PageMessage> = part.messages.iter().chain(replies).collect();
-        let mut names = names_of(self.source.archive, &channel.joined);
+        let mut names = self.names.take(&channel.joined);
         learn(&mut names, &all).await?;
         self.copy_shown(channel, &all, progress).await?;
         let name = part.name();
@@ -215,11 +218,12 @@ impl<'s, 'a> Site<'s, 'a> {
         let shown = Shown { links: &links, names: &names, pictures: &self.pictures, zone: self.zone, place };
         let name = &site_part.name;
         self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &shown))?;
-        if threads.is_empty() {
-            return Ok(());
+        if !threads.is_empty() {
+            let threads = site::threads(&title, name, &threads, &self.menu, &shown);
+            self.save(channel, &site_part.threads(), &threads)?;
         }
-        let threads = site::threads(&title, name, &threads, &self.menu, &shown);
-        self.save(channel, &site_part.threads(), &threads)
+        self.names.keep(&channel.joined, names);
+        Ok(())
     }
 
     async fn thread(
@@ -249,9 +253,14 @@ impl<'s, 'a> Site<'s, 'a> {
     }
 
     /// The list of a channel's pages.
-    async fn list(&self, channel: &ExportedChannel<'a>, listed: &[ListedPart]) -> Result<(), ExportError> {
-        let mut names = names_of(self.source.archive, &channel.joined);
+    async fn list(
+        &mut self,
+        channel: &ExportedChannel<'a>,
+        listed: &[ListedPart],
+    ) -> Result<(), ExportError> {
+        let mut names = self.names.take(&channel.joined);
         let title = channel::title(self.source.archive, channel.joined.main(), &mut names).await?;
+        self.names.keep(&channel.joined, names);
         let (part, threads) = (SitePart::default(), HashMap::new());
         let links = SiteLinks { up: self.up(channel), files: &self.files, part: &part, threads: &threads };
         self.save(channel, INDEX, &site::parts(&title, listed, &self.menu, &links))

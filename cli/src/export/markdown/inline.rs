@@ -8,79 +8,34 @@ use reader::plain;
 use reader::text::flat;
 use reader::text::spans::{LineKind, Span, TextLine, TextStyle};
 
-/// What encloses preformatted text in Slack's markup.
-const FENCE: &str = "```";
-
-/// Where the sign that closes a style is looked for: hostile text has many that open one.
-const MAX_STYLED_BYTES: usize = 1_000;
-
-/// Styles within styles.
-const MAX_DEPTH: usize = 3;
-
 /// Addresses that may be followed.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
 
 /// The lines of a message as lines of Markdown.
 pub(super) fn lines(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
-    let mut written = Written::default();
-    for line in lines {
-        if line.kind == LineKind::Preformatted {
-            let bare = TextLine { kind: LineKind::Plain, ..line.clone() };
-            written.code.get_or_insert_default().push(flat::line(&bare, names));
+    let mut written: Vec<String> = Vec::new();
+    for part in lines.chunk_by(|one, other| one.kind == other.kind && one.frame == other.frame) {
+        if part[0].kind == LineKind::Preformatted {
+            preformatted(part, names, &mut written);
             continue;
         }
-        let words = flat::line(line, names);
-        if written.is_fenced || words.contains(FENCE) {
-            written.fenced(&words);
-        } else {
-            written.end_code();
-            written.lines.push(ordinary(line, names));
+        // What follows a quotation would be taken for a part of it.
+        if written.last().is_some_and(|last| last.starts_with('>')) {
+            written.push(String::new());
         }
+        written.extend(part.iter().map(|line| ordinary(line, names)));
     }
-    written.end_code();
-    written.lines
+    written
 }
 
-/// Lines that are written, and those of preformatted text whose end was not seen.
-#[derive(Default)]
-struct Written {
-    lines: Vec<String>,
-    code: Option<Vec<String>>,
-    /// Slack's own sign opened the preformatted text, and closes it.
-    is_fenced: bool,
-}
-
-impl Written {
-    /// A line in which preformatted text begins, goes on or ends.
-    fn fenced(&mut self, words: &str) {
-        let is_whole = !words.contains(FENCE);
-        for (place, part) in words.split(FENCE).enumerate() {
-            if place > 0 && self.is_fenced {
-                self.end_code();
-            } else if place > 0 {
-                self.is_fenced = true;
-                self.code = Some(Vec::new());
-            }
-            match &mut self.code {
-                Some(code) if is_whole || !part.is_empty() => code.push(part.to_owned()),
-                None if !part.trim().is_empty() => self.lines.push(begun(styled(part.trim(), 0))),
-                Some(_) | None => {}
-            }
-        }
-    }
-
-    fn end_code(&mut self) {
-        let Some(mut code) = self.code.take() else { return };
-        while code.first().is_some_and(String::is_empty) {
-            code.remove(0);
-        }
-        let longest = code.iter().map(|line| longest_run(line)).max().unwrap_or_default();
-        let fence = "`".repeat(longest.max(2) + 1);
-        self.lines.push(fence.clone());
-        self.lines.append(&mut code);
-        self.lines.push(fence);
-        self.is_fenced = false;
-    }
+/// Code between fences that are longer than all in it.
+fn preformatted(part: &[TextLine], names: &DisplayNames<'_>, written: &mut Vec<String>) {
+    let code: Vec<String> = part.iter().map(|line| flat::words(&line.spans, names)).collect();
+    let longest = code.iter().map(|line| longest_run(line)).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    written.push(fence.clone());
+    written.extend(code);
+    written.push(fence);
 }
 
 fn ordinary(line: &TextLine, names: &DisplayNames<'_>) -> String {
@@ -103,8 +58,7 @@ fn ordinary(line: &TextLine, names: &DisplayNames<'_>) -> String {
 
 fn span(span: &Span, names: &DisplayNames<'_>) -> String {
     if let Span::Text(words, style) = span {
-        let words = plain::line(words);
-        return if *style == TextStyle::default() { styled(&words, 0) } else { in_style(&words, *style) };
+        return in_style(&plain::line(words), *style);
     }
     if let Span::Link { address, label } = span {
         return link(address, label.as_deref(), span, names);
@@ -112,7 +66,7 @@ fn span(span: &Span, names: &DisplayNames<'_>) -> String {
     escaped(&flat::words(std::slice::from_ref(span), names))
 }
 
-/// Words in the style that Slack has for them apart from the words.
+/// Words in their style.
 fn in_style(words: &str, style: TextStyle) -> String {
     let (inner, rest) = (words.trim(), words);
     if inner.is_empty() {
@@ -143,50 +97,6 @@ fn link(address: &str, label: Option<&str>, span: &Span, names: &DisplayNames<'_
         }
         Some(_) | None => format!("<{address}>"),
     }
-}
-
-/// Words with Slack's signs for bold, italic, struck and code as those of Markdown.
-fn styled(words: &str, depth: usize) -> String {
-    let mut text = String::with_capacity(words.len() + 8);
-    let (mut rest, mut before) = (words, None);
-    // Everything in front of it is written.
-    let mut written = 0;
-    while let Some(at) = rest.find(['*', '_', '~', '`']) {
-        let place = words.len() - rest.len() + at;
-        let sign = words[place..].chars().next().unwrap_or('*');
-        before = words[..place].chars().next_back().or(before);
-        match enclosed(&words[place..], sign, before) {
-            Some(inner) if depth < MAX_DEPTH => {
-                text += &escaped(&words[written..place]);
-                text += &match sign {
-                    '`' => code(inner),
-                    '*' => format!("**{}**", styled(inner, depth + 1)),
-                    '_' => format!("_{}_", styled(inner, depth + 1)),
-                    _ => format!("~~{}~~", styled(inner, depth + 1)),
-                };
-                written = place + inner.len() + 2;
-                rest = &words[written..];
-            }
-            Some(_) | None => rest = &words[place + 1..],
-        }
-    }
-    text + &escaped(&words[written..])
-}
-
-/// What stands between a sign and the next one of its kind, if both enclose words.
-fn enclosed(text: &str, sign: char, before: Option<char>) -> Option<&str> {
-    let is_word = |c: char| c.is_alphanumeric() || c == sign;
-    let inner = &text[1..];
-    let begins = inner.chars().next().is_some_and(|c| !c.is_whitespace() && c != sign);
-    if !begins || before.is_some_and(is_word) {
-        return None;
-    }
-    let near = &inner[..inner.floor_char_boundary(MAX_STYLED_BYTES)];
-    near.match_indices(sign).map(|(end, _)| end).find_map(|end| {
-        let ends = !inner[..end].ends_with(char::is_whitespace);
-        let is_free = inner[end + 1..].chars().next().is_none_or(|after| !is_word(after));
-        (ends && is_free).then(|| &inner[..end])
-    })
 }
 
 /// Code in a line.
@@ -227,7 +137,7 @@ fn begun(line: String) -> String {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
         rest.len() < text.len() && rest.starts_with(['.', ')'])
     };
-    if text.starts_with(['#', '-', '+', '=']) {
+    if text.starts_with(['#', '-', '+', '=', '>']) {
         format!("\\{text}")
     } else if is_numbered() {
         text.replacen(
@@ -254,7 +164,7 @@ mod tests {
 
     fn written(said: &str, fixture: &Fixture) -> Vec<String> {
         let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
-        lines(&text::read(&json!({ "user": "U1", "text": said })).lines, &names)
+        lines(&text::read_with_looks(&json!({ "user": "U1", "text": said })).lines, &names)
     }
 
     #[tokio::test]
@@ -275,11 +185,11 @@ mod tests {
             assert_eq!(written(said, &fixture)[0], expected, "{said}");
         }
         let fenced = written("see\n```\nlet a = *b;\n  c\n```\nthen", &fixture);
-        assert_eq!(fenced, ["see", "```", "let a = *b;", "  c", "```", "then"]);
-        assert_eq!(
-            written("```one``` and ```two", &fixture),
-            ["```", "one", "```", "and", "```", "two", "```"]
-        );
+        assert_eq!(fenced, ["see", "", "```", "let a = *b;", "  c", "```", "", "then"]);
+        let mut unclosed = written("```one``` and ```two", &fixture);
+        unclosed.retain(|line| !line.is_empty());
+        assert_eq!(unclosed, ["```", "one", "```", "and \\`\\`\\`two"]);
+        assert_eq!(written("&gt; quoted\n&gt; more\nthen", &fixture), ["> quoted", "> more", "", "then"]);
     }
 
     #[tokio::test]

@@ -12,8 +12,9 @@ use reader::names::DisplayNames;
 use reader::text::{self, Manner, MessageText};
 use serde_json::Value;
 
-use super::arranged::{Arranged, ArrangedChannel};
+use super::arranged::{Arranged, SaidChannel};
 use super::channel_files::{self, ExportFile};
+use super::known_names::KnownNames;
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
@@ -30,49 +31,51 @@ pub(super) async fn write(
     folder: &Path,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
+    let mut known = KnownNames::new(source.archive);
     for channel in &source.channels {
-        one_channel(source, channel, zone, folder, progress).await?;
+        one_channel(source, channel, zone, folder, &mut known, progress).await?;
         progress.channel_done();
     }
     Ok(())
 }
 
 /// Writes a channel's file, if there is anything to write.
-async fn one_channel(
-    source: &ExportSource<'_>,
-    channel: &ExportedChannel<'_>,
+async fn one_channel<'a>(
+    source: &ExportSource<'a>,
+    channel: &ExportedChannel<'a>,
     zone: &Zone,
     folder: &Path,
+    known: &mut KnownNames<'a>,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
-    let mut names = DisplayNames::in_teams(source.archive, channel.joined.teams());
-    let mut arranged = ArrangedChannel::read(source, channel, progress).await?;
+    let names = known.take(&channel.joined);
+    let mut said = SaidChannel::read(source, channel, text::read_with_looks, names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
-    while let Some(next) = arranged.next(progress).await? {
-        let texts: Vec<MessageText> = next.iter().filter_map(Arranged::row).map(text::read).collect();
-        names.learn(&texts).await?;
-        let mut texts = texts.into_iter();
-        for arranged in &next {
-            if file.is_none() {
-                let mut begun = ExportFile::create(&channel_files::path(source, channel, folder, "md"))?;
-                head(&mut begun, channel, zone, &mut names).await?;
-                file = Some(begun);
-            }
-            let Some(out) = &mut file else { continue };
+    while let Some(next) = said.next(progress).await? {
+        for (arranged, text) in &next {
+            let out = match &mut file {
+                Some(file) => file,
+                none => {
+                    let begun =
+                        none.insert(ExportFile::create(&channel_files::path(source, channel, folder, "md"))?);
+                    head(begun, channel, zone, &mut said.names).await?;
+                    begun
+                }
+            };
             let Some(row) = arranged.row() else {
                 writeln!(out, "\n- _A thread whose first message is not in this export:_")?;
                 continue;
             };
-            let Some(text) = texts.next() else { continue };
             let of = zone.day(row["ts"].as_str().unwrap_or_default());
             if of != day && !matches!(arranged, Arranged::Reply(_)) {
                 writeln!(out, "\n## {}", inline::escaped(&of))?;
                 day = of;
             }
             progress.exported_if(!arranged.is_context());
-            item(out, arranged, row, &text, &names, zone)?;
+            item(out, arranged, row, text, &said.names, zone)?;
         }
     }
+    known.keep(&channel.joined, said.names);
     Ok(file.map_or(Ok(()), ExportFile::finish)?)
 }
 

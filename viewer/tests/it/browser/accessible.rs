@@ -1,7 +1,7 @@
 //! What a screen reader needs, and whether everyone can read the colours.
 
-use super::driver::{Browser, BrowserSettings};
 use super::site::{Site, ts};
+use testkit::browser::{Browser, BrowserSettings};
 
 /// Lists what is wrong with a page: names that are missing, ids that are there twice, landmarks, headings out of order, and text
 /// whose contrast is below what WCAG 2 calls AA.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::driver::{Browser, BrowserSettings};
 use super::site::Site;
 use crate::fixture::Fixture;
+use testkit::browser::{Browser, BrowserSettings};
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! What a person does with pages: look, filter, scroll, read a thread, search, follow a link, jump to a day, download.
 
-use super::driver::{Browser, BrowserSettings, Element};
 use super::site::{Site, ts};
+use testkit::browser::{Browser, BrowserSettings};
 
 /// WebDriver's names of keys.
 const ESCAPE: &str = "\u{e00c}";
@@ -77,8 +77,8 @@ async fn a_person_finds_their_way() {
     browser.go(&site.at("/c/T1/C2")).await;
     let is_shown = "const image = document.querySelector('.files img'); image.loading = 'eager'; return image.decode().then(() => image.naturalWidth);";
     assert_eq!(browser.run(is_shown).await, 1);
-    let download: Element = browser.find("a.file[download]").await;
-    assert!(browser.attribute(&download, "href").await.contains("/files/T1/F"));
+    browser.click("a.file[href='/files/T1/F2']").await;
+    assert_eq!(browser.downloaded("notes.txt").await, b"notes");
     for page in ["/files", "/stats", "/coverage", "/search"] {
         browser.go(&site.at(page)).await;
         assert!(browser.is_seen("main h1").await, "{page}");
@@ -92,23 +92,24 @@ async fn ten_thousand_messages_are_walked_through_both_ways() {
     let site = Site::busy(10_000).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.go(&site.at("/c/T1/C1")).await;
-    let look = "return [document.querySelectorAll('main [data-ts]').length, !!document.querySelector('a[rel=prev]')];";
-    let (mut pages, mut seen) = (1, 0);
-    loop {
-        let found = browser.run(look).await;
-        seen += found[0].as_u64().unwrap();
-        if found[1] == false {
-            break;
+    let look =
+        "return [...document.querySelectorAll('main [data-ts]')].map((message) => message.dataset.ts);";
+    let seen_on_the_way = async |way: &str| {
+        let mut seen: Vec<String> = Vec::new();
+        loop {
+            let found = browser.run(look).await;
+            seen.extend(found.as_array().unwrap().iter().map(|ts| ts.as_str().unwrap().to_owned()));
+            if browser.all(way).await.is_empty() {
+                return seen;
+            }
+            browser.follow(way).await;
         }
-        browser.follow("a[rel=prev]").await;
-        pages += 1;
-    }
-    assert_eq!((pages, seen), (200, 10_000));
-    for _ in 0..10 {
-        browser.follow("a[rel=next]").await;
-        seen -= browser.run(look).await[0].as_u64().unwrap();
-    }
-    assert_eq!(seen, 9_500);
+    };
+    let everything: Vec<String> = (0..10_000).map(ts).collect();
+    let mut up = seen_on_the_way("a[rel=prev]").await;
+    up.sort();
+    assert_eq!(up, everything);
+    assert_eq!(seen_on_the_way("a[rel=next]").await, everything);
     assert_quiet(&browser, &site).await;
 }
 
@@ -195,4 +196,38 @@ async fn everything_works_without_scripts() {
     browser.follow(".day-form button").await;
     assert!(browser.address().await.ends_with("?day=2026-10-03"), "{}", browser.address().await);
     assert_eq!(timestamps(&browser).await.first(), Some(&ts(0)));
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_printed_is_the_text_and_all_of_it() {
+    let site = Site::busy(130).await;
+    let settings = BrowserSettings { is_print: true, is_dark: true, ..BrowserSettings::default() };
+    let browser = Browser::open(&settings).await;
+    for path in ["/c/T1/C1", "/search?q=number", "/stats", "/files", "/coverage"] {
+        browser.go(&site.at(path)).await;
+        for navigation in [".top", "nav.channels", ".skip"] {
+            assert!(!browser.is_seen(navigation).await, "{path}: {navigation}");
+        }
+        for navigation in ["main form", ".way a", ".ways"] {
+            let shown = format!(
+                "return [...document.querySelectorAll('{navigation}')].some((one) => one.checkVisibility());"
+            );
+            assert_eq!(browser.run(&shown).await, false, "{path}: {navigation}");
+        }
+        // Paper does not scroll: nothing is cut off.
+        let cut = "return [...document.querySelectorAll('main, main *')].filter((one) => \
+            getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1).map((one) => one.outerHTML.slice(0, 80));";
+        assert_eq!(browser.run(cut).await, serde_json::json!([]), "{path}");
+        let background = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+        assert_eq!(background, "rgb(255, 255, 255)", "{path}: ink costs");
+    }
+    browser.go(&site.at("/c/T1/C1")).await;
+    let text = browser.text("main").await;
+    for expected in ["#general", "message number 80", "message number 129", "Ana Lima", "2026"] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    browser.go(&site.at(&format!("/t/T1/C1/{}", ts(0)))).await;
+    assert!(browser.is_seen("aside .message").await && browser.is_seen("main .message").await);
+    assert_quiet(&browser, &site).await;
 }

@@ -66,6 +66,9 @@ struct Settings {
     /// Events of the backlog of `drain`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
+    /// Formats of `export`: a million messages take half a minute to two minutes in each
+    #[arg(long, global = true, value_delimiter = ',', default_values = export::FORMATS, value_parser = export::FORMATS)]
+    formats: Vec<String>,
     /// Rows of the large channel of `flat`, messages of `import`, `export`, `search` and `pages`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
@@ -226,7 +229,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
         }
     }
     if all || matches!(args.what, What::Pages) {
-        report.add(pages::measure(settings).await?);
+        for section in pages::measure(settings).await? {
+            report.add(section);
+        }
     }
     if all || matches!(args.what, What::Questions) {
         for section in questions::measure(settings).await? {

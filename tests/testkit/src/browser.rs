@@ -1,6 +1,10 @@
-//! A client of the WebDriver protocol, as far as these tests need one: <https://www.w3.org/TR/webdriver2/>.
+//! A real browser: a client of the WebDriver protocol, as far as tests need one. <https://www.w3.org/TR/webdriver2/>
+//!
+//! It panics if the browser does not do what it is told.
+#![expect(clippy::unwrap_used, reason = "a browser that fails is a test that fails")]
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,6 +15,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -22,24 +27,37 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A browser closes at once.
 const CLOSING: Duration = Duration::from_secs(5);
 
+/// Debian's Chromium and its driver.
+const BROWSER: &str = "/usr/bin/chromium";
+const DRIVER: &str = "/usr/bin/chromedriver";
+
+/// The folder of a profile in which downloads are.
+const DOWNLOADS: &str = "downloads";
+
 /// What WebDriver calls an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser window, closed when this is dropped, also by a test that fails: the driver alone would leave the browser behind.
-pub(super) struct Browser {
+#[derive(Debug)]
+pub struct Browser {
     /// Killed when it is dropped.
     _driver: Child,
-    _profile: tempfile::TempDir,
+    profile: TempDir,
     port: u16,
     session: String,
 }
 
 /// How the browser is.
-#[derive(Default)]
-pub(super) struct BrowserSettings {
-    pub(super) without_scripts: bool,
-    pub(super) is_narrow: bool,
-    pub(super) is_dark: bool,
+#[derive(Debug, Default)]
+pub struct BrowserSettings {
+    /// It runs no script of a page.
+    pub without_scripts: bool,
+    /// It is as wide as a phone.
+    pub is_narrow: bool,
+    /// Its user prefers dark pages.
+    pub is_dark: bool,
+    /// Pages look as they are printed.
+    pub is_print: bool,
 }
 
 impl Drop for Browser {
@@ -59,12 +77,13 @@ impl Drop for Browser {
 
 /// An element of the page.
 #[derive(Debug, Clone)]
-pub(super) struct Element(String);
+pub struct Element(String);
 
 impl Browser {
-    pub(super) async fn open(settings: &BrowserSettings) -> Self {
-        let profile = tempfile::tempdir().unwrap();
-        let mut driver = Command::new("/usr/bin/chromedriver")
+    /// A new window.
+    pub async fn open(settings: &BrowserSettings) -> Self {
+        let profile = TempDir::new().unwrap();
+        let mut driver = Command::new(DRIVER)
             .args(["--port=0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -98,9 +117,11 @@ impl Browser {
             size,
             &profile_folder,
         ];
-        let mut options = json!({ "binary": "/usr/bin/chromium", "args": arguments });
+        let downloads = profile.path().join(DOWNLOADS);
+        let mut options = json!({ "binary": BROWSER, "args": arguments,
+            "prefs": { "download.default_directory": downloads, "download.prompt_for_download": false } });
         if settings.without_scripts {
-            options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });
+            options["prefs"]["profile.managed_default_content_settings.javascript"] = 2.into();
         }
         if settings.is_narrow {
             options["mobileEmulation"] =
@@ -111,45 +132,52 @@ impl Browser {
             "goog:chromeOptions": options,
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         } } });
-        let mut browser = Self { _driver: driver, _profile: profile, port, session: String::new() };
+        let mut browser = Self { _driver: driver, profile, port, session: String::new() };
         let opened = browser.call(Method::POST, "/session", capabilities).await;
         browser.session = opened["sessionId"].as_str().unwrap().to_owned();
-        if settings.is_dark {
-            let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
-            let parameters =
-                json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
-            browser.post("/goog/cdp/execute", parameters).await;
-        }
+        let scheme = if settings.is_dark { "dark" } else { "light" };
+        let media = if settings.is_print { "print" } else { "screen" };
+        let look =
+            json!({ "media": media, "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.command("Emulation.setEmulatedMedia", look).await;
         browser
     }
 
+    /// Whether the browser and its driver are installed.
+    #[must_use]
+    pub fn is_installed() -> bool {
+        [BROWSER, DRIVER].into_iter().all(|program| Path::new(program).exists())
+    }
+
     /// Goes to an address, and waits until it is there.
-    pub(super) async fn go(&self, address: &str) {
+    pub async fn go(&self, address: &str) {
         self.post("/url", json!({ "url": address })).await;
     }
 
-    pub(super) async fn address(&self) -> String {
+    /// Where it is.
+    pub async fn address(&self) -> String {
         self.get("/url").await.as_str().unwrap().to_owned()
     }
 
     /// Waits until a key has led to an address that has this part.
-    pub(super) async fn until_at(&self, part: &str) {
+    pub async fn until_at(&self, part: &str) {
         let arrived = async { while !self.address().await.contains(part) {} };
         timeout(PATIENCE, arrived).await.unwrap_or_else(|_| panic!("no key led to {part}"));
     }
 
-    pub(super) async fn title(&self) -> String {
+    /// The title of the page.
+    pub async fn title(&self) -> String {
         self.get("/title").await.as_str().unwrap().to_owned()
     }
 
     /// The first element of this kind.
-    pub(super) async fn find(&self, css: &str) -> Element {
+    pub async fn find(&self, css: &str) -> Element {
         let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
         Element(found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned())
     }
 
     /// All elements of this kind.
-    pub(super) async fn all(&self, css: &str) -> Vec<Element> {
+    pub async fn all(&self, css: &str) -> Vec<Element> {
         let found = self.post("/elements", json!({ "using": "css selector", "value": css })).await;
         found
             .as_array()
@@ -160,23 +188,24 @@ impl Browser {
     }
 
     /// The visible text of the first element of this kind.
-    pub(super) async fn text(&self, css: &str) -> String {
+    pub async fn text(&self, css: &str) -> String {
         let Element(id) = self.find(css).await;
         self.get(&format!("/element/{id}/text")).await.as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn attribute(&self, Element(id): &Element, name: &str) -> String {
+    /// An attribute of an element; empty if it has none.
+    pub async fn attribute(&self, Element(id): &Element, name: &str) -> String {
         self.get(&format!("/element/{id}/attribute/{name}")).await.as_str().unwrap_or_default().to_owned()
     }
 
     /// Whether a person sees it.
-    pub(super) async fn is_seen(&self, css: &str) -> bool {
+    pub async fn is_seen(&self, css: &str) -> bool {
         let Element(id) = self.find(css).await;
         self.get(&format!("/element/{id}/displayed")).await == true
     }
 
     /// Clicks.
-    pub(super) async fn click(&self, css: &str) {
+    pub async fn click(&self, css: &str) {
         let Element(id) = self.find(css).await;
         let clicked = self
             .answer(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
@@ -185,7 +214,7 @@ impl Browser {
     }
 
     /// Clicks, and waits until that has led to another address.
-    pub(super) async fn follow(&self, css: &str) {
+    pub async fn follow(&self, css: &str) {
         let before = self.address().await;
         self.click(css).await;
         let left = async { while self.address().await == before {} };
@@ -193,13 +222,13 @@ impl Browser {
     }
 
     /// Types into the first element of this kind.
-    pub(super) async fn type_into(&self, css: &str, text: &str) {
+    pub async fn type_into(&self, css: &str, text: &str) {
         let Element(id) = self.find(css).await;
         self.post(&format!("/element/{id}/value"), json!({ "text": text })).await;
     }
 
     /// Presses keys, whatever has the focus.
-    pub(super) async fn press(&self, keys: &str) {
+    pub async fn press(&self, keys: &str) {
         let steps = keys.chars().flat_map(|key| {
             [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
         });
@@ -208,12 +237,12 @@ impl Browser {
     }
 
     /// Runs a script, and answers what it returns.
-    pub(super) async fn run(&self, script: &str) -> Value {
+    pub async fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
     /// What the page complained of since the last call.
-    pub(super) async fn complaints(&self) -> Vec<String> {
+    pub async fn complaints(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "browser" })).await;
         let lines = log.as_array().unwrap().iter();
         lines
@@ -223,13 +252,44 @@ impl Browser {
     }
 
     /// The addresses that were asked for since the last call.
-    pub(super) async fn requests(&self) -> Vec<String> {
+    pub async fn requests(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "performance" })).await;
         let events = log.as_array().unwrap().iter();
         let events =
             events.map(|line| serde_json::from_str::<Value>(line["message"].as_str().unwrap()).unwrap());
         let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
         sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A file that is downloaded, once it is whole.
+    pub async fn downloaded(&self, name: &str) -> Vec<u8> {
+        let file = self.profile.path().join(DOWNLOADS).join(name);
+        // It has its name once it is whole. Between two looks, the browser is asked something.
+        let arrived = async {
+            while !file.exists() {
+                self.address().await;
+            }
+        };
+        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| panic!("{name} is not downloaded"));
+        std::fs::read(&file).unwrap()
+    }
+
+    /// Milliseconds from the beginning of the page's load until something of it was to be seen.
+    pub async fn first_contentful_paint_ms(&self) -> f64 {
+        let script = "return new Promise((done) => new PerformanceObserver((list) => { \
+            const found = list.getEntriesByName('first-contentful-paint')[0]; if (found) done(found.startTime); \
+            }).observe({ type: 'paint', buffered: true }));";
+        self.run(script).await.as_f64().unwrap()
+    }
+
+    /// Empties its cache.
+    pub async fn forget_cached(&self) {
+        self.command("Network.clearBrowserCache", json!({})).await;
+    }
+
+    /// A command of the DevTools protocol.
+    async fn command(&self, name: &str, parameters: Value) -> Value {
+        self.post("/goog/cdp/execute", json!({ "cmd": name, "params": parameters })).await
     }
 
     async fn get(&self, path: &str) -> Value {

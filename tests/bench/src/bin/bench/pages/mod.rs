@@ -1,4 +1,8 @@
-//! Pages of a large archive: the first and deep ones of a channel, a thread, a search, and many readers at once.
+//! Pages of a large archive: the first and deep ones of a channel, a thread, a search, and many readers at once; then in a browser,
+//! and beside another viewer.
+
+mod paint;
+mod peer;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -43,7 +47,7 @@ impl PageTimes {
 }
 
 /// Reads pages of an archive of as many messages as there are rows.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
     let data = machine::data_folder()?;
     let beside = machine::data_folder()?;
     progress(&format!("pages: importing an export of {} messages", settings.rows));
@@ -60,18 +64,23 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let before = server.process.usage().rss_kib;
     let mut rows = Vec::new();
     let mut pages = Vec::new();
-    for (what, path) in [
+    let listed = [
         ("the newest messages of a channel", channel.clone()),
         ("messages in its middle", format!("{channel}?around={middle}")),
         ("messages before them", format!("{channel}?before={middle}")),
         ("a thread beside its channel", format!("/t/{}/{CHANNEL}/{middle}", export::TEAM)),
         ("hits of a frequent word", format!("/search?q={}", export::word_of(10))),
-    ] {
+    ];
+    for (what, path) in &listed {
         progress(&format!("pages: {what}"));
-        let times = asked(server.address, &path, REQUESTS).await?;
+        let times = asked(server.address, path, REQUESTS).await?;
         let shown = [0.5, 0.95, 1.0].map(|share| figure(times.percentile(share)));
         rows.push(
-            [what.to_owned()].into_iter().chain(shown).chain([figure(times.bytes as f64 / 1000.0)]).collect(),
+            [(*what).to_owned()]
+                .into_iter()
+                .chain(shown)
+                .chain([figure(times.bytes as f64 / 1000.0)])
+                .collect(),
         );
         pages.push(times);
     }
@@ -79,8 +88,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let rate =
         pages_per_second(server.address, &format!("{channel}?around={middle}"), settings.load_time()).await?;
     let grown = server.process.usage().peak_rss_kib.saturating_sub(before);
+    let in_browser = paint::measure(server.address, &listed).await;
     server.process.sigkill().await;
-    Ok(Section {
+    let pages = Section {
         title: "Pages",
         method: format!(
             "`annalist view` on {} messages in {} channels. Each page {REQUESTS} times, one after the other, on one connection; then \
@@ -101,7 +111,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             Goal::at_least("pages at 16 connections", rate, 200.0, " a second"),
             Goal::at_most("memory for pages", mib(grown), 30.0, " MiB"),
         ],
-    })
+    };
+    Ok(vec![pages, in_browser, peer::measure(settings).await?])
 }
 
 async fn serve(data: &Path) -> Server {

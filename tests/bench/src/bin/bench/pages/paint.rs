@@ -1,0 +1,51 @@
+//! When a reader sees something of a page, in a real browser.
+
+use std::net::SocketAddr;
+
+use testkit::browser::{Browser, BrowserSettings};
+
+use crate::progress;
+use crate::report::{Goal, Section, figure, median};
+
+/// Loads of each page, each without anything in the browser's cache.
+const LOADS: usize = 20;
+
+/// Loads pages, each with its name.
+pub(super) async fn measure(address: SocketAddr, pages: &[(&str, String)]) -> Section {
+    let mut section = Section {
+        title: "Pages in a browser",
+        method: format!(
+            "Chromium loads each page of the same `annalist view` {LOADS} times, with an empty cache each time. The time is from the \
+             beginning of the load to the first contentful paint, as the browser measures it."
+        ),
+        columns: &["", "median ms", "greatest ms"],
+        rows: Vec::new(),
+        goals: Vec::new(),
+    };
+    if !Browser::is_installed() {
+        section.method = "Chromium and its driver are not installed.".to_owned();
+        return section;
+    }
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    for (what, path) in pages {
+        progress(&format!("pages: {what}, in Chromium"));
+        let mut times = Vec::with_capacity(LOADS);
+        for _ in 0..LOADS {
+            browser.forget_cached().await;
+            browser.go(&format!("http://{address}{path}")).await;
+            times.push(browser.first_contentful_paint_ms().await);
+        }
+        let greatest = times.iter().copied().fold(0.0, f64::max);
+        let median = median(times);
+        section.rows.push(vec![(*what).to_owned(), figure(median), figure(greatest)]);
+        if section.goals.is_empty() {
+            section.goals.push(Goal::at_most(
+                "first contentful paint of the first page",
+                median,
+                200.0,
+                " ms",
+            ));
+        }
+    }
+    section
+}

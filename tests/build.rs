@@ -1,0 +1,14 @@
+//! Says whether Debian's Chromium and its driver are there: without them the tests in a real browser are ignored, and say so.
+
+use std::path::Path;
+
+fn main() {
+    let programs = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
+    println!("cargo::rustc-check-cfg=cfg(chromium)");
+    for program in programs {
+        println!("cargo::rerun-if-changed={program}");
+    }
+    if programs.iter().all(|program| Path::new(program).exists()) {
+        println!("cargo::rustc-cfg=chromium");
+    }
+}

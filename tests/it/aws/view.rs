@@ -1,0 +1,139 @@
+//! `annalist view` on AWS shows what it shows of a data folder.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tests::harness::binaries::binaries;
+use tests::harness::command::{annalist_at, wait_until_idle};
+use tests::harness::place::{Installation, Place};
+use tests::harness::process::{self, Server};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::export::{fill, imported, ts};
+use crate::import::export::TEAM;
+use crate::view::get;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The same import and the same events, in a data folder and on AWS.
+pub(super) struct Both {
+    folder: TempDir,
+    pub(super) installation: Installation,
+}
+
+impl Both {
+    pub(super) async fn filled() -> Self {
+        let both = Self { folder: tempfile::tempdir().unwrap(), installation: Installation::new().await };
+        imported().zip(&both.folder("older.zip"));
+        let (data, folder) = (both.data(), both.folder.path());
+        tokio::join!(
+            fill(&*data, folder, async || drop(wait_until_idle(&*data, DEADLINE).await)),
+            fill(&both.installation, folder, async || both.installation.drained(DEADLINE).await),
+        );
+        both
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder("data")
+    }
+
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Shows the first lines that differ.
+pub(super) fn assert_same(what: &str, here: &str, there: &str) {
+    // Pages have their ends of lines where nothing else is.
+    let lines = |text: &str| text.replace("><", ">\n<").lines().map(str::to_owned).collect::<Vec<_>>();
+    let (here, there) = (lines(here), lines(there));
+    let different = here.iter().zip(&there).find(|(here, there)| here != there);
+    assert_eq!(different, None, "{what}");
+    assert_eq!(here.len(), there.len(), "{what}");
+}
+
+/// Brings the index up to date, and serves pages.
+async fn viewer(place: &(impl Place + ?Sized), index: &str) -> Server {
+    let indexed = annalist_at(place, &["index", "--index", index]).await;
+    assert_eq!(indexed.code, Some(0), "{indexed:?}");
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--index", index]);
+    place.lead(&mut command);
+    let server = process::serve(&mut command).await;
+    // Messages are counted behind a page that does not wait for them.
+    let counted = async { while !page(server.address, "/").await.contains("class=\"count\"") {} };
+    timeout(DEADLINE, counted).await.unwrap();
+    server
+}
+
+/// What only a search on AWS remarks: there nothing counts what the index lacks.
+const MAY_BE_BEHIND: &str = "The index may be behind: `annalist index` brings it up to date.";
+
+/// An answer, without the time at which it was given, and without that remark.
+async fn page(address: SocketAddr, path: &str) -> String {
+    let answer =
+        get(address, path, "localhost").await.replace(&format!("<p class=\"note\">{MAY_BE_BEHIND}</p>"), "");
+    let is_kept = |line: &&str| !line.starts_with("date: ") && !line.starts_with("content-length: ");
+    answer.split_inclusive('\n').filter(is_kept).collect()
+}
+
+/// A page, without the times at which this test ran: what it plays is of 2020.
+fn timeless(page: &str) -> String {
+    let cells = page.split("<td>").map(|cell| {
+        let is_of_now = cell.split_once("</td>").is_some_and(|(told, _)| {
+            told.ends_with(|last: char| last.is_ascii_digit()) && !told.contains("2020")
+        });
+        if is_of_now { cell.split_once("</td>").map_or(cell, |(_, rest)| rest) } else { cell }
+    });
+    cells.collect::<Vec<_>>().join("<td>")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_fleet_wrote_is_shown_as_on_one_machine() {
+    let both = Both::filled().await;
+    let [here, there] = ["index-here", "index-there"].map(|name| both.folder(name));
+    let data = both.data();
+    let here = viewer(&*data, here.to_str().unwrap()).await;
+    let there = viewer(&both.installation, there.to_str().unwrap()).await;
+    let general = format!("/c/{TEAM}/C1");
+    let permalink = format!("/archives/C1/p{}", ts(22).replace('.', ""));
+    for (path, status, expected) in [
+        ("/".to_owned(), 200, ">general<"),
+        ("/?channels=rand".to_owned(), 200, "random"),
+        (general.clone(), 200, "after the edit"),
+        (format!("{general}?around={}", ts(3)), 200, "corrected"),
+        (format!("{general}?before={}", ts(20)), 200, "Newer messages"),
+        (format!("{general}?after={}", ts(20)), 200, "deployed"),
+        (format!("{general}?day=2020-09-14"), 200, "download"),
+        (format!("/c/{TEAM}/C6"), 200, "under the old id"),
+        (format!("/c/{TEAM}/C7"), 200, "private"),
+        (format!("/c/{TEAM}/C9"), 404, "not in the archive"),
+        (format!("/t/{TEAM}/C1/{}", ts(1)), 200, "an answer"),
+        (format!("/t/{TEAM}/C1/{}", ts(22)), 200, "a live reply"),
+        (format!("/r/{TEAM}/C1/{}", ts(20)), 200, "before the edit"),
+        (permalink, 303, "location: /t/"),
+        ("/search?q=reply".to_owned(), 200, "<mark>"),
+        ("/search?q=in:%23general+has:thread".to_owned(), 200, "class=\"hit\""),
+        ("/search?q=from:%40nosuch".to_owned(), 400, "nosuch"),
+        ("/files".to_owned(), 200, "a.txt"),
+        (format!("/files/{TEAM}/F1"), 200, "\r\n\r\nhello"),
+        (format!("/files/{TEAM}/F2"), 404, "not in the archive"),
+        ("/stats?week=2020-W37".to_owned(), 200, "week"),
+        ("/coverage".to_owned(), 200, "import"),
+    ] {
+        let of_folder = page(here.address, &path).await;
+        let of_fleet = page(there.address, &path).await;
+        assert!(of_folder.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {of_folder}");
+        assert!(of_folder.contains(expected), "{path}: {expected:?} is not in {of_folder}");
+        if path == "/coverage" {
+            assert_same(&path, &timeless(&of_folder), &timeless(&of_fleet));
+        } else {
+            assert_same(&path, &of_folder, &of_fleet);
+        }
+    }
+    assert!(here.process.sigterm(DEADLINE).await.success());
+    assert!(there.process.sigterm(DEADLINE).await.success());
+}
