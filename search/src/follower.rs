@@ -256,7 +256,8 @@ async fn stepped(
     step(&index, changes, archive).await
 }
 
-/// Reads a span and takes it in, page by page: what is read again after a crash changes nothing.
+/// Reads a span and takes it in, page by page: what is read again after a crash changes nothing. A page is read again if another
+/// follower took something in meanwhile, which may have been newer.
 async fn read_span(
     index: &SearchIndex,
     archive: &dyn Archive,
@@ -266,9 +267,17 @@ async fn read_span(
     let mut query = span.query();
     let mut count = 0;
     loop {
+        let version = index.version().await?;
         let page = archive.query(&query).await?;
+        let messages = indexed(&page.items, archive);
+        if !index.apply_since(Some(version), from.cloned(), messages, from.cloned()).await? {
+            if index.cursor().await?.as_ref() == from {
+                continue;
+            }
+            // Another process has come further.
+            return Ok(count);
+        }
         count += page.items.len();
-        index.apply(from.cloned(), indexed(&page.items, archive), from.cloned()).await?;
         match page.next {
             Some(next) => query.after = Some(next),
             None => return Ok(count),

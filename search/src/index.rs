@@ -119,6 +119,14 @@ impl SearchIndex {
         self.run(|connection| cursor(connection)).await
     }
 
+    /// Another one as soon as anything is taken in.
+    ///
+    /// # Errors
+    /// [`IndexError`]
+    pub(crate) async fn version(&self) -> Result<IndexVersion, IndexError> {
+        self.run(|connection| IndexVersion::of(connection)).await
+    }
+
     /// Takes in messages, and with them how far the index has come: of several contents of one message the last. Answers
     /// `false`, and takes in nothing, if another process has come further since `from`.
     ///
@@ -126,6 +134,21 @@ impl SearchIndex {
     /// [`IndexError`]
     pub async fn apply(
         &self,
+        from: Option<ChangeCursor>,
+        messages: Vec<IndexedMessage>,
+        next: Option<ChangeCursor>,
+    ) -> Result<bool, IndexError> {
+        self.apply_since(None, from, messages, next).await
+    }
+
+    /// The same, unless anything was taken in after this version was asked for. Messages that were read of the archive since may be
+    /// older than what is there by now.
+    ///
+    /// # Errors
+    /// [`IndexError`]
+    pub(crate) async fn apply_since(
+        &self,
+        version: Option<IndexVersion>,
         from: Option<ChangeCursor>,
         mut messages: Vec<IndexedMessage>,
         next: Option<ChangeCursor>,
@@ -138,7 +161,11 @@ impl SearchIndex {
                 schema::expect_bulk(connection)?;
             }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            if cursor(&transaction)? != from {
+            let is_current = match version {
+                Some(version) => version == IndexVersion::of(&transaction)?,
+                None => true,
+            };
+            if !is_current || cursor(&transaction)? != from {
                 return Ok(false);
             }
             for message in &messages {
@@ -240,6 +267,20 @@ impl SearchIndex {
             }
             IndexError::Database { path: self.path.display().to_string(), source }
         })
+    }
+}
+
+/// What other connections have written, and what this one has. <https://sqlite.org/pragma.html#pragma_data_version>
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexVersion {
+    others: i64,
+    own: u64,
+}
+
+impl IndexVersion {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let others = connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
+        Ok(Self { others, own: connection.total_changes() })
     }
 }
 

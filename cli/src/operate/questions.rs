@@ -150,7 +150,7 @@ async fn with_answer(archive: &dyn Archive, question: QuestionRow, row: Item) ->
 
 impl Found {
     fn json(&self) -> Value {
-        let QuestionRow { id, asked, state, fetched_at_s } = &self.question;
+        let QuestionRow { id, asked, state, fetched_at_s, is_counted: _ } = &self.question;
         let answer = self.answer.as_ref().map(|(answer, row)| {
             let posted = answer.posted().into_iter().map(|ts| ts.to_string());
             json!({

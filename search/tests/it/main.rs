@@ -8,3 +8,4 @@ mod following;
 mod hostile;
 mod japanese;
 mod oracle;
+mod two_followers;

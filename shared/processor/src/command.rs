@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -25,8 +26,12 @@ const TEMPORARY_FAILURE: i32 = 75;
 /// Between the two signals that end a group.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is read of standard error, for the log.
-const MAX_LOG_BYTES: usize = 4 * 1024;
+/// What is kept of the end of standard error, and what of its last line goes to the log.
+const MAX_STDERR_BYTES: usize = 4 * 1024;
+const MAX_LOGGED_BYTES: usize = 200;
+
+/// What tokens begin with, of Slack and of models.
+const TOKENS: [&str; 3] = ["xox", "xapp-", "sk-"];
 
 /// The program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +92,7 @@ fn found(program: &str) -> Option<PathBuf> {
 pub struct CommandProcessor {
     command: CommandLine,
     timeout: Duration,
+    secrets: Vec<SecretString>,
 }
 
 /// A process group that does not outlive this.
@@ -115,14 +121,14 @@ impl Drop for Group {
 struct Output {
     code: Option<i32>,
     answer: Vec<u8>,
-    log: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
 impl CommandProcessor {
-    /// A program that answers within this time.
+    /// A program that answers within this time. What it writes to standard error is logged without these secrets.
     #[must_use]
-    pub fn new(command: CommandLine, timeout: Duration) -> Self {
-        Self { command, timeout }
+    pub fn new(command: CommandLine, timeout: Duration, secrets: Vec<SecretString>) -> Self {
+        Self { command, timeout, secrets }
     }
 
     async fn run(&self, input: &str) -> Result<Output, ProcessorError> {
@@ -153,19 +159,19 @@ impl CommandProcessor {
         };
         let deadline = Instant::now() + self.timeout;
         let work = async {
-            let (_, answer, log, status) = tokio::join!(
+            let (_, answer, stderr, status) = tokio::join!(
                 write,
                 capped(stdout, MAX_ANSWER_BYTES),
-                capped(stderr, MAX_LOG_BYTES),
+                end(stderr, MAX_STDERR_BYTES),
                 child.wait()
             );
-            (answer, log, status)
+            (answer, stderr, status)
         };
         let ended = timeout_at(deadline, work).await;
         match ended {
-            Ok((answer, log, status)) => {
+            Ok((answer, stderr, status)) => {
                 let status = status.map_err(|error| failed("cannot be waited for", error))?;
-                Ok(Output { code: status.code(), answer, log })
+                Ok(Output { code: status.code(), answer, stderr })
             }
             Err(_) => {
                 group.signal(Signal::TERM);
@@ -194,13 +200,48 @@ async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
     kept
 }
 
+/// The end of an output.
+async fn end(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
+    let Some(mut from) = from else { return Vec::new() };
+    let (mut kept, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    while let Ok(count) = from.read(&mut buffer).await {
+        if count == 0 {
+            break;
+        }
+        kept.extend_from_slice(&buffer[..count]);
+        kept.drain(..kept.len().saturating_sub(most));
+    }
+    kept
+}
+
+/// The last line of an output, for the log: on one line, without secrets, and cut.
+fn last_line(output: &[u8], secrets: &[SecretString]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let mut line = text.trim_end().rsplit('\n').next().unwrap_or_default().replace(char::is_control, " ");
+    for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
+        line = line.replace(secret, "[secret]");
+    }
+    let is_in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let words = line.split_inclusive(|c: char| !is_in_token(c)).map(|word| {
+        let token = word.trim_end_matches(|c: char| !is_in_token(c));
+        if TOKENS.iter().any(|begins| token.starts_with(begins)) {
+            word.replace(token, "[secret]")
+        } else {
+            word.to_owned()
+        }
+    });
+    let mut line: String = words.collect();
+    line.truncate(line.floor_char_boundary(MAX_LOGGED_BYTES));
+    line
+}
+
 #[async_trait]
 impl Processor for CommandProcessor {
     async fn answer(&self, prompt: &Prompt) -> Result<Answer, ProcessorError> {
-        let Output { code, answer, log } = self.run(&prompt.json()).await?;
-        if !log.is_empty() {
-            // Its length only: what a program says of a question may be the question.
-            tracing::info!(id = prompt.id, bytes = log.len(), "the command wrote to standard error");
+        let Output { code, answer, stderr } = self.run(&prompt.json()).await?;
+        if !stderr.is_empty() {
+            let last_line = last_line(&stderr, &self.secrets);
+            tracing::info!(id = prompt.id, last_line, "the command wrote to standard error");
         }
         match code {
             Some(0) => {
@@ -237,7 +278,8 @@ mod tests {
     }
 
     async fn answer(command: &str, timeout: Duration, question: &str) -> Result<Answer, ProcessorError> {
-        CommandProcessor::new(CommandLine::parse(command).unwrap(), timeout).answer(&prompt(question)).await
+        let command = CommandLine::parse(command).unwrap();
+        CommandProcessor::new(command, timeout, Vec::new()).answer(&prompt(question)).await
     }
 
     fn text(answer: Result<Answer, ProcessorError>) -> String {
@@ -293,6 +335,28 @@ mod tests {
             assert_eq!(matches!(failed, ProcessorError::Transient { .. }), again, "{code}: {failed}");
         }
         assert!(matches!(answer("/bin/true", LONG, "").await, Err(ProcessorError::Permanent(_))));
+    }
+
+    #[test]
+    fn the_log_gets_the_last_line_without_secrets() {
+        let secrets = [SecretString::from("hidden of processor"), SecretString::from("")];
+        let logged = |output: &[u8]| last_line(output, &secrets);
+        assert_eq!(logged(b"a traceback\n  and more\nKeyError: 'x'\r\n\n"), "KeyError: 'x'");
+        assert_eq!(logged(b"401 for hidden of processor!"), "401 for [secret]!");
+        assert_eq!(
+            logged(b"token=xoxb-1-abc, key \"sk-ant-2\" and xapp-3"),
+            "token=[secret], key \"[secret]\" and [secret]"
+        );
+        assert_eq!(logged(b"\x1b[31mred\x07 \xff"), " [31mred  \u{fffd}");
+        assert_eq!(logged("é".repeat(150).as_bytes()), "é".repeat(100));
+        assert_eq!(logged(b""), "");
+    }
+
+    #[tokio::test]
+    async fn of_standard_error_the_end_is_kept() {
+        let written = [b"begins".as_slice(), &[b'x'; 200_000], b"\nends"].concat();
+        let kept = end(Some(written.as_slice()), MAX_STDERR_BYTES).await;
+        assert_eq!((kept.len(), last_line(&kept, &[])), (MAX_STDERR_BYTES, "ends".to_owned()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The responder in real processes, beside a Slack on a socket: questions in, one reply each, and the statements at a prompt.
 
+mod commands;
 mod installation;
 
 use std::time::Duration;

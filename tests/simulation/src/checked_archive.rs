@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use serde_json::Value;
 
-use super::world::{Invariant, World};
+use super::world::{Invariant, World, lock};
 use testkit::memory::archive::MemoryArchive;
 
 /// The bot token of the simulated workspace.
@@ -84,7 +84,12 @@ impl Archive for CheckedArchive {
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.inner.delete_unchanged(expected).await
+        let deleted = self.inner.delete_unchanged(expected).await;
+        if expected.key.item_id.starts_with("quarantine#") && matches!(deleted, Ok(true)) {
+            let payload = expected.text("payload").unwrap_or_default().to_owned();
+            lock(&self.world.left_quarantine).insert(expected.key.clone(), payload);
+        }
+        deleted
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {

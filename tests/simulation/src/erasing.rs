@@ -1,16 +1,23 @@
 //! A person asks that something be forgotten: at any time, beside everything else that goes wrong.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ports::archive::{ArchiveExt, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey};
 use rules::file::row;
+use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, channel_id, user_id};
+use testkit::memory::archive::MemoryArchive;
 use tokio::time::sleep;
-use workers::eraser::{Eraser, EraserError, EraserMode, ErasurePart};
+use workers::eraser::{Eraser, EraserError, EraserMode, JobCover, cover_of};
 
 use super::fleet::{ProcessDependencies, Surroundings};
+use super::ledger::name_of;
+use super::model::Place;
 use super::schedule::Life;
+use super::unaccepted::{place_of_row, places};
+use super::verdict::request;
 use super::workload::{START_MICROS, later_id};
 use super::world::{Invariant, Kind, World, lock};
 
@@ -103,11 +110,56 @@ async fn once(all: &Surroundings, life: &Arc<Life>, facts: &[ErasureFact]) -> Re
             archive.write(&fact.update()).await?;
         }
     }
-    // Jobs in quarantine stay: what is judged in the end is whether each of them is there or was done.
-    for part in eraser.parts().await?.iter().filter(|part| **part != ErasurePart::Quarantine) {
-        eraser.part(part).await?;
+    for part in eraser.parts().await? {
+        eraser.part(&part).await?;
     }
     Ok(())
+}
+
+/// The jobs of this key, or of any, that have left quarantine because they bring something erased.
+pub(super) fn erased_jobs(world: &World, archive: &MemoryArchive, key: Option<&ItemKey>) -> Vec<String> {
+    let is_wanted = |place: &ItemKey| key.is_none_or(|key| key == place);
+    let left: Vec<String> = {
+        let left = lock(&world.left_quarantine);
+        left.iter().filter(|(place, _)| is_wanted(place)).map(|(_, body)| body.clone()).collect()
+    };
+    if left.is_empty() {
+        return left;
+    }
+    let facts: Vec<ErasureFact> = archive.items().iter().filter_map(ErasureFact::read).collect();
+    let covered: ErasureFacts = facts.iter().collect();
+    left.into_iter().filter(|body| cover_of(body, &facts, &covered) != JobCover::Free).collect()
+}
+
+/// What was erased before it was done, and may be missing.
+#[derive(Default)]
+pub(super) struct ErasedJobs {
+    bodies: Vec<String>,
+    places: BTreeSet<Place>,
+}
+
+impl ErasedJobs {
+    pub(super) fn of(all: &Surroundings) -> Self {
+        let bodies = erased_jobs(&all.world, &all.archive, None);
+        let requests: Vec<Value> = bodies.iter().filter_map(|body| request(body)).collect();
+        let places = requests.iter().flat_map(|request| places(&request["event"])).collect();
+        Self { bodies, places }
+    }
+
+    /// Whether a job with the event of this name was erased.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.bodies.iter().any(|body| name_of(body) == name)
+    }
+
+    /// Whether what is said of a message was erased with a job, or some of it.
+    pub(super) fn concerns(&self, channel: &str, ts: &str) -> bool {
+        self.places.contains(&(channel.to_owned(), ts.to_owned()))
+    }
+
+    /// The same of a row: a message's, or one of its revisions.
+    pub(super) fn concerns_row(&self, key: &ItemKey) -> bool {
+        place_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
+    }
 }
 
 /// In the end nothing that is erased is there, and no bytes of a file that only erased messages share.

@@ -51,7 +51,7 @@ impl Unaccepted {
 
     /// Whether history explains why a row says more than the accepted events.
     pub(super) fn explains(&self, key: &ItemKey, expected: &Attributes, found: &Attributes) -> bool {
-        let Some((channel, ts)) = place_of(key) else { return false };
+        let Some((channel, ts)) = place_of_row(key) else { return false };
         let mut found = found.clone();
         if self.makes_root(ts, found.get("thread_ts").and_then(Value::as_str)) {
             found.retain(|name, _| {
@@ -63,8 +63,20 @@ impl Unaccepted {
 
     /// Whether history explains a row of which no accepted event speaks.
     pub(super) fn brings(&self, key: &ItemKey) -> bool {
-        place_of(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
+        place_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
     }
+}
+
+/// Every message of which an event says something.
+pub(super) fn places(event: &Value) -> Vec<Place> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let Some(channel) = text(&event["channel"]).or_else(|| text(&event["item"]["channel"])) else {
+        return Vec::new();
+    };
+    let objects = [event, &event["message"], &event["previous_message"], &event["root"], &event["item"]];
+    let times =
+        objects.into_iter().filter_map(|object| text(&object["ts"])).chain(text(&event["deleted_ts"]));
+    times.map(|ts| (channel.clone(), ts)).collect()
 }
 
 /// The message that an event is about.
@@ -76,7 +88,7 @@ fn place(event: &Value) -> Option<Place> {
 }
 
 /// The message that a row is about: of it, or of one of its revisions.
-fn place_of(key: &ItemKey) -> Option<(&str, &str)> {
+pub(super) fn place_of_row(key: &ItemKey) -> Option<(&str, &str)> {
     let (kind, rest) = key.item_id.split_once('#')?;
     let place = rest.strip_prefix(TEAM)?.strip_prefix('#')?;
     match kind {

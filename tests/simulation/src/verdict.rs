@@ -21,6 +21,7 @@ use workers::quarantine;
 use workers::runtime::Worker;
 
 use super::api::{LISTED_CHANNELS, LISTED_PEOPLE, listed_channel, listed_person};
+use super::erasing::ErasedJobs;
 use super::fleet::Surroundings;
 use super::ledger::name_of;
 use super::model::{self, Expected, Place};
@@ -37,20 +38,21 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
     let (events, indexed) =
         (all.ledger.accepted(QueueName::Events), all.ledger.accepted(QueueName::Channels));
     let requests: Vec<Value> = events.iter().filter_map(|body| request(body)).collect();
+    let erased = ErasedJobs::of(all);
     nothing_forged(all, &requests);
-    quarantined_once(all, events.iter().chain(&indexed)).await;
+    quarantined_once(all, events.iter().chain(&indexed), &erased).await;
     let messages = model::messages(&requests);
     let unaccepted =
         if all.fills_at_once { Unaccepted::of(&all.truth, &requests) } else { Unaccepted::default() };
-    as_modelled(all, &messages, &unaccepted);
-    as_folded(all, &events, &indexed, channels, &unaccepted).await;
-    files_settled(all, &messages);
+    as_modelled(all, &messages, &unaccepted, &erased);
+    as_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
+    files_settled(all, &messages, &erased);
     directory_synced(all).await;
     super::erasing::judge(all);
 }
 
 /// The request that a job carries.
-fn request(body: &str) -> Option<Value> {
+pub(super) fn request(body: &str) -> Option<Value> {
     serde_json::from_str(Job::decode(body).ok()?.event()?.get()).ok()
 }
 
@@ -72,25 +74,32 @@ fn nothing_forged(all: &Surroundings, requests: &[Value]) {
 }
 
 /// What no worker can do is in quarantine, each message once, and nothing else is.
-async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &String>) {
+async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &String>, erased: &ErasedJobs) {
     let hostile = accepted.map(|body| name_of(body)).filter(|name| name.starts_with("EvHostile"));
     let expected: BTreeSet<String> = hostile.collect();
     let rows = quarantine::list(&*all.archive as &dyn Archive).await.unwrap_or_default();
     let found: BTreeSet<String> =
         rows.iter().filter(|job| is_hostile(job)).map(|job| name_of(&job.payload)).collect();
-    for name in expected.symmetric_difference(&found) {
+    for name in expected.symmetric_difference(&found).filter(|name| !erased.has(name)) {
         let invariant = if expected.contains(name) { Invariant::Lost } else { Invariant::Doubled };
         all.world.broke(invariant, format!("{name} is accepted or in quarantine, and not both"));
     }
 }
 
 /// The messages are what the simple model says.
-fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, unaccepted: &Unaccepted) {
+fn as_modelled(
+    all: &Surroundings,
+    messages: &BTreeMap<Place, Expected>,
+    unaccepted: &Unaccepted,
+    erased: &ErasedJobs,
+) {
     let mut revisions: BTreeMap<String, Vec<Item>> = BTreeMap::new();
     for item in all.archive.items().into_iter().filter(|item| item.key.item_id.starts_with("revision#")) {
         revisions.entry(item.key.item_id.clone()).or_default().push(item);
     }
-    for ((channel, ts), expected) in messages {
+    for ((channel, ts), expected) in
+        messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
+    {
         let broke = |what: String| {
             all.world.broke(Invariant::Archive, format!("{ts} in {channel}: {what}"));
         };
@@ -135,10 +144,10 @@ fn as_modelled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, unaccep
 /// The rows are what the same events make of an empty archive, one by one and without faults.
 async fn as_folded(
     all: &Surroundings,
-    events: &[String],
-    indexed: &[String],
+    (events, indexed): (&[String], &[String]),
     channels: usize,
     unaccepted: &Unaccepted,
+    erased: &ErasedJobs,
 ) {
     let archive = Arc::new(MemoryArchive::new());
     let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
@@ -167,7 +176,7 @@ async fn as_folded(
     let covered: ErasureFacts = erasures.iter().collect();
     for (key, attributes) in &expected {
         let row = Item { key: key.clone(), attributes: attributes.clone() };
-        if covered.covers_row(&row) || is_of_erased_channel(&erasures, key) {
+        if covered.covers_row(&row) || is_of_erased_channel(&erasures, key) || erased.concerns_row(key) {
             continue;
         }
         match found.get(key) {
@@ -254,10 +263,12 @@ fn differences(expected: &Attributes, found: &Attributes) -> String {
 }
 
 /// Every file is held whole, or there is a reason, and its messages know.
-fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
+fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, erased: &ErasedJobs) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
     let revoked = all.world.tally().of(Kind::TokenRevoked) > 0;
-    for ((channel, ts), expected) in messages {
+    for ((channel, ts), expected) in
+        messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
+    {
         for id in &expected.files {
             let broke = |what: String| {
                 all.world.broke(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
@@ -269,8 +280,7 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>) {
             };
             let is_erased = |key: &ItemKey| all.archive.item(key).is_some_and(|row| row.is_erased());
             let message = ItemKey::message(&team, &channel, &ts);
-            // Once it was erased with another message, it stays so.
-            if is_erased(&message) || is_erased(&ItemKey::file(&team, &file)) {
+            if is_erased(&message) {
                 continue;
             }
             let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));

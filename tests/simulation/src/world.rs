@@ -1,10 +1,12 @@
 //! What everything in a simulation shares: the generator, the time, the trace, and the first violation.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ports::archive::ItemKey;
 use ports::clock::{Clock, TimestampMs};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -207,6 +209,8 @@ pub(super) struct World {
     trace: Option<Mutex<Vec<String>>>,
     broken: Mutex<Option<(Invariant, String)>>,
     changed: Notify,
+    /// Jobs that were in quarantine and are not any more: where they were, and what they were.
+    pub(super) left_quarantine: Mutex<BTreeMap<ItemKey, String>>,
 }
 
 /// The clock of every machine in the simulation: it runs with tokio's, and jumps.
@@ -245,6 +249,7 @@ impl World {
             trace: traced.then(Mutex::default),
             broken: Mutex::default(),
             changed: Notify::new(),
+            left_quarantine: Mutex::default(),
         })
     }
 

@@ -55,9 +55,11 @@ impl Eraser<'_> {
             Some(row) => {
                 let files: BTreeSet<FileId> = row::of_message(row);
                 let keys: Vec<ItemKey> = files.iter().map(|file| ItemKey::file(team, file)).collect();
-                let files = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-                let files: Vec<Item> = files.into_iter().flatten().collect();
-                counts += self.files_of(team, &files).await?;
+                let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+                counts += self.files_of(team, rows.into_iter().flatten().collect()).await?;
+                for file in &files {
+                    counts += self.left_of(team, file).await?;
+                }
             }
             None => self.erase(&key).await?,
         }

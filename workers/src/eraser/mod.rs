@@ -31,6 +31,8 @@ pub use counts::EraserCounts;
 pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
 
+use crate::file_downloader::erased::ForgetError;
+
 /// Rows read at once.
 const PAGE: usize = 1_000;
 
@@ -57,6 +59,15 @@ pub enum EraserError {
     /// The store of files failed.
     #[error(transparent)]
     Files(#[from] FilesError),
+}
+
+impl From<ForgetError> for EraserError {
+    fn from(error: ForgetError) -> Self {
+        match error {
+            ForgetError::Archive(error) => error.into(),
+            ForgetError::Files(error) => error.into(),
+        }
+    }
 }
 
 /// A part of the work.

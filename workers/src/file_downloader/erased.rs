@@ -1,7 +1,7 @@
 //! What was stored for a message or a person that was erased meanwhile: it goes again.
 //!
 //! Bytes are stored before any row says so, and those who erase delete what the rows say. So a worker that stored bytes and then
-//! finds the row erased deletes them. Each step may be repeated: the job of an erased message does nothing else.
+//! finds the message erased deletes them. Each step may be repeated: the job of an erased message does nothing else.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use rules::file::image::{self, ImageJob, Owner};
 use rules::file::row::{self, MAX_SHARES, Share};
 use slack::ids::TeamId;
 
+use super::unshared;
 use crate::failure::Failure;
 
 /// Why something that was stored too late is still there.
@@ -45,32 +46,40 @@ pub(crate) async fn forget_file(
     let own = FileKey::shared(team, &share.channel, &share.ts, &object.id);
     let mut stored: BTreeSet<FileKey> = own.version(&object.fingerprint()[..8]).into_iter().collect();
     stored.insert(own);
-    let key = ItemKey::file(team, &object.id);
-    let Some(file) = archive.get(&key).await?.filter(|file| !file.is_erased()) else {
-        return Ok(delete(files, &stored).await?);
-    };
-    let named = row::keys(&file, &object.id);
-    if is_shared(archive, team, &file).await? {
-        stored.retain(|key| !named.contains(key));
-        return Ok(delete(files, &stored).await?);
+    loop {
+        let file = archive.get(&ItemKey::file(team, &object.id)).await?.filter(|file| !file.is_erased());
+        let named = file.as_ref().map(|file| row::keys(file, &object.id)).unwrap_or_default();
+        for key in stored.difference(&named) {
+            files.delete(key).await?;
+        }
+        let Some(file) = file else { break };
+        if is_shared(archive, team, &file, share).await?
+            || unshared::remove(archive, files, team, &file).await?.is_some()
+        {
+            break;
+        }
     }
-    stored.extend(named);
-    delete(files, &stored).await?;
-    archive.erase(&key).await?;
-    // What was stored until then; what comes later finds the file erased.
-    Ok(delete(files, &stored).await?)
+    unshared::finish(archive, files, team, &object.id).await?;
+    Ok(())
 }
 
-/// Whether a message shares a file that is not erased. One that is missing may come yet, and a row that is full may not name
-/// them all.
-async fn is_shared(archive: &dyn Archive, team: &TeamId, file: &Item) -> Result<bool, ForgetError> {
-    let messages: Vec<ItemKey> =
-        row::shares(file).map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect();
-    if messages.len() >= MAX_SHARES {
+/// Whether a message shares a file that is not erased, apart from the one that is. One that is missing may come yet, and a row
+/// that is full may not name them all.
+async fn is_shared(
+    archive: &dyn Archive,
+    team: &TeamId,
+    file: &Item,
+    erased: &Share,
+) -> Result<bool, ForgetError> {
+    let shares: Vec<Share> = row::shares(file).collect();
+    if shares.len() >= MAX_SHARES {
         return Ok(true);
     }
-    let messages = archive.get_all(&messages.iter().collect::<Vec<_>>()).await?;
-    Ok(messages.iter().any(|message| message.as_ref().is_none_or(|message| !message.is_erased())))
+    let others = shares.iter().filter(|share| *share != erased);
+    let others: Vec<ItemKey> =
+        others.map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect();
+    let others = archive.get_all(&others.iter().collect::<Vec<_>>()).await?;
+    Ok(others.iter().any(|message| message.as_ref().is_none_or(|message| !message.is_erased())))
 }
 
 /// Deletes the picture of a person who is erased, unless it is another person's too.
@@ -94,11 +103,4 @@ pub(super) async fn forget_picture(
         }
     }
     Ok(files.delete(picture).await.map(drop)?)
-}
-
-async fn delete(files: &dyn Files, keys: &BTreeSet<FileKey>) -> Result<(), FilesError> {
-    for key in keys {
-        files.delete(key).await?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 //! repeated, and a crash between two of them is healed by redelivery, which looks at the row and at the store first.
 
 use metrics::counter;
-use ports::archive::{Item, ItemKey, Update};
+use ports::archive::{ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::files::FileKey;
 use ports::metrics::FILES;
 use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
@@ -34,6 +34,11 @@ impl KnownFile {
     /// Under which key the file is held as an object says, if it is.
     pub(super) fn held_as(&self, job: &FileJob, object: &FileObject) -> Option<FileKey> {
         row::held_as(self.row.as_ref()?, &job.team, object)
+    }
+
+    /// Refused if the file is not held any more as it was when it was read here.
+    fn still_held(&self, job: &FileJob) -> Option<Update> {
+        row::still_held(self.row.as_ref()?, &job.object.id)
     }
 
     /// Whether several versions are held: each message names its own.
@@ -86,12 +91,12 @@ impl FileDownloader {
         }
     }
 
-    /// What the archive knows; `None` where it was told to forget.
+    /// What the archive knows; `None` if the message is erased, or the file is.
     pub(super) async fn known(&self, job: &FileJob) -> Result<Option<KnownFile>, Failure> {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
-        // What is erased stays so, its bytes as well.
+        // What is erased stays so. Rows of files are removed now, and were erased by earlier versions.
         if rows.iter().flatten().any(Item::is_erased) {
             return Ok(None);
         }
@@ -109,11 +114,11 @@ impl FileDownloader {
     }
 
     async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), Stop> {
-        let seen = seen(job, &known);
         let Some(key) = known.held_as.clone() else { return Ok(()) };
+        let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
         // A first delivery has nothing to heal: the others know already. And of several versions each has its own.
         let others = (receives > 1 && !known.has_versions()).then_some(known.places);
-        self.tell(job, FileState::Stored(key), others, vec![seen]).await?;
+        self.tell(job, FileState::Stored(key), others, row).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
@@ -146,7 +151,7 @@ impl FileDownloader {
         let state = fetched.state();
         let (row, settled) = match &fetched {
             Fetched::Held(held) => (Some(row::held(team, &object.id, held)), Settled::Held),
-            Fetched::Known(_) => (None, Settled::Held),
+            Fetched::Known(_) => (known.still_held(job), Settled::Held),
             Fetched::Verdict(_) | Fetched::Failed(_) => {
                 (Some(row::settled(team, &object.id, &state)), Settled::NotHeld)
             }
@@ -165,7 +170,7 @@ impl FileDownloader {
     /// state is this message's alone, whatever the row says.
     ///
     /// In this order: a message that said more than the row would go on saying it after another job, which goes by the
-    /// row, had fetched the file to another place. If one of them is erased, so is what was stored for the job.
+    /// row, had fetched the file to another place. If this job's message is erased, so is what was stored for it.
     async fn tell(
         &self,
         job: &FileJob,
@@ -173,9 +178,14 @@ impl FileDownloader {
         others: Option<Vec<Share>>,
         row: Vec<Update>,
     ) -> Result<(), Failure> {
-        let (mut state, mut is_erased) = (state, false);
-        for stored in self.write(&row.iter().collect::<Vec<_>>()).await? {
-            is_erased |= stored.is_erased();
+        let mut state = state;
+        let written = self.archive.write_all(&row.iter().collect::<Vec<_>>()).await;
+        for (update, outcome) in row.iter().zip(written) {
+            let WriteOutcome::Rejected(stored) = outcome? else { continue };
+            if matches!(update.guard, Guard::Unchanged { .. }) {
+                let gone = "the file was removed meanwhile, with the last message that shared it";
+                return Err(Failure::Transient(gone.into()));
+            }
             // Another writer knew something more final.
             if others.is_some() {
                 state = state.max(row::state(&stored, &job.object.id));
@@ -185,13 +195,12 @@ impl FileDownloader {
         let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, &state);
         let messages: Vec<Update> =
             std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
-        for stored in self.write(&messages.iter().collect::<Vec<_>>()).await? {
-            is_erased |= stored.is_erased();
-        }
+        let refused = self.write(&messages.iter().collect::<Vec<_>>()).await?;
+        let is_erased = refused.iter().any(|stored| stored.key == messages[0].key && stored.is_erased());
         if is_erased { Ok(self.forget(job).await?) } else { Ok(()) }
     }
 
-    /// The message of a job is erased, or its file.
+    /// The message of a job is erased.
     async fn forget(&self, job: &FileJob) -> Result<(), ForgetError> {
         let FileJob { team, share, object, .. } = job;
         forget_file(&*self.archive, &*self.files, team, share, object).await

@@ -5,6 +5,7 @@
 //! * [`claim`] makes sure that no other process asks for the same file at the same time.
 //! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
 //! * [`erased`] takes back what was stored for what was erased meanwhile.
+//! * [`unshared`] removes files that no message shares any more.
 //! * [`image`] does the job of an avatar or an emoji.
 
 pub(crate) mod bytes;
@@ -15,6 +16,7 @@ mod file;
 mod image;
 mod permits;
 mod settings;
+pub(crate) mod unshared;
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use ports::archive::{ArchiveError, Item, ItemKey, Update};
+use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::files::{FileKey, Published};
 use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileJob, FileObject, FileState};
@@ -77,19 +77,18 @@ impl Import<'_> {
                 let key = if is_taken { version().unwrap_or(key) } else { key };
                 let (source, kept) = self.keep(source, entry, target, &object, &key).await?;
                 let Some(tally) = kept else {
-                    let user = message.as_ref().and_then(|message| message.text("user"));
-                    let user = user.and_then(|user| UserId::parse(user).ok());
-                    let (team, share) = (team.clone(), share.clone());
-                    let job = FileJob { team, share, user, object, refresh: false };
-                    send(&*target.queue, vec![job.outgoing()]).await?;
-                    self.sum.files += 1;
+                    self.ask_for(target, team, share, message.as_ref(), object).await?;
                     return Ok(source);
                 };
                 let held = tally.held(&key, object.source(team).unwrap_or_default());
                 (source, key, Some(held))
             }
         };
-        self.write_held(team, &object, shares, key, held).await?;
+        let still_held = row.filter(|_| held.is_none()).and_then(|row| row::still_held(&row, file));
+        if !self.write_held(team, &object, shares, key, held, still_held).await? {
+            self.ask_for(target, team, share, message.as_ref(), object).await?;
+            return Ok(source);
+        }
         let archive = &*self.target.archive;
         // Its message may have been erased while it was read.
         if archive.get_all(&[&keys[0], &keys[1]]).await?.iter().flatten().any(Item::is_erased) {
@@ -100,7 +99,25 @@ impl Import<'_> {
         Ok(source)
     }
 
-    /// Writes a file's row, then the messages that it is in.
+    /// Has a file downloaded from Slack.
+    async fn ask_for(
+        &mut self,
+        target: &FileTarget,
+        team: &TeamId,
+        share: &Share,
+        message: Option<&Item>,
+        object: FileObject,
+    ) -> Result<(), ImportError> {
+        let user = message.and_then(|message| message.text("user"));
+        let user = user.and_then(|user| UserId::parse(user).ok());
+        let (team, share) = (team.clone(), share.clone());
+        let job = FileJob { team, share, user, object, refresh: false };
+        send(&*target.queue, vec![job.outgoing()]).await?;
+        self.sum.files += 1;
+        Ok(())
+    }
+
+    /// Writes a file's row, then the messages that it is in. Says whether it did: not if the file is not held any more.
     async fn write_held(
         &self,
         team: &TeamId,
@@ -108,7 +125,8 @@ impl Import<'_> {
         shares: &[Share],
         key: FileKey,
         held: Option<HeldBytes>,
-    ) -> Result<(), ArchiveError> {
+        still_held: Option<Update>,
+    ) -> Result<bool, ArchiveError> {
         let archive = &*self.target.archive;
         let seen = shares.iter().take(MAX_SHARES).map(|share| row::seen(team, object, Some(share)));
         let mut updates: Vec<Update> = seen.collect();
@@ -116,10 +134,15 @@ impl Import<'_> {
         for update in &updates {
             write_news(archive, std::slice::from_ref(update)).await?;
         }
+        if let Some(still_held) = still_held
+            && archive.write(&still_held).await? != WriteOutcome::Applied
+        {
+            return Ok(false);
+        }
         let state = FileState::Stored(key);
         let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
         write_news(archive, &messages.collect::<Vec<_>>()).await?;
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the bytes of an entry to the store of files, unless they are not what Slack announced.

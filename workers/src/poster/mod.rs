@@ -75,15 +75,10 @@ impl Worker for Poster {
 
     async fn work(&self, batch: &Batch<'_>) {
         for job in batch.jobs() {
-            match &job.payload {
-                DecodedPayload::Reply(reply) => job.finish(self.post(reply).await),
-                DecodedPayload::Event(_)
-                | DecodedPayload::File(_)
-                | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_)
-                | DecodedPayload::Backfill(_)
-                | DecodedPayload::Stats(_)
-                | DecodedPayload::Question(_) => job.refuse_payload(),
+            if let DecodedPayload::Reply(reply) = &job.payload {
+                job.finish(self.post(reply).await);
+            } else {
+                job.refuse_payload();
             }
         }
     }

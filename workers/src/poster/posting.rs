@@ -1,18 +1,21 @@
 //! An answer, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
 //!
 //! 1. the row of the answer says what is left, and whether it may still be posted;
-//! 2. a claim of this attempt, then the state `sending`;
-//! 3. for each part: the intent, with the time;
+//! 2. a claim of this attempt;
+//! 3. for each part: the intent, with the time; with the first one the state `sending`;
 //! 4. if there was an intent already, a look for the part, before another one;
 //! 5. the call;
 //! 6. the part's register and the row of the message;
-//! 7. the row that says that the question was answered, then the state `sent`; the claim is completed.
+//! 7. the row that says that the question was answered;
+//! 8. the state `sent`, beside the end of the claim: the state decides what is done, and the claim only who does it.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use metrics::counter;
-use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, WriteOutcome, key, query_all};
+use ports::archive::{
+    Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
+};
 use ports::claims::{About, EventKey, Take};
 use ports::metrics::REPLIES;
 use rules::outgoing;
@@ -49,7 +52,8 @@ impl Poster {
         let QuestionId { team, channel, ts, .. } = &answer.id;
         let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
         let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
-        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::IfFree).await? {
+        // Whether it is done, its state says.
+        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await? {
             Check::Ours(guard) => guard,
             Check::Completed => return Ok(()),
             Check::HeldFor(left) => {
@@ -57,11 +61,18 @@ impl Poster {
             }
         };
         match guard.keep(self.work_on(&answer)).await {
-            Ok(Ok(())) => {
-                if let Err(error) = guard.complete().await {
+            Ok(Ok(false)) => {
+                guard.release().await;
+                Ok(self.forget_messages(&answer.id).await?)
+            }
+            Ok(Ok(true)) => {
+                let sent = answer.state.at(WorkStage::Finished);
+                let sent = rows::answer_becomes(&answer.id, sent, None, self.now_s());
+                let (sent, completed) = tokio::join!(self.ports.archive.write(&sent), guard.complete());
+                if let Err(error) = completed {
                     tracing::debug!(%error, "an answer is posted and its claim does not say so; its row does");
                 }
-                Ok(())
+                Ok(sent.map(drop)?)
             }
             Ok(Err(failure)) => {
                 guard.release().await;
@@ -71,22 +82,17 @@ impl Poster {
         }
     }
 
-    async fn work_on(&self, answer: &AnswerRow) -> Result<(), Failure> {
-        let archive = &*self.ports.archive;
-        let sending =
-            rows::answer_becomes(&answer.id, answer.state.at(WorkStage::Working), None, self.now_s());
-        archive.write(&sending).await?;
+    /// Posts what is left of an answer; `false` if it was erased meanwhile.
+    async fn work_on(&self, answer: &AnswerRow) -> Result<bool, Failure> {
         let parts = outgoing::parts(&answer.text);
         for (number, text) in parts.iter().enumerate() {
             let message = PartMessage { id: &answer.id, number, of: parts.len(), text };
             if !self.part(answer, &message).await? {
-                return Ok(self.forget_messages(&answer.id).await?);
+                return Ok(false);
             }
         }
-        archive.write(&rows::responded(answer, self.now_s())).await?;
-        let sent = answer.state.at(WorkStage::Finished);
-        archive.write(&rows::answer_becomes(&answer.id, sent, None, self.now_s())).await?;
-        Ok(())
+        self.ports.archive.write(&rows::responded(answer, self.now_s())).await?;
+        Ok(true)
     }
 
     /// Sees to it that a part is posted once; `false` if the answer was erased meanwhile.
@@ -108,12 +114,17 @@ impl Poster {
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
             let attempt = answer.part(number).next_attempt();
+            let sending = before.state.at(WorkStage::Working);
+            let sending = rows::answer_becomes(&answer.id, sending, None, self.now_s());
             let intent = answer.intent(number, self.ports.clock.now().0);
-            match archive.write(&intent).await? {
-                WriteOutcome::Applied => {}
-                WriteOutcome::Rejected(row) if row.is_erased() => return Ok(false),
+            let first = (number == 0).then_some(&sending);
+            let updates: Vec<&Update> = first.into_iter().chain([&intent]).collect();
+            let written = archive.write_all(&updates).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+            match written.last() {
+                Some(WriteOutcome::Applied) => {}
+                Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(false),
                 // Another process had the claim before, and wrote after it lost it.
-                WriteOutcome::Rejected(_) => continue,
+                Some(WriteOutcome::Rejected(_)) | None => continue,
             }
             return match message.post(&self.web).await {
                 PostOutcome::Posted(ts) => {
@@ -166,8 +177,10 @@ impl Poster {
     async fn note(&self, answer: &AnswerRow, message: &PartMessage<'_>, ts: &Ts) -> Result<bool, Failure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, .. } = &answer.id;
-        archive.write(&answer.part_becomes(message.number, PartState::sent(ts))).await?;
-        archive.write(&rows::posted(answer, message.text, ts)).await?;
+        let sent = answer.part_becomes(message.number, PartState::sent(ts));
+        for outcome in archive.write_all(&[&sent, &rows::posted(answer, message.text, ts)]).await {
+            outcome?;
+        }
         // Who erases reads which messages there are: one that came behind that goes here.
         if self.answer(&answer.id).await?.is_some() {
             return Ok(true);

@@ -1,18 +1,18 @@
 //! A question, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
 //!
-//! 1. the row of the question, set if absent;
-//! 2. a claim of this attempt, so that no two processes work on it;
-//! 3. the state `processing`, with the time: a reset of what is stuck goes by it;
-//! 4. the budget, then the processor; its answer counts only if no answer has a row yet;
-//! 5. the row of the thread, before anything is posted: a reply may come within a second;
-//! 6. the row of the answer: its first text stays for ever;
-//! 7. the job that posts it, then the state `processed`;
-//! 8. the claim is completed.
+//! 1. a claim of this attempt, so that no two processes work on it;
+//! 2. the row of the question, set if absent, with the state `processing` and the time: a reset of what is stuck goes by it; in
+//!    the same write the question is counted;
+//! 3. the processor; its answer counts only if no answer has a row yet;
+//! 4. the row of the thread, before anything is posted: a reply may come within a second; with it the row of the answer, whose first
+//!    text stays for ever;
+//! 5. the job that posts it;
+//! 6. the state `processed`, beside the end of the claim: the state decides what is done, and the claim only who does it.
 
 use std::time::Duration;
 
 use metrics::{counter, histogram};
-use ports::archive::{ArchiveExt, Item, ItemKey, WriteOutcome};
+use ports::archive::{ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::claims::{About, EventKey, Take};
 use ports::metrics::{PROCESSOR_SECONDS, QUESTIONS};
 use processor::{Answer, ProcessorError};
@@ -41,7 +41,7 @@ impl Responder {
     /// Does a job.
     pub(super) async fn answer(&self, job: &QuestionJob, receive_count: u32) -> Result<(), Failure> {
         let archive = &*self.ports.archive;
-        let Some(question) = self.row(job).await? else { return Ok(()) };
+        let Some((question, new)) = self.row(job).await? else { return Ok(()) };
         let QuestionId { team, channel, ts, .. } = &question.id;
         if question.state.is_final() || question.state.generation > job.attempt {
             return Ok(());
@@ -49,11 +49,12 @@ impl Responder {
         let (question_key, message_key) =
             (ItemKey::responded(team, channel, ts), ItemKey::message(team, channel, ts));
         let found = archive.get_all(&[&question_key, &message_key]).await?;
-        if found.first().is_some_and(Option::is_some) {
-            return self.finish(&question, "answered").await;
-        }
-        if found.get(1).and_then(Option::as_ref).is_some_and(is_gone) {
-            return self.fail(&question, "deleted", "question deleted").await;
+        let is_answered = found.first().is_some_and(Option::is_some);
+        let is_deleted = found.get(1).and_then(Option::as_ref).is_some_and(is_gone);
+        if is_answered || is_deleted {
+            self.make(new).await?;
+            let end = if is_answered { QuestionEnd::Done("answered") } else { QuestionEnd::deleted() };
+            return self.finish(&question, end).await;
         }
         let key = EventKey::of_question(team, channel, ts, question.state.generation);
         let about = About {
@@ -61,20 +62,30 @@ impl Responder {
             user_id: Some(question.asked.user.clone()),
             file_id: None,
         };
-        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::IfFree).await? {
-            Check::Ours(guard) => guard,
-            Check::Completed => return Ok(()),
-            Check::HeldFor(left) => {
+        // Whether it is done, its state says.
+        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await {
+            Ok(Check::Ours(guard)) => guard,
+            Ok(Check::Completed) => return Ok(()),
+            Ok(Check::HeldFor(left)) => {
                 return Err(Failure::Postponed("another process answers it".into(), left));
             }
+            Err(error) => {
+                // While it waits, people see that it does.
+                self.make(new).await?;
+                return Err(error.into());
+            }
         };
-        match guard.keep(self.work_on(&question, receive_count)).await {
-            Ok(Ok(())) => {
-                // The states say that it is done, even if the claim does not.
-                if let Err(error) = guard.complete().await {
+        match guard.keep(self.work_on(&question, new, receive_count)).await {
+            Ok(Ok(None)) => {
+                guard.release().await;
+                Ok(())
+            }
+            Ok(Ok(Some(end))) => {
+                let (finished, completed) = tokio::join!(self.finish(&question, end), guard.complete());
+                if let Err(error) = completed {
                     tracing::debug!(%error, "a question is answered and its claim does not say so; its row does");
                 }
-                Ok(())
+                finished
             }
             Ok(Err(failure)) => {
                 guard.release().await;
@@ -84,13 +95,12 @@ impl Responder {
         }
     }
 
-    /// The row of the question, made if it is missing; `None` if there is nothing to answer.
-    async fn row(&self, job: &QuestionJob) -> Result<Option<QuestionRow>, Failure> {
+    /// The question, with what makes its row if that is missing; `None` if there is nothing to answer.
+    async fn row(&self, job: &QuestionJob) -> Result<Option<(QuestionRow, Option<Update>)>, Failure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, ts, .. } = &job.id;
-        let key = ItemKey::question(team, channel, ts);
-        if let Some(row) = archive.get(&key).await? {
-            return Ok(QuestionRow::read(&row));
+        if let Some(row) = archive.get(&ItemKey::question(team, channel, ts)).await? {
+            return Ok(QuestionRow::read(&row).map(|question| (question, None)));
         }
         let Some(asked) = &job.asked else { return Ok(None) };
         if !self.may_ask(&job.id, asked).await? {
@@ -98,9 +108,16 @@ impl Responder {
             return Ok(None);
         }
         let channels = directory::read(archive, team).await?;
-        let row = rows::asked(&job.id, asked, channels.name(channel), self.now_s());
-        archive.write(&row).await?;
-        Ok(archive.get(&key).await?.as_ref().and_then(QuestionRow::read))
+        let now_s = self.now_s();
+        let new = rows::asked(&job.id, asked, channels.name(channel), now_s);
+        Ok(Some((QuestionRow::new(&job.id, asked, now_s), Some(new))))
+    }
+
+    async fn make(&self, new: Option<Update>) -> Result<(), Failure> {
+        if let Some(new) = new {
+            self.ports.archive.write(&new).await?;
+        }
+        Ok(())
     }
 
     /// Whether a question is taken on: it is not too old, and of a member of the workspace.
@@ -126,45 +143,56 @@ impl Responder {
         Duration::from_secs(age_s.try_into().unwrap_or_default())
     }
 
-    /// From the claim to the job that posts the answer.
-    async fn work_on(&self, question: &QuestionRow, receive_count: u32) -> Result<(), Failure> {
+    /// From the claim to the job that posts the answer; `None` if the question is not to be answered any more.
+    async fn work_on(
+        &self,
+        question: &QuestionRow,
+        new: Option<Update>,
+        receive_count: u32,
+    ) -> Result<Option<QuestionEnd>, Failure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, ts, .. } = &question.id;
-        let state = question.state.at(WorkStage::Working);
-        let processing = rows::question_becomes(&question.id, state, None, self.now_s());
-        if let WriteOutcome::Rejected(row) = archive.write(&processing).await?
-            && (row.is_erased() || WorkState::read(row.text(STATE)) != state)
-        {
-            return Ok(());
-        }
+        let Some(room) = self.begin(question, new).await? else { return Ok(None) };
+        let thread = rows::thread(&question.id, self.now_s());
         let answer_key = ItemKey::answer(team, channel, ts);
         if archive.get(&answer_key).await?.is_none() {
-            let text = match self.text(question, receive_count).await? {
+            let text = match self.text(question, room, receive_count).await? {
                 Reaction::Answer(text) => text,
-                Reaction::Silence(outcome) => return self.finish(question, outcome).await,
-                Reaction::Failed(reason) => return self.fail(question, "error", &reason).await,
+                Reaction::End(end) => return Ok(Some(end)),
             };
-            if !self.is_still_asked(question, state).await? {
-                return Ok(());
+            match self.withdrawn(question).await? {
+                Withdrawn::No => {}
+                Withdrawn::Deleted => return Ok(Some(QuestionEnd::deleted())),
+                Withdrawn::Ended => return Ok(None),
             }
-            archive.write(&rows::thread(&question.id, self.now_s())).await?;
-            archive.write(&rows::answered(&question.id, &question.asked.user, &text, self.now_s())).await?;
+            let answered = rows::answered(&question.id, &question.asked.user, &text, self.now_s());
+            for outcome in archive.write_all(&[&thread, &answered]).await {
+                outcome?;
+            }
+        } else {
+            // One of both may have been written.
+            archive.write(&thread).await?;
         }
         let Some(answer) = archive.get(&answer_key).await?.as_ref().and_then(AnswerRow::read) else {
-            return Ok(());
+            return Ok(None);
         };
         let attempt = self.reopened(&answer, question.state.generation).await?;
         let job = ReplyJob { id: question.id.clone(), attempt };
         self.ports.queue.send(vec![job.outgoing()]).await.into_iter().collect::<Result<(), _>>()?;
-        self.finish(question, "answered").await
+        Ok(Some(QuestionEnd::Done("answered")))
     }
 
     /// What is to be posted, as it may be posted.
-    async fn text(&self, question: &QuestionRow, receive_count: u32) -> Result<Reaction, Failure> {
-        match self.room(question).await? {
+    async fn text(
+        &self,
+        question: &QuestionRow,
+        room: Room,
+        receive_count: u32,
+    ) -> Result<Reaction, Failure> {
+        match room {
             Room::Free => {}
             Room::Told(text) => return Ok(Reaction::Answer(outgoing::neutral(&text))),
-            Room::Spent => return Ok(Reaction::Silence("over_budget")),
+            Room::Spent => return Ok(Reaction::End(QuestionEnd::Done("over_budget"))),
         }
         let prompt = self.prompt(question).await?;
         let began = Instant::now();
@@ -173,17 +201,17 @@ impl Responder {
         Ok(match answer {
             Ok(Answer::Text(text)) => match outgoing::neutral(&text) {
                 text if outgoing::parts(&text).is_empty() => {
-                    Reaction::Failed("nothing of the answer may be posted".into())
+                    Reaction::failed("nothing of the answer may be posted".into())
                 }
                 text => Reaction::Answer(text),
             },
-            Ok(Answer::Skip) => Reaction::Silence("skipped"),
-            Err(ProcessorError::Permanent(reason)) => Reaction::Failed(reason),
+            Ok(Answer::Skip) => Reaction::End(QuestionEnd::Done("skipped")),
+            Err(ProcessorError::Permanent(reason)) => Reaction::failed(reason),
             Err(ProcessorError::Transient { reason, after }) => {
                 // A question that was asked again by hand has no age.
                 let is_late = question.state.generation == 0 && self.age(&question.id) > self.limits.max_age;
                 if is_late || receive_count >= MAX_RECEIVES {
-                    return Ok(Reaction::Failed(reason));
+                    return Ok(Reaction::failed(reason));
                 }
                 counter!(QUESTIONS, "outcome" => "retry").increment(1);
                 return Err(match after {
@@ -194,17 +222,18 @@ impl Responder {
         })
     }
 
-    /// Whether a question is where it was when the processor was asked: it was not erased, deleted or cancelled.
-    async fn is_still_asked(&self, question: &QuestionRow, state: WorkState) -> Result<bool, Failure> {
+    /// Whether a question was deleted, erased or cancelled while the processor was asked, and how it ends if so.
+    async fn withdrawn(&self, question: &QuestionRow) -> Result<Withdrawn, Failure> {
         let QuestionId { team, channel, ts, .. } = &question.id;
         let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
         let found = self.ports.archive.get_all(&keys.each_ref()).await?;
-        let [Some(row), message] = &found[..] else { return Ok(false) };
+        let [Some(row), message] = &found[..] else { return Ok(Withdrawn::Ended) };
         if message.as_ref().is_some_and(is_gone) {
-            self.fail(question, "deleted", "question deleted").await?;
-            return Ok(false);
+            return Ok(Withdrawn::Deleted);
         }
-        Ok(!row.is_erased() && WorkState::read(row.text(STATE)) == state)
+        let state = question.state.at(WorkStage::Working);
+        let is_there = !row.is_erased() && WorkState::read(row.text(STATE)) == state;
+        Ok(if is_there { Withdrawn::No } else { Withdrawn::Ended })
     }
 
     /// The attempt at which an answer is to be posted. One that failed is opened again if the question was asked again since.
@@ -217,26 +246,16 @@ impl Responder {
         Ok(generation)
     }
 
-    async fn finish(&self, question: &QuestionRow, outcome: &'static str) -> Result<(), Failure> {
-        let state = question.state.at(WorkStage::Finished);
-        self.become_final(question, state, outcome, None).await
-    }
-
-    async fn fail(&self, question: &QuestionRow, outcome: &'static str, reason: &str) -> Result<(), Failure> {
-        let QuestionId { team, channel, ts, .. } = &question.id;
-        tracing::warn!(%team, %channel, %ts, reason, "a question is not answered");
-        let state = question.state.at(WorkStage::Failed);
-        self.become_final(question, state, outcome, Some(reason)).await
-    }
-
-    async fn become_final(
-        &self,
-        question: &QuestionRow,
-        state: WorkState,
-        outcome: &'static str,
-        error: Option<&str>,
-    ) -> Result<(), Failure> {
-        let update = rows::question_becomes(&question.id, state, error, self.now_s());
+    async fn finish(&self, question: &QuestionRow, end: QuestionEnd) -> Result<(), Failure> {
+        let (stage, outcome, error) = match &end {
+            QuestionEnd::Done(outcome) => (WorkStage::Finished, *outcome, None),
+            QuestionEnd::Failed(outcome, reason) => (WorkStage::Failed, *outcome, Some(reason.as_str())),
+        };
+        if let Some(reason) = error {
+            let QuestionId { team, channel, ts, .. } = &question.id;
+            tracing::warn!(%team, %channel, %ts, reason, "a question is not answered");
+        }
+        let update = rows::question_becomes(&question.id, question.state.at(stage), error, self.now_s());
         if self.ports.archive.write(&update).await? == WriteOutcome::Applied {
             counter!(QUESTIONS, "outcome" => outcome).increment(1);
         }
@@ -244,12 +263,40 @@ impl Responder {
     }
 }
 
+/// What became of a question, as it is counted.
+enum QuestionEnd {
+    /// It is answered, or deliberately not.
+    Done(&'static str),
+    /// It failed, for this reason.
+    Failed(&'static str, String),
+}
+
+impl QuestionEnd {
+    fn deleted() -> Self {
+        Self::Failed("deleted", "question deleted".into())
+    }
+}
+
+/// What happened to a question meanwhile.
+enum Withdrawn {
+    No,
+    /// Its message was deleted.
+    Deleted,
+    /// Its state says how it ended, or it was erased.
+    Ended,
+}
+
 /// What is done about a question.
 enum Reaction {
     Answer(String),
-    /// Nothing is posted, for this reason.
-    Silence(&'static str),
-    Failed(String),
+    /// Nothing is posted.
+    End(QuestionEnd),
+}
+
+impl Reaction {
+    fn failed(reason: String) -> Self {
+        Self::End(QuestionEnd::Failed("error", reason))
+    }
 }
 
 /// Whether a message is not there any more for those who read the channel.

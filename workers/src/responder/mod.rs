@@ -87,17 +87,10 @@ impl Worker for Responder {
 
     async fn work(&self, batch: &Batch<'_>) {
         for job in batch.jobs() {
-            match &job.payload {
-                DecodedPayload::Question(question) => {
-                    job.finish(self.answer(question, job.delivery.receive_count).await);
-                }
-                DecodedPayload::Event(_)
-                | DecodedPayload::File(_)
-                | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_)
-                | DecodedPayload::Backfill(_)
-                | DecodedPayload::Stats(_)
-                | DecodedPayload::Reply(_) => job.refuse_payload(),
+            if let DecodedPayload::Question(question) = &job.payload {
+                job.finish(self.answer(question, job.delivery.receive_count).await);
+            } else {
+                job.refuse_payload();
             }
         }
     }

@@ -72,6 +72,12 @@ impl ItemKey {
         Self::new(files(team), file.as_str())
     }
 
+    /// Bytes of a file that no message shares any more, which are to be deleted.
+    #[must_use]
+    pub fn unshared_file(team: &TeamId, file: &FileId) -> Self {
+        Self::new(unshared_files(team), file.as_str())
+    }
+
     /// That the existence check waits for Slack; `what` is a workspace, or a workspace and a method.
     #[must_use]
     pub fn existence_breaker(what: &str) -> Self {
@@ -182,9 +188,9 @@ pub const TEAMS: &str = "meta#teams";
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
 /// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, the breakers of the existence check, days
-/// that are to be counted, stored reports, and what the responder has done with. All other rows are there for good. A `*`
-/// stands for the rest of a name.
-pub const PASSING: [&str; 9] = [
+/// that are to be counted, stored reports, what the responder has done with, and files, which go with the last message that
+/// shares them. All other rows are there for good. A `*` stands for the rest of a name.
+pub const PASSING: [&str; 11] = [
     "quarantine#*",
     "meta#attempts#*",
     EXISTENCE_BREAKERS,
@@ -194,6 +200,8 @@ pub const PASSING: [&str; 9] = [
     "answer#*",
     "botmessage#*",
     "budget#*",
+    "file#*",
+    "unshared#*",
 ];
 
 /// Whether the rows of a partition come and go.
@@ -282,6 +290,12 @@ pub fn profiles(team: &TeamId, user: &UserId) -> String {
 #[must_use]
 pub fn files(team: &TeamId) -> String {
     format!("file#{team}")
+}
+
+/// The partition of the files of a workspace whose bytes are to be deleted.
+#[must_use]
+pub fn unshared_files(team: &TeamId) -> String {
+    format!("unshared#{team}")
 }
 
 /// The partition of a workspace's gaps.

@@ -241,7 +241,8 @@ impl ResponderArgs {
                 }
                 (None, Some(command), None) => {
                     let command = CommandLine::parse(&command).map_err(ConfigError::ProcessorCommand)?;
-                    Some(Arc::new(CommandProcessor::new(command, timeout)))
+                    let secrets = token.map(|found| found.secret).into_iter().collect();
+                    Some(Arc::new(CommandProcessor::new(command, timeout, secrets)))
                 }
                 (None, None, Some(key)) => {
                     let base_url = set(&self.anthropic_base_url).unwrap_or_else(|| ANTHROPIC.to_owned());

@@ -26,6 +26,9 @@ const OBJECT_VERSION: &str = "object_version";
 /// One mark per version of a file that is held: which source it came from, and how long it is.
 const VERSION: &str = "version#";
 
+/// One mark per key of bytes that are to be deleted.
+const UNSHARED: &str = "bytes#";
+
 /// Places remembered on a file's row, which must fit an item. The messages themselves all know their file.
 pub const MAX_SHARES: usize = 1000;
 
@@ -79,6 +82,15 @@ pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update
     }
     let guard = Guard::Greater { register: OBJECT_VERSION.into(), version: object.version() };
     Update { guard, set, remove, set_if_absent, ..Update::new(ItemKey::file(team, &object.id)) }
+}
+
+/// Writes nothing, and is refused unless a file is still held as its row was read: a row that is gone took the bytes with it.
+#[must_use]
+pub fn still_held(row: &Item, file: &FileId) -> Option<Update> {
+    let state @ FileState::Stored(_) = state(row, file)? else { return None };
+    let (register, version) = (format!("{STATE}{file}"), state.version());
+    let guard = Guard::Unchanged { register, expected: Some(version.clone()), version };
+    Some(Update { guard, ..Update::new(row.key.clone()) })
 }
 
 /// What became of a file that is not held.
@@ -187,6 +199,20 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
         Some(FileState::Failed(_) | FileState::Verdict(_)) | None => None,
     };
     versions(item).map(|(_, _, key)| key).chain(newest).collect()
+}
+
+/// Bytes are to be deleted, unless the file's row still names them: what a file had that no message shares any more.
+#[must_use]
+pub fn unshared(team: &TeamId, file: &FileId, keys: &BTreeSet<FileKey>) -> Update {
+    let mut set_if_absent = file_identity(team, file);
+    set_if_absent.insert("type".into(), "unshared".into());
+    set_if_absent.extend(keys.iter().map(|key| (format!("{UNSHARED}{key}"), true.into())));
+    Update { set_if_absent, ..Update::new(ItemKey::unshared_file(team, file)) }
+}
+
+/// The keys of bytes that are to be deleted, as [`unshared`] wrote them.
+pub fn unshared_keys(item: &Item) -> impl Iterator<Item = FileKey> + '_ {
+    item.attributes.keys().filter_map(|name| FileKey::stored(name.strip_prefix(UNSHARED)?))
 }
 
 /// Whether something is held under a key already, as another version.

@@ -60,13 +60,18 @@ impl PossibleQuestion {
         if said.bot_id.is_some() || said.edited_ts().ok()?.is_some() {
             return None;
         }
-        // Most messages end here, before anything is parsed once more.
+        // Most messages end here.
         let text = said.text.as_deref().unwrap_or_default();
         let mentioned = mentions(text).find(|user| envelope.is_own_user(user.as_str()));
         let is_reply = said.thread_ts.is_some() && said.thread_ts != said.ts;
         if mentioned.is_none() && !is_reply {
             return None;
         }
+        let (channel, ts) = (event.channel().ok()?, Ts::parse(said.ts.as_deref()?).ok()?);
+        if now.0 / 1_000 - ts.micros() / 1_000_000 > max_age_s {
+            return None;
+        }
+        // The only place at which an event is parsed once more.
         let marks: AppMarks<'_> = object(event.raw);
         if marks.app_id.is_some() || marks.bot_profile.is_some() || marks.message.is_some() {
             return None;
@@ -77,10 +82,6 @@ impl PossibleQuestion {
         }
         let user = UserId::parse(said.user.as_deref()?).ok()?;
         if user.as_str() == SLACKBOT || envelope.is_own_user(user.as_str()) {
-            return None;
-        }
-        let (channel, ts) = (event.channel().ok()?, Ts::parse(said.ts.as_deref()?).ok()?);
-        if now.0 / 1_000 - ts.micros() / 1_000_000 > max_age_s {
             return None;
         }
         let thread_ts =

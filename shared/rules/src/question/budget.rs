@@ -1,48 +1,47 @@
-//! How many questions are taken on: rows that hold which, so that one that comes again is counted once in any number of
-//! processes.
+//! How many questions are taken on: rows that count them, because a fleet has many processes. The row of a question says that it
+//! was counted, so that one that comes again is counted once.
 
-use ports::archive::{Guard, Item, ItemKey, Update};
+use ports::archive::key::budgets;
+use ports::archive::{Guard, Item, ItemKey, Query, Update};
+use slack::ids::TeamId;
 
 use super::{AskedText, QuestionId};
 
-/// The register of a row: how many questions it holds.
+/// The register of a row: how many questions were counted.
 const COUNT: &str = "count";
 
 /// The mark that the person was told of it.
 const TOLD: &str = "told";
 
-/// What a budget is of.
+/// What has a row that counts questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetScope {
     /// A thread: beyond it the app is silent until it is mentioned.
     Thread,
-    /// A person, by the hour.
+    /// A person, by the hour. What a workspace has asked in an hour is the sum of what its people have.
     Person,
-    /// A workspace, by the hour.
-    Team,
-}
-
-/// What a budget says to one more question.
-#[derive(Debug, PartialEq)]
-pub enum BudgetStep {
-    /// It has been counted.
-    Counted,
-    /// There is room: this counts it, unless another question came first.
-    Count(Box<Update>),
-    /// There is no room.
-    Spent,
 }
 
 /// The row of a budget for a question that comes at this second.
 #[must_use]
 pub fn key(scope: BudgetScope, id: &QuestionId, asked: &AskedText, now_s: i64) -> ItemKey {
-    let hour = now_s.div_euclid(3_600);
     let of = match scope {
         BudgetScope::Thread => format!("thread#{}#{}", id.channel, id.thread_ts),
-        BudgetScope::Person => format!("hour#{hour:09}#user#{}", asked.user),
-        BudgetScope::Team => format!("hour#{hour:09}#team"),
+        BudgetScope::Person => format!("{}#{}", people(now_s), asked.user),
     };
     ItemKey::budget(&id.team, &of)
+}
+
+fn people(now_s: i64) -> String {
+    format!("hour#{:09}#user", now_s.div_euclid(3_600))
+}
+
+/// The rows of all people of a workspace in the hour of this second.
+#[must_use]
+pub fn of_people(team: &TeamId, now_s: i64) -> Query {
+    let people = people(now_s);
+    let after = ItemKey::budget(team, &format!("{people}#"));
+    Query { after: Some(after), until: Some(format!("{people}$")), ..Query::partition(budgets(team)) }
 }
 
 /// Whether the row of a budget is of an hour that is over, and may go.
@@ -52,23 +51,18 @@ pub fn is_over(row: &Item, now_s: i64) -> bool {
     hour.is_some_and(|hour: i64| hour + 1 < now_s.div_euclid(3_600))
 }
 
-/// Counts a question against the row of a budget as it was read.
+/// How many questions a row has counted.
 #[must_use]
-pub fn step(key: ItemKey, row: Option<&Item>, id: &QuestionId, most: u32) -> BudgetStep {
-    let mark = format!("q#{}#{}", id.channel, id.ts);
-    if row.is_some_and(|row| row.is(&mark)) {
-        return BudgetStep::Counted;
-    }
-    let before = row.and_then(|row| row.text(COUNT)).map(str::to_owned);
-    let count: u32 = before.as_deref().and_then(|count| count.parse().ok()).unwrap_or_default();
-    if count >= most {
-        return BudgetStep::Spent;
-    }
-    let version = format!("{:09}", count + 1);
-    let guard = Guard::Unchanged { register: COUNT.into(), expected: before, version };
-    let mut update = Update { guard, ..Update::new(key) };
-    update.set.insert(mark, true.into());
-    BudgetStep::Count(Box::new(update))
+pub fn counted(row: Option<&Item>) -> u32 {
+    row.and_then(|row| row.text(COUNT)?.parse().ok()).unwrap_or_default()
+}
+
+/// Counts one more question in a row as it was read, unless another question came first.
+#[must_use]
+pub fn count(key: ItemKey, row: Option<&Item>) -> Update {
+    let expected = row.and_then(|row| row.text(COUNT)).map(str::to_owned);
+    let version = format!("{:09}", counted(row).saturating_add(1));
+    Update { guard: Guard::Unchanged { register: COUNT.into(), expected, version }, ..Update::new(key) }
 }
 
 /// Remembers that a person was told, if it is not remembered yet.
@@ -102,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_counted_once_and_beyond_the_budget_not_at_all() {
+    fn questions_are_counted_one_by_one_and_a_person_is_told_once() {
         let asked = AskedText {
             user: UserId::parse("U1").unwrap(),
             text: String::new(),
@@ -112,22 +106,31 @@ mod tests {
         let key = key(BudgetScope::Person, &id(1), &asked, 7_200);
         assert_eq!(key.timestamp, "hour#000000002#user#U1");
         let mut row: Option<Item> = None;
-        for (n, expected) in [(1, "counted"), (2, "counted"), (1, "known"), (3, "spent")] {
-            let found = match step(key.clone(), row.as_ref(), &id(n), 2) {
-                BudgetStep::Count(update) => {
-                    let attributes = update.apply(row.as_ref().map(|row| &row.attributes)).unwrap();
-                    row = Some(Item { key: key.clone(), attributes });
-                    "counted"
-                }
-                BudgetStep::Counted => "known",
-                BudgetStep::Spent => "spent",
-            };
-            assert_eq!(found, expected, "{n}");
+        for expected in 1..=2 {
+            let update = count(key.clone(), row.as_ref());
+            let attributes = update.apply(row.as_ref().map(|row| &row.attributes)).unwrap();
+            assert_eq!(update.apply(Some(&attributes)), None, "it counts one question");
+            row = Some(Item { key: key.clone(), attributes });
+            assert_eq!(counted(row.as_ref()), expected);
         }
         let row = row.unwrap();
         assert!(!is_over(&row, 7_200 + 3_600) && is_over(&row, 7_200 + 7_200));
         let told = telling(key.clone(), &id(3)).apply(Some(&row.attributes)).unwrap();
         assert_eq!(telling(key.clone(), &id(4)).apply(Some(&told)), None, "a person is told once");
         assert!(was_told_by(&Item { key, attributes: told }, &id(3)));
+    }
+
+    #[test]
+    fn the_people_of_an_hour_are_a_range_of_rows() {
+        let Query { partition, after, until, .. } = of_people(&TeamId::parse("T1").unwrap(), 7_200);
+        assert_eq!(partition, ports::archive::Partition::Item("budget#T1".into()));
+        let (after, until) = (after.unwrap().timestamp, until.unwrap());
+        let is_within = |timestamp: &str| timestamp > after.as_str() && timestamp < until.as_str();
+        assert!(is_within("hour#000000002#user#U1") && is_within("hour#000000002#user#W9"));
+        for other in
+            ["hour#000000001#user#U1", "hour#000000003#user#U1", "hour#000000002#team", "thread#C1#1.000000"]
+        {
+            assert!(!is_within(other), "{other}");
+        }
     }
 }

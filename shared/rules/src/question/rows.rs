@@ -14,6 +14,9 @@ pub const STATE: &str = "state";
 /// Why it failed.
 pub const ERROR: &str = "error_message";
 
+/// The mark of a question that its budgets have counted.
+const COUNTED: &str = "counted";
+
 /// The register of a thread.
 const LAST_CHECKED: &str = "last_checked";
 
@@ -31,6 +34,8 @@ pub struct QuestionRow {
     pub state: WorkState,
     /// When it was first seen, in seconds since the Unix epoch.
     pub fetched_at_s: i64,
+    /// Whether its budgets have counted it.
+    pub is_counted: bool,
 }
 
 /// An answer as its row has it.
@@ -78,6 +83,13 @@ fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
 }
 
 impl QuestionRow {
+    /// A question that has no row yet.
+    #[must_use]
+    pub fn new(id: &QuestionId, asked: &AskedText, now_s: i64) -> Self {
+        let (id, asked) = (id.clone(), asked.clone());
+        Self { id, asked, state: WorkState::NEW, fetched_at_s: now_s, is_counted: false }
+    }
+
     /// Reads a row; `None` for one that is erased, or holds no question.
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
@@ -93,7 +105,8 @@ impl QuestionRow {
             files: Vec::new(),
         };
         let fetched_at_s = item.attributes.get("fetched_at").and_then(Value::as_i64).unwrap_or_default();
-        Some(Self { id, asked, state: WorkState::read(item.text(STATE)), fetched_at_s })
+        let (state, is_counted) = (WorkState::read(item.text(STATE)), item.is(COUNTED));
+        Some(Self { id, asked, state, fetched_at_s, is_counted })
     }
 }
 
@@ -208,6 +221,17 @@ pub fn question_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, 
     let key = ItemKey::question(&id.team, &id.channel, &id.ts);
     let at = (state.stage != WorkStage::Pending).then_some("processed_at");
     becomes(key, TrackedKind::Question, state, at, error, now_s)
+}
+
+/// A question that is worked on, as one write: what makes its row if that is missing, and whether its budgets have counted it.
+#[must_use]
+pub fn begun(id: &QuestionId, state: WorkState, new: Option<Update>, is_counted: bool, now_s: i64) -> Update {
+    let mut update = question_becomes(id, state, None, now_s);
+    update.set_if_absent.extend(new.into_iter().flat_map(|new| new.set_if_absent));
+    // It has another one by this write.
+    update.set_if_absent.remove(STATE);
+    update.set_if_absent.extend(is_counted.then(|| (COUNTED.to_owned(), true.into())));
+    update
 }
 
 /// An answer at another stage.

@@ -8,8 +8,8 @@ use slack::ids::TeamId;
 use viewer::pages::figures::standalone;
 
 use super::accessible::AUDIT;
-use super::driver::{Browser, BrowserSettings};
 use super::site::Site;
+use testkit::browser::{Browser, BrowserSettings};
 
 /// The week of the site's first messages.
 const WEEK: &str = "2026-W40";

@@ -1,38 +1,68 @@
 //! A message or a person that is erased while a file or a picture of theirs is fetched.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ports::archive::{Archive, ArchiveExt, ErasureFact, ErasureScope, ItemKey};
 use ports::files::{FileKey, Files};
 use ports::queue::Delivery;
-use rules::file::row;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 use slack_api::{Token, Tokens};
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, FaultyFiles, Method};
-use testkit::memory::archive::MemoryArchive;
-use testkit::memory::files::MemoryFiles;
+use testkit::faults::{
+    CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, FaultyFiles, Method,
+};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use wiremock::MockServer;
+use workers::eraser::{Eraser, EraserError, EraserMode};
+use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, TS, bytes, settings, slack, team, worker};
+use super::fixture::{Fixture, TOKEN, TS, bytes, info, settings, slack, team, worker};
 
-/// Erases at one step, as those do who erase: the message, then what its file's row names, then that row.
-struct ErasesAt {
+/// Another process does something at one step of this one.
+struct At {
     step: u64,
     steps: AtomicU64,
-    archive: Arc<MemoryArchive>,
-    files: MemoryFiles,
+    other: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl At {
+    fn new(step: u64, other: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { step, steps: AtomicU64::new(0), other: Mutex::new(Some(other.boxed())) })
+    }
+
+    async fn other(&self) {
+        let other = self.other.lock().unwrap().take();
+        if let Some(other) = other {
+            other.await;
+        }
+    }
+
+    /// The stores of a fixture as the process sees them that has these steps.
+    fn stores(self: &Arc<Self>, fixture: &Fixture) -> (Arc<dyn Archive>, Arc<dyn Files>) {
+        let schedule = || Arc::clone(self) as Arc<dyn FaultSchedule>;
+        let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
+        let files = Arc::new(fixture.files.clone());
+        (Arc::new(FaultyArchive::on(archive, schedule())), Arc::new(FaultyFiles::on(files, schedule())))
+    }
+
+    /// Lets the other process do it now if there was no such step; answers whether there was.
+    async fn ended(&self) -> bool {
+        self.other().await;
+        self.steps.load(Ordering::SeqCst) > self.step
+    }
 }
 
 #[async_trait]
-impl FaultSchedule for ErasesAt {
+impl FaultSchedule for At {
     async fn before(&self, _: Method, _: usize) -> Option<Fault> {
         if self.steps.fetch_add(1, Ordering::SeqCst) == self.step {
-            erase(&self.archive, &self.files).await;
+            self.other().await;
         }
         None
     }
@@ -48,39 +78,121 @@ fn file() -> FileId {
     FileId::parse("F01").unwrap()
 }
 
-async fn erase(archive: &MemoryArchive, files: &MemoryFiles) {
-    archive.erase(&message("C01")).await.unwrap();
-    let Some(row) = archive.item(&ItemKey::file(&team(), &file())) else { return };
-    let others = row::shares(&row).any(|share| share.channel.as_str() != "C01");
-    if !others {
-        archive.erase(&row.key).await.unwrap();
-        let keys: BTreeSet<FileKey> = row::keys(&row, &file());
-        for key in &keys {
-            files.delete(key).await.unwrap();
-        }
+/// What erases the message in C01.
+fn fact() -> ErasureFact {
+    let scope = ErasureScope::Message(ChannelId::parse("C01").unwrap(), Ts::parse(TS).unwrap());
+    ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() }
+}
+
+/// Erases the message in C01, and the file if it is the last that shares it.
+async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), EraserError> {
+    let eraser = Eraser::begin(archive, files, vec![fact()], EraserMode::Act).await?;
+    archive.write(&fact().update()).await?;
+    for part in eraser.parts().await? {
+        eraser.part(&part).await?;
     }
+    Ok(())
 }
 
 /// Does a job in which the message is erased at this step; answers whether it had as many.
 async fn erased_at(step: u64, slack: &MockServer, fixture: &Fixture, job: &Delivery) -> bool {
-    let schedule = Arc::new(ErasesAt {
-        step,
-        steps: AtomicU64::new(0),
-        archive: Arc::clone(&fixture.archive),
-        files: fixture.files.clone(),
+    let (archive, files) = (Arc::clone(&fixture.archive), fixture.files.clone());
+    let at = At::new(step, async move {
+        let runtime = Handle::current();
+        let erasing = move || runtime.block_on(erase(&*archive, &files));
+        spawn_blocking(erasing).await.unwrap().unwrap();
     });
-    let as_schedule = || Arc::clone(&schedule) as Arc<dyn FaultSchedule>;
-    let archive = FaultyArchive::on(Arc::clone(&fixture.archive) as Arc<dyn Archive>, as_schedule());
-    let files = FaultyFiles::on(Arc::new(fixture.files.clone()), as_schedule());
+    let downloader = downloader(slack, fixture, at.stores(fixture));
+    let job_done = downloader.handle(std::slice::from_ref(job)).await;
+    assert!(matches!(job_done[..], [Outcome::Done | Outcome::Retry(_)]), "step {step}: {job_done:?}");
+    at.ended().await
+}
+
+fn downloader(
+    slack: &MockServer,
+    fixture: &Fixture,
+    stores: (Arc<dyn Archive>, Arc<dyn Files>),
+) -> Arc<FileDownloader> {
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
-    let stores = (Arc::new(archive) as Arc<dyn Archive>, Arc::new(files) as Arc<dyn Files>);
-    let downloader = worker(&slack.uri(), stores, fixture.another("erased"), tokens, settings());
-    assert_eq!(downloader.handle(std::slice::from_ref(job)).await, [Outcome::Done], "step {step}");
-    let steps = schedule.steps.load(Ordering::SeqCst);
-    if steps <= step {
-        erase(&fixture.archive, &fixture.files).await;
+    worker(&slack.uri(), stores, fixture.another("erased"), tokens, settings())
+}
+
+/// Two messages that share a file, which is downloaded for the first; and the job of the second.
+async fn two_shares(slack: &MockServer) -> (Fixture, Delivery) {
+    let fixture = Fixture::of(slack);
+    let object = fixture.file("F01", json!({}));
+    let (first, second) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
+    assert_eq!(fixture.handle(&first).await, Outcome::Done);
+    (fixture, second)
+}
+
+/// The message in C02 shares the file, which is held where the message says.
+async fn assert_held(fixture: &Fixture, what: &str) {
+    let says = fixture.in_channel("C02").await["files_s3"].clone();
+    let held: Vec<String> = fixture.files.published().into_keys().map(|key| key.to_string()).collect();
+    assert_eq!(says, json!(held), "{what}");
+    assert_eq!(fixture.held(), [b"hello"], "{what}");
+    assert_eq!(fixture.row("F01").await["state"], "held", "{what}");
+    assert!(fixture.archive.item(&message("C01")).unwrap().is_erased(), "{what}");
+    assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "{what}");
+}
+
+#[tokio::test]
+async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    info(&slack, &json!({ "ok": true, "file": Fixture::of(&slack).file("F01", json!({})) })).await;
+    for step in 0.. {
+        let (fixture, second) = two_shares(&slack).await;
+        let within = erased_at(step, &slack, &fixture, &second).await;
+        fixture.insist(&Delivery { receive_count: 2, ..second }).await;
+        assert_held(&fixture, &format!("erased at step {step}")).await;
+        if !within {
+            assert!(step > 2, "{step} steps");
+            break;
+        }
     }
-    steps > step
+    for step in 0.. {
+        let (fixture, second) = two_shares(&slack).await;
+        let stores = (
+            Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+            Arc::new(fixture.files.clone()) as Arc<dyn Files>,
+        );
+        let (beside, job) = (downloader(&slack, &fixture, stores), second.clone());
+        let at = At::new(step, async move {
+            assert_eq!(beside.handle(std::slice::from_ref(&job)).await, [Outcome::Done], "step {step}");
+        });
+        let (archive, files) = at.stores(&fixture);
+        erase(&*archive, &*files).await.unwrap();
+        let within = at.ended().await;
+        fixture.insist(&Delivery { receive_count: 2, ..second }).await;
+        assert_held(&fixture, &format!("shared at step {step}")).await;
+        if !within {
+            assert!(step > 10, "{step} steps");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_begins_to_share_a_file_after_its_eraser_died_gets_it() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"hello").await;
+    for step in 0.. {
+        let (fixture, second) = two_shares(&slack).await;
+        let point = CrashPoint::after(step);
+        let archive =
+            CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+        let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
+        let died = erase(&archive, &files).await;
+        fixture.insist(&second).await;
+        erase(&*fixture.archive, &fixture.files).await.unwrap();
+        assert_held(&fixture, &format!("died at step {step}")).await;
+        if died.is_ok() {
+            assert!(step > 10, "{step} steps");
+            break;
+        }
+    }
 }
 
 #[tokio::test]
@@ -94,6 +206,7 @@ async fn what_is_stored_while_its_message_is_erased_goes_again() {
         let within = erased_at(step, &slack, &fixture, &job).await;
         assert_eq!(fixture.held(), Vec::<Vec<u8>>::new(), "step {step}");
         assert_eq!(fixture.row("F01").await, Value::Null, "step {step}");
+        assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "step {step}");
         // Its job comes again.
         assert_eq!(fixture.handle(&job).await, Outcome::Done);
         assert_eq!((fixture.held().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");

@@ -16,6 +16,7 @@ use rules::question::rows::{AnswerRow, QuestionRow};
 use rules::question::state::TrackedKind;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::WebApi;
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
@@ -174,8 +175,7 @@ impl Fixture {
         let ports = Ports { queue, archive, clock: Arc::clone(&self.clock) };
         let claimant = || {
             let claims = FaultyClaims::until(Arc::clone(&self.claims) as Arc<dyn Claims>, Arc::clone(point));
-            let clock = Arc::clone(&self.clock);
-            Claimant::new(Arc::new(claims), clock, name, claims::Settings::default())
+            self.claimant(Arc::new(claims), name)
         };
         let processor = Arc::clone(&self.processor) as Arc<dyn Processor>;
         let web = self.slack.client_until(TOKEN, point);
@@ -183,6 +183,15 @@ impl Fixture {
             responder: Responder::new(ports.clone(), claimant(), processor, self.limits),
             poster: Poster::new(ports, claimant(), web, self.limits),
         }
+    }
+
+    pub(super) fn claimant(&self, claims: Arc<dyn Claims>, name: &str) -> Claimant {
+        Claimant::new(claims, Arc::clone(&self.clock), name, claims::Settings::default())
+    }
+
+    /// A client of this Slack.
+    pub(super) fn client(&self) -> Arc<WebApi> {
+        self.slack.client_until(TOKEN, &CrashPoint::never())
     }
 
     /// Lets a process work until nothing is left to do, or it has died.
