@@ -16,6 +16,7 @@ mod connection;
 mod erasures;
 mod existence;
 mod files;
+mod operation;
 mod process_lock;
 mod queue;
 mod reader;

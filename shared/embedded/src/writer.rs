@@ -15,9 +15,11 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
+use super::operation::{Answered, Operation};
+pub(super) use super::operation::{Transaction, WriteError};
 use super::process_lock::ProcessLock;
 use super::turns::Turns;
-use ports::clock::{SharedClock, TimestampMs};
+use ports::clock::SharedClock;
 
 /// Operations that may wait for the thread; further callers wait for a place.
 const WAITING: usize = 8192;
@@ -61,58 +63,6 @@ const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Durati
 
 /// How often to look for other processes.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
-
-/// An operation that did not become durable.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct WriteError(pub(super) String);
-
-/// What an operation sees of its transaction.
-pub(super) struct Transaction<'a> {
-    /// The connection, within the transaction.
-    pub(super) connection: &'a Connection,
-    /// The time of this transaction.
-    pub(super) now: TimestampMs,
-    /// Grows when something was rolled back: what was remembered of the database may be wrong.
-    pub(super) rollbacks: u64,
-    /// Grows when another process has changed the database.
-    pub(super) foreign_commits: u64,
-}
-
-trait Operation: Send {
-    fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()>;
-    fn finish(self: Box<Self>, outcome: Result<(), WriteError>);
-}
-
-struct Answered<T, F, A> {
-    work: F,
-    result: Option<T>,
-    reply: oneshot::Sender<Result<T, WriteError>>,
-    abandoned: A,
-}
-
-impl<T, F, A> Operation for Answered<T, F, A>
-where
-    T: Send,
-    F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send,
-    A: FnOnce(T) + Send,
-{
-    fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        self.result = Some((self.work)(transaction)?);
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, outcome: Result<(), WriteError>) {
-        let answer = match (outcome, self.result) {
-            (Ok(()), Some(result)) => Ok(result),
-            (Ok(()), None) => Err(WriteError("the operation did not run".into())),
-            (Err(error), _) => Err(error),
-        };
-        if let Err(Ok(result)) = self.reply.send(answer) {
-            (self.abandoned)(result);
-        }
-    }
-}
 
 /// Handle of the thread.
 pub(super) struct Writer {
