@@ -155,8 +155,8 @@ impl SearchIndex {
     ) -> Result<bool, IndexError> {
         self.run(move |connection| {
             // In the order of their ids: pages are visited one after another, and FTS5 collects words until an id is not greater
-            // than the one before. Contents of one message keep their order.
-            messages.sort_by_key(|message| message.ts.micros());
+            // than the one before. Those of one second keep their order, so that their ids do not depend on the batch.
+            messages.sort_by_key(|message| put::first_id(message.ts.micros()));
             if messages.len() >= BATCH {
                 schema::expect_bulk(connection)?;
             }

@@ -4,7 +4,7 @@
 //! really ask for.
 
 use ports::queue::QueueName;
-use ports::workers::WORKERS;
+use ports::workers::{WORKERS, WorkerSpec};
 
 /// Dollars, us-east-1, on demand. Where each is from is in the table.
 pub mod price {
@@ -118,8 +118,10 @@ const SQS_REQUESTS_OF_A_FILE: f64 = 3.0;
 const UNITS_OF_A_FILE: f64 = 6.0;
 const GB_SECONDS_OF_A_FILE: f64 = 2.0 * 0.5;
 
-/// Each queue that wakes a function is asked by at most five of Lambda's pollers, one long poll of 20 s after the other.
+/// Each queue that wakes a function is asked by at most five of Lambda's pollers, one long poll of 20 s after the other: two if
+/// it is quiet and its function has no limit of concurrency.
 const POLLERS: f64 = 5.0;
+const POLLERS_WITHOUT_LIMIT: f64 = 2.0;
 const POLL_S: u64 = 20;
 /// What the clock wakes each hour: the directory, for a minute in 512 MB, and each worker for its dead letters.
 const HOURS: f64 = 730.0;
@@ -130,9 +132,8 @@ pub const ALARMS: f64 = 3.0;
 pub const METRICS: f64 = 5.0;
 
 /// The functions that queues wake. Those of the responder are there only if it is turned on.
-fn woken() -> f64 {
-    let is_of_responder = |queue| matches!(queue, QueueName::Questions | QueueName::Replies);
-    WORKERS.iter().filter(|spec| !is_of_responder(spec.queue)).count() as f64
+fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
+    WORKERS.iter().filter(|spec| !matches!(spec.queue, QueueName::Questions | QueueName::Replies))
 }
 
 /// A line of the bill: list price, and what of it every account has for nothing.
@@ -151,10 +152,12 @@ fn lines(messages: f64) -> Vec<Line> {
         free: price * count.min(free),
     };
     let of = |count: u64| messages * count as f64;
-    let invocations = of(OneMessage::INVOCATIONS) + files + (1.0 + woken()) * HOURS;
+    let functions = woken().count() as f64;
+    let pollers = |spec: &WorkerSpec| spec.concurrency.map_or(POLLERS_WITHOUT_LIMIT, |_| POLLERS);
+    let invocations = of(OneMessage::INVOCATIONS) + files + (1.0 + functions) * HOURS;
     let gb_seconds =
         messages * GB_SECONDS_OF_A_MESSAGE + files * GB_SECONDS_OF_A_FILE + HOURS * GB_SECONDS_OF_A_SYNC;
-    let polls = woken() * (POLLERS * (MONTH_S / POLL_S) as f64 + HOURS);
+    let polls = woken().map(pollers).sum::<f64>() * (MONTH_S / POLL_S) as f64 + functions * HOURS;
     let requests = of(OneMessage::SQS_REQUESTS) + files * SQS_REQUESTS_OF_A_FILE;
     let left = (free::SQS_REQUESTS - polls).max(0.0);
     let write_units = of(OneMessage::ROW_WRITES + OneMessage::CONFIRMED_WRITTEN)
@@ -243,9 +246,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_workspace_costs_less_than_two_dollars_a_month() {
-        let dollars = total(1e4) + price::SECRET;
-        assert!(dollars < 2.0, "{dollars}, the bot token in Secrets Manager");
+    fn a_small_workspace_costs_less_than_a_dollar_a_month() {
+        let dollars = total(1e4);
+        assert!(dollars < 1.0, "{dollars}");
         assert!((SUMMARY.len() as f64 - METRICS).abs() < f64::EPSILON);
     }
 
@@ -256,7 +259,7 @@ mod tests {
         let is_mapping = |resource: &&Value| resource["Type"] == "AWS::Lambda::EventSourceMapping";
         let mappings = template["Resources"].as_object().unwrap().values().filter(is_mapping);
         let by_default = mappings.filter(|mapping| mapping.get("Condition").is_none()).count();
-        assert!((by_default as f64 - woken()).abs() < f64::EPSILON, "{by_default}");
+        assert_eq!(by_default, woken().count());
     }
 
     #[test]
