@@ -30,9 +30,8 @@ use super::budget::Room;
 use crate::claims::{Check, Sink};
 use crate::failure::Failure;
 
-/// The directory learns of a newcomer within this time, and is asked for them as often.
-const NEWCOMER: Duration = Duration::from_secs(600);
-const ASK_FOR_NEWCOMER: Duration = Duration::from_secs(60);
+/// An author whom the directory has not seen is looked for this often: what shows them may come late, or the first sync be outstanding.
+const LOOK_FOR_NEWCOMER: Duration = Duration::from_secs(60);
 
 /// A processor that fails this often with one question is not asked again: with the runtime's backoff that is two hours.
 const MAX_RECEIVES: u32 = 30;
@@ -122,18 +121,16 @@ impl Responder {
 
     /// Whether a question is taken on: it is not too old, and of a member of the workspace.
     async fn may_ask(&self, id: &QuestionId, asked: &AskedText) -> Result<bool, Failure> {
-        let age = self.age(id);
-        if age > self.limits.max_age {
+        if self.age(id) > self.limits.max_age {
             return Ok(false);
         }
         let row = self.ports.archive.get(&ItemKey::user(&id.team, &asked.user)).await?;
         match standing(&id.team, row.as_ref()) {
             AskerStanding::Member => Ok(true),
             AskerStanding::Refused => Ok(false),
-            AskerStanding::Unknown if age > NEWCOMER => Ok(false),
             AskerStanding::Unknown => {
                 let why = "its author is not in the directory yet";
-                Err(Failure::Postponed(why.into(), ASK_FOR_NEWCOMER))
+                Err(Failure::Postponed(why.into(), LOOK_FOR_NEWCOMER))
             }
         }
     }
