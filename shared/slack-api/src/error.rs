@@ -70,6 +70,23 @@ impl ApiError {
         }
     }
 
+    /// Whether Slack takes the token for nothing at all, whatever it was asked for: so it is with every channel and every method.
+    #[must_use]
+    pub fn is_of_token(&self) -> bool {
+        matches!(
+            self.refusal(),
+            Some(
+                "token_revoked"
+                    | "token_expired"
+                    | "invalid_auth"
+                    | "not_authed"
+                    | "account_inactive"
+                    | "access_denied"
+                    | "team_access_not_granted"
+            )
+        )
+    }
+
     /// Whether the answer was longer than any that is taken: a smaller page may help.
     #[must_use]
     pub fn is_too_long(&self) -> bool {

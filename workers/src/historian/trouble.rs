@@ -57,8 +57,8 @@ impl HistoryError {
 }
 
 /// By the codes of <https://docs.slack.dev/reference/methods/conversations.history#errors>.
-fn of_slack(error: &ApiError) -> Consequence {
-    match error {
+fn of_slack(refused: &ApiError) -> Consequence {
+    match refused {
         ApiError::RateLimited { retry_after, .. } => Consequence::Later(Some(*retry_after)),
         ApiError::Unreachable { .. } => Consequence::Later(None),
         ApiError::NoToken(_) | ApiError::WrongToken { .. } => Consequence::Workspace,
@@ -67,13 +67,7 @@ fn of_slack(error: &ApiError) -> Consequence {
             "not_in_channel" => Consequence::Channel(Some(Unreadable::NotInChannel)),
             "channel_not_found" => Consequence::Channel(Some(Unreadable::NotFound)),
             "missing_scope" => Consequence::Channel(Some(Unreadable::MissingScope)),
-            "token_revoked"
-            | "token_expired"
-            | "invalid_auth"
-            | "not_authed"
-            | "account_inactive"
-            | "access_denied"
-            | "team_access_not_granted" => Consequence::Workspace,
+            _ if refused.is_of_token() => Consequence::Workspace,
             _ => Consequence::Channel(None),
         },
     }

@@ -36,6 +36,8 @@ pub(super) enum Lookup {
     Missing,
     /// Slack does not let the thread be read.
     Hidden(String),
+    /// Slack takes the token for nothing, and would not let it post either.
+    Stopped(String),
 }
 
 /// Without messages an answer is no page, and does not say that the part is missing.
@@ -55,7 +57,7 @@ impl Poster {
             Some(ts) => (Lookup::Found(ts), "archive"),
             None => match self.in_slack(id, number).await? {
                 lookup @ Lookup::Found(_) => (lookup, "slack"),
-                lookup @ (Lookup::Missing | Lookup::Hidden(_)) => (lookup, "nowhere"),
+                lookup @ (Lookup::Missing | Lookup::Hidden(_) | Lookup::Stopped(_)) => (lookup, "nowhere"),
             },
         };
         counter!(REPLY_LOOKUPS, "found" => found).increment(1);
@@ -81,6 +83,7 @@ impl Poster {
                 Ok(reply) => reply,
                 // No thread, no reply.
                 Err(error) if error.refusal() == Some("thread_not_found") => return Ok(Lookup::Missing),
+                Err(error) if error.is_of_token() => return Ok(Lookup::Stopped(error.to_string())),
                 Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
                 Err(ApiError::RateLimited { retry_after, .. }) => {
                     return Err(Failure::Postponed("Slack wants a pause before a look".into(), retry_after));

@@ -15,7 +15,7 @@ pub(super) const METADATA: &str = "annalist_reply";
 pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(10);
 
 /// A token that may not post is tried again this often: a person has to give it the scope.
-const STOPPED_FOR: Duration = Duration::from_secs(300);
+pub(super) const STOPPED_FOR: Duration = Duration::from_secs(300);
 
 /// A part that is to be posted.
 pub(super) struct PartMessage<'p> {
@@ -84,16 +84,10 @@ fn meaning(error: &ApiError) -> PostOutcome {
             PostOutcome::Stopped(error.to_string(), STOPPED_FOR)
         }
         ApiError::Refused { error: code, .. } => match code.as_str() {
-            "missing_scope"
-            | "not_allowed_token_type"
-            | "token_revoked"
-            | "token_expired"
-            | "invalid_auth"
-            | "not_authed"
-            | "account_inactive"
-            | "access_denied"
-            | "team_access_not_granted"
-            | "no_permission" => PostOutcome::Stopped(error.to_string(), STOPPED_FOR),
+            _ if error.is_of_token() => PostOutcome::Stopped(error.to_string(), STOPPED_FOR),
+            "missing_scope" | "not_allowed_token_type" | "no_permission" => {
+                PostOutcome::Stopped(error.to_string(), STOPPED_FOR)
+            }
             _ => PostOutcome::Refused(error.to_string()),
         },
     }

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::Poster;
 use super::lookup::{Lookup, UNSEEN_FOR};
-use super::message::{PartMessage, PostOutcome, SHOWN_AFTER};
+use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR};
 use crate::claims::{Check, Sink};
 use crate::failure::Failure;
 
@@ -113,7 +113,6 @@ impl Poster {
             }
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
-            let attempt = answer.part(number).next_attempt();
             let sending = before.state.at(WorkStage::Working);
             let sending = rows::answer_becomes(&answer.id, sending, None, self.now_s());
             let intent = answer.intent(number, self.ports.clock.now().0);
@@ -133,12 +132,12 @@ impl Poster {
                 }
                 PostOutcome::NotPosted(after) => {
                     counter!(REPLIES, "outcome" => "rate_limited").increment(1);
-                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    self.note_refused(&answer, number).await?;
                     Err(Failure::Postponed("Slack wants a pause between messages".into(), after))
                 }
                 PostOutcome::Stopped(why, after) => {
                     counter!(REPLIES, "outcome" => "stopped").increment(1);
-                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    self.note_refused(&answer, number).await?;
                     self.stop(&answer.id, after);
                     Err(Failure::Postponed(why, after))
                 }
@@ -148,13 +147,25 @@ impl Poster {
                 }
                 PostOutcome::Refused(why) => {
                     counter!(REPLIES, "outcome" => "error").increment(1);
-                    archive.write(&answer.part_becomes(number, PartState::refused(attempt))).await?;
+                    self.note_refused(&answer, number).await?;
                     self.fail(&answer, &why).await?;
                     Err(Failure::Permanent(why))
                 }
             };
         }
         Err(Failure::Transient("the row of an answer keeps changing".into()))
+    }
+
+    /// Writes that Slack refused an attempt; `before` is the answer as it was before it. If an earlier attempt may have been posted, its
+    /// row goes on saying so, and the next one looks for it.
+    async fn note_refused(&self, before: &AnswerRow, number: usize) -> Result<(), ArchiveError> {
+        match before.part(number) {
+            PartState::Sending(_) => Ok(()),
+            part @ (PartState::New | PartState::Refused(_) | PartState::Sent(_)) => {
+                let refused = PartState::refused(part.next_attempt());
+                self.ports.archive.write(&before.part_becomes(number, refused)).await.map(drop)
+            }
+        }
     }
 
     /// Looks for a part that may have been posted. `None` if it was surely not.
@@ -166,6 +177,10 @@ impl Poster {
             Lookup::Found(ts) => return Ok(Some(ts)),
             Lookup::Missing => (SHOWN_AFTER, "Slack may show a message late".to_owned()),
             Lookup::Hidden(why) => (UNSEEN_FOR, why),
+            Lookup::Stopped(why) => {
+                self.stop(&answer.id, STOPPED_FOR);
+                return Err(Failure::Postponed(why, STOPPED_FOR));
+            }
         };
         match patience.checked_sub(passed) {
             Some(left) if !left.is_zero() => Err(Failure::Postponed(why, left)),

@@ -107,7 +107,7 @@ impl WorkState {
 pub enum PartState {
     /// It was never tried.
     New,
-    /// Slack refused this attempt, so it was surely not posted.
+    /// Slack refused each attempt before this one, so it was surely not posted.
     Refused(u32),
     /// It is about to be posted in this attempt, or was: only Slack knows.
     Sending(u32),

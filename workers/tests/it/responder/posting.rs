@@ -158,3 +158,33 @@ async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute()
     assert!(at.len() == 2 && apart >= Duration::from_secs(60), "{at:?}");
     assert_eq!(fixture.posted("C01").len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    let id = fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("one");
+    let (responder, poster) = process.workers();
+    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+        let jobs = fixture.receive(worker.queue()).await;
+        worker.handle(&jobs).await;
+    }
+    // Two looks see nothing, then the second attempt is refused; from then on all is well.
+    fixture.slack.next("conversations.replies", (0..2).map(|_| refusal("missing_scope")));
+    fixture.slack.next(POST, [refusal("missing_scope")]);
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 2));
+    assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_with_a_revoked_token_does_not_say_that_a_part_is_missing() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.next("conversations.replies", (0..3).map(|_| refusal("token_revoked")));
+    let id = fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
+    assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
