@@ -16,8 +16,8 @@ use super::fleet::{ProcessDependencies, Surroundings};
 use super::ledger::name_of;
 use super::model::Place;
 use super::schedule::Life;
-use super::unaccepted::{place_of_row, places};
-use super::verdict::request;
+use super::unaccepted::{channel_of, place_of_row, places};
+use super::verdict::{is_public_mark, request};
 use super::workload::{START_MICROS, later_id};
 use super::world::{Invariant, Kind, World, lock};
 
@@ -136,6 +136,7 @@ pub(super) fn erased_jobs(world: &World, archive: &MemoryArchive, key: Option<&I
 pub(super) struct ErasedJobs {
     bodies: Vec<String>,
     places: BTreeSet<Place>,
+    channels: BTreeSet<String>,
 }
 
 impl ErasedJobs {
@@ -143,7 +144,8 @@ impl ErasedJobs {
         let bodies = erased_jobs(&all.world, &all.archive, None);
         let requests: Vec<Value> = bodies.iter().filter_map(|body| request(body)).collect();
         let places = requests.iter().flat_map(|request| places(&request["event"])).collect();
-        Self { bodies, places }
+        let channels = requests.iter().filter_map(|request| channel_of(&request["event"])).collect();
+        Self { bodies, places, channels }
     }
 
     /// Whether a job with the event of this name was erased.
@@ -156,9 +158,10 @@ impl ErasedJobs {
         self.places.contains(&(channel.to_owned(), ts.to_owned()))
     }
 
-    /// The same of a row: a message's, or one of its revisions.
+    /// The same of a row: a message's, or one of its revisions; or the mark that a channel is public, which each of its events brings.
     pub(super) fn concerns_row(&self, key: &ItemKey) -> bool {
         place_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
+            || is_public_mark(key) && self.channels.contains(&key.timestamp)
     }
 }
 

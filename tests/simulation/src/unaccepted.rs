@@ -69,22 +69,24 @@ impl Unaccepted {
 
 /// Every message of which an event says something.
 pub(super) fn places(event: &Value) -> Vec<Place> {
+    let Some(channel) = channel_of(event) else { return Vec::new() };
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let Some(channel) = text(&event["channel"]).or_else(|| text(&event["item"]["channel"])) else {
-        return Vec::new();
-    };
     let objects = [event, &event["message"], &event["previous_message"], &event["root"], &event["item"]];
     let times =
         objects.into_iter().filter_map(|object| text(&object["ts"])).chain(text(&event["deleted_ts"]));
     times.map(|ts| (channel.clone(), ts)).collect()
 }
 
+/// The channel in which an event happened.
+pub(super) fn channel_of(event: &Value) -> Option<String> {
+    event["channel"].as_str().or(event["item"]["channel"].as_str()).map(str::to_owned)
+}
+
 /// The message that an event is about.
 fn place(event: &Value) -> Option<Place> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let channel = text(&event["channel"]).or_else(|| text(&event["item"]["channel"]))?;
     let ts = [&event["message"]["ts"], &event["deleted_ts"], &event["item"]["ts"], &event["ts"]];
-    Some((channel, ts.into_iter().find_map(text)?))
+    Some((channel_of(event)?, ts.into_iter().find_map(text)?))
 }
 
 /// The message that a row is about: of it, or of one of its revisions.

@@ -217,7 +217,7 @@ fn is_of_erased_channel(erasures: &[ErasureFact], key: &ItemKey) -> bool {
     })
 }
 
-fn is_public_mark(key: &ItemKey) -> bool {
+pub(super) fn is_public_mark(key: &ItemKey) -> bool {
     key.item_id == format!("meta#{TEAM}#public")
 }
 
