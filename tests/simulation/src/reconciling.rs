@@ -8,7 +8,7 @@ use rules::interval::Interval;
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::TEAM;
 use workers::historian::{
-    ChannelReader, Comparison, HistoryCalls, PageBudget, PausePolicy, PlannedSpan, ReadCounts,
+    ChannelReader, Comparison, HistoryCalls, PageBudget, PausePolicy, PlannedSpan, ReadCounts, ThreadChoice,
 };
 use workers::store::PreviewArchive;
 
@@ -42,7 +42,7 @@ pub(super) async fn compare(all: &Surroundings, channels: usize) {
             channel: &channel,
             look_back_micros: 0,
             counts: &counts,
-            comparison: Some(&comparison),
+            threads: ThreadChoice::Compared(&comparison),
         };
         let wanted = PlannedSpan { span: ALWAYS, to: ALWAYS.to_ts() };
         let end = reader.read_span(&wanted, &mut PageBudget::unlimited()).await;

@@ -85,12 +85,31 @@ pub struct ChannelReader<'a> {
     pub look_back_micros: i64,
     /// Counts what is read.
     pub counts: &'a ReadCounts,
-    /// Compares what is read with the archive before it is stored, and every thread of it. Without it, threads that seem to be
-    /// complete are skipped.
-    pub comparison: Option<&'a Comparison>,
+    /// Which threads are asked for.
+    pub threads: ThreadChoice<'a>,
 }
 
-impl ChannelReader<'_> {
+/// Which threads of what is read are asked for. Each costs a call.
+#[derive(Clone, Copy)]
+pub enum ThreadChoice<'a> {
+    /// Those of which the archive does not have as many replies as Slack counts, and the latest one. A thread of which a deletion
+    /// and a reply were missed seems to be complete.
+    Incomplete,
+    /// Every one: in a gap, a deletion may have been missed as well as a reply.
+    Each,
+    /// Every one; and what is read is compared with the archive before it is stored.
+    Compared(&'a Comparison),
+}
+
+impl<'a> ChannelReader<'a> {
+    /// What this reading compares with, if it does.
+    pub(super) fn comparison(&self) -> Option<&'a Comparison> {
+        match self.threads {
+            ThreadChoice::Compared(comparison) => Some(comparison),
+            ThreadChoice::Incomplete | ThreadChoice::Each => None,
+        }
+    }
+
     /// Reads message objects; what is not one is left out and counted.
     pub(super) fn messages(&self, page: &[Box<RawValue>]) -> Vec<HistoryMessage> {
         let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
@@ -112,7 +131,7 @@ impl ChannelReader<'_> {
         times: &PageTimes,
         span: Interval,
     ) -> Result<(), HistoryError> {
-        if let Some(comparison) = self.comparison {
+        if let Some(comparison) = self.comparison() {
             self.find_gone(comparison, &messages, times).await?;
         }
         let (inside, older): (Vec<_>, Vec<_>) =
@@ -120,7 +139,7 @@ impl ChannelReader<'_> {
         let reaches_span = |root: &HistoryMessage| {
             let latest = root.thread.as_ref().map(|thread| thread.latest_reply.as_ref().map(Ts::micros));
             latest.is_some_and(|latest| latest.is_none_or(|latest| latest >= span.from))
-                || self.comparison.is_some_and(|comparison| comparison.holds_replies_of(&root.ts))
+                || self.comparison().is_some_and(|comparison| comparison.holds_replies_of(&root.ts))
         };
         let older: Vec<HistoryMessage> = older.into_iter().filter(reaches_span).collect();
         self.store(&inside).await?;
@@ -143,9 +162,12 @@ impl ChannelReader<'_> {
     }
 
     async fn asks_for_replies_of(&self, root: &HistoryMessage) -> Result<bool, ArchiveError> {
-        match self.comparison {
-            Some(comparison) => Ok(root.thread.is_some() || comparison.holds_replies_of(&root.ts)),
-            None => {
+        match self.threads {
+            ThreadChoice::Compared(comparison) => {
+                Ok(root.thread.is_some() || comparison.holds_replies_of(&root.ts))
+            }
+            ThreadChoice::Each => Ok(root.thread.is_some()),
+            ThreadChoice::Incomplete => {
                 let (archive, team) = (self.archive, self.calls.team());
                 Ok(!threads::is_complete(archive, team, self.channel, root).await?)
             }
@@ -174,7 +196,7 @@ impl ChannelReader<'_> {
                 },
             };
             let mut replies = self.messages(&page.messages);
-            if self.comparison.is_some() {
+            if self.comparison().is_some() {
                 listing.add(&root, page.messages.len(), &replies);
             }
             // The root comes in front of every page; it is stored as history shows it.
@@ -193,20 +215,20 @@ impl ChannelReader<'_> {
                 None => break,
             }
         }
-        match self.comparison {
+        match self.comparison() {
             Some(comparison) => self.find_gone_replies(comparison, &root, listing).await,
             None => Ok(()),
         }
     }
 
     async fn store(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
-        let mut lacking = match self.comparison {
+        let mut lacking = match self.comparison() {
             Some(comparison) => self.compare(comparison, messages).await?.into_iter(),
             None => Vec::new().into_iter(),
         };
         for (message, stored) in messages.iter().zip(store_history(self.archive, messages).await) {
             let is_lacking = lacking.next() == Some(true);
-            if let Some(comparison) = self.comparison.filter(|_| is_lacking && stored.is_ok()) {
+            if let Some(comparison) = self.comparison().filter(|_| is_lacking && stored.is_ok()) {
                 comparison.count_filled();
             }
             ReadCounts::add(&self.counts.messages, 1);

@@ -176,7 +176,7 @@ impl ChannelReader<'_> {
 
     /// Notes the replies that the channel itself lists, once they are compared.
     pub(super) fn note_broadcasts(&self, messages: &[HistoryMessage]) {
-        if let Some(comparison) = self.comparison {
+        if let Some(comparison) = self.comparison() {
             let replies = messages.iter().filter(|message| message.is_reply());
             comparison.progress().broadcasts.extend(replies.map(|message| message.ts.clone()));
         }

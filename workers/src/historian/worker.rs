@@ -16,7 +16,7 @@ use slack_api::WebApi;
 use tokio::time::Instant;
 
 use super::calls::{HistoryCalls, PausePolicy};
-use super::page::{ChannelReader, ReadCounts};
+use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use super::trouble::{Consequence, HistoryError};
 use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Retry, Worker};
@@ -89,7 +89,7 @@ impl Historian {
             channel,
             look_back_micros: LOOK_BACK_MICROS,
             counts: &counts,
-            comparison: None,
+            threads: ThreadChoice::Each,
         };
         let mut budget = PageBudget::of(PAGES, Instant::now() + READING_TIME);
         let end = reader.read_span(&PlannedSpan { span, to: to.clone() }, &mut budget).await?;

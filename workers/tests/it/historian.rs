@@ -27,8 +27,8 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
 use workers::historian::{
-    ChannelReader, Comparison, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy,
-    PlannedSpan, ReadCounts, ReadTally, SpanEnd,
+    ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy, PlannedSpan,
+    ReadCounts, ReadTally, SpanEnd, ThreadChoice,
 };
 use workers::runtime::{Outcome, Ports, Retry, Worker};
 
@@ -93,15 +93,15 @@ impl Fixture {
         wanted: &PlannedSpan,
         look_back_days: i64,
     ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
-        self.compared(archive, wanted, look_back_days, None).await
+        self.read_choosing(archive, wanted, look_back_days, ThreadChoice::Incomplete).await
     }
 
-    async fn compared(
+    async fn read_choosing(
         &self,
         archive: &dyn Archive,
         wanted: &PlannedSpan,
         look_back_days: i64,
-        comparison: Option<&Comparison>,
+        threads: ThreadChoice<'_>,
     ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
         let calls = HistoryCalls::new(Arc::clone(&self.api), team(), PausePolicy::WaitOut);
         let (counts, channel) = (ReadCounts::default(), channel());
@@ -112,7 +112,7 @@ impl Fixture {
             channel: &channel,
             look_back_micros: look_back_days * DAY * 1_000_000,
             counts: &counts,
-            comparison,
+            threads,
         };
         let end = reader.read_span(wanted, &mut PageBudget::unlimited()).await;
         (end, counts.tally())

@@ -17,7 +17,7 @@ use slack_api::WebApi;
 use tokio::sync::watch;
 use workers::historian::{
     ChannelReader, Consequence, HistoryCalls, HistoryError, PageBudget, PausePolicy, ReadCounts,
-    run as backfill_run,
+    ThreadChoice, run as backfill_run,
 };
 
 use super::date::date;
@@ -129,7 +129,7 @@ async fn workspace(
             channel: &planned.channel,
             look_back_micros: i64::from(args.thread_days) * DAY_MICROS,
             counts: &counts,
-            comparison: None,
+            threads: ThreadChoice::Incomplete,
         };
         let made_before = calls.made();
         let reading = async {

@@ -15,7 +15,7 @@ use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::sync::watch;
 use workers::historian::{
-    ChannelReader, Comparison, HistoryCalls, PageBudget, PausePolicy, PlannedSpan, ReadCounts,
+    ChannelReader, Comparison, HistoryCalls, PageBudget, PausePolicy, PlannedSpan, ReadCounts, ThreadChoice,
 };
 use workers::store::PreviewArchive;
 
@@ -165,7 +165,7 @@ async fn workspace(
             channel: &planned.channel,
             look_back_micros: LOOK_BACK_MICROS,
             counts: &counts,
-            comparison: Some(&comparison),
+            threads: ThreadChoice::Compared(&comparison),
         };
         let wanted = PlannedSpan { span, to: span.to_ts() };
         let mut budget = PageBudget::unlimited();

@@ -122,6 +122,27 @@ async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_lea
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_missed_reply_is_found_where_a_deletion_was_missed_too_and_the_count_is_the_same() {
+    let (stopped, started) = (END - 3_600, END - 1_800);
+    let root = stopped - 600;
+    let fixture = Fixture::of(&[said(root, "root"), replied(root + 60, root)]);
+    fixture.mark_public().await;
+    fixture.read(BEGINNING, stopped).await;
+    let late = replied(started + 5, root);
+    fixture.at_slack(|channel| {
+        channel.delete(ts(root + 60).as_str());
+        channel.post(&replied(stopped + 5, root));
+        channel.post(&late);
+    });
+    fixture.happens(&event::posted("C1", &late)).await;
+    fixture.missed(stopped, started).await;
+    let fleet = Fleet::start(&fixture, 1);
+    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fleet.stop().await;
+    assert_eq!(fixture.row(stopped + 5).await.text("text"), Some("a reply"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_plan_hides_of_a_gap_is_lost_and_coverage_says_from_when_on_slack_shows_messages() {
     let (hidden, shown) = (END - 7_200, END - 1_800);
     let fixture = Fixture::of(&[said(hidden + 5, "hidden"), said(shown, "shown")]);

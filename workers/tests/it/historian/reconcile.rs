@@ -6,7 +6,7 @@ use ports::queue::Queue;
 use rules::message::stored_version;
 use testkit::corpus::event::{changed, deleted, edited, posted, reaction_added, subtyped};
 use testkit::deliveries::delivery;
-use workers::historian::FoundDifferences;
+use workers::historian::{Comparison, FoundDifferences};
 use workers::message_writer::MessageWriter;
 use workers::store::PreviewArchive;
 
@@ -34,7 +34,10 @@ impl Fixture {
         marks_deleted: bool,
     ) -> FoundDifferences {
         let comparison = comparison(from, marks_deleted);
-        self.compared(archive, &span(from, END), 30, Some(&comparison)).await.0.unwrap();
+        self.read_choosing(archive, &span(from, END), 30, ThreadChoice::Compared(&comparison))
+            .await
+            .0
+            .unwrap();
         comparison.found()
     }
 
@@ -43,7 +46,7 @@ impl Fixture {
     }
 
     /// The archive gets an event.
-    async fn happens(&self, event: &Value) {
+    pub(super) async fn happens(&self, event: &Value) {
         let queue: Arc<dyn Queue> = self.queue.clone();
         let writer = MessageWriter::new(self.archive.clone(), queue);
         let id = format!("Ev{}", self.archive.items().len());
@@ -51,11 +54,11 @@ impl Fixture {
         assert_eq!(writer.handle(&[delivery(&body)]).await, [Outcome::Done], "{event}");
     }
 
-    fn at_slack(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
+    pub(super) fn at_slack(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
         self.slack.change(TOKEN, |workspace| change(workspace.said_in("C1")));
     }
 
-    async fn row(&self, second: i64) -> ports::archive::Item {
+    pub(super) async fn row(&self, second: i64) -> ports::archive::Item {
         self.archive.get(&ItemKey::message(&team(), &channel(), &ts(second))).await.unwrap().unwrap()
     }
 }
