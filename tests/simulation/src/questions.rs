@@ -146,7 +146,12 @@ pub(super) fn judge(all: &Surroundings) {
             broke(Invariant::OutOfOrder, "it is answered in another thread".into());
         }
         let key = ItemKey::message(&id.team, &id.channel, &id.ts);
-        if facts.covers_content(&key, Some(ASKER)) {
+        // With a message of the app, the whole answer goes.
+        let is_erased = |message: &Value| {
+            let ts = message["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
+            ts.is_some_and(|ts| facts.covers_content(&ItemKey::message(&id.team, &id.channel, &ts), None))
+        };
+        if facts.covers_content(&key, Some(ASKER)) || parts.iter().copied().any(is_erased) {
             continue;
         }
         let row = |key: ItemKey| all.archive.item(&key);
