@@ -4,7 +4,7 @@
 //! 2. a claim of this attempt;
 //! 3. for each part: the intent, with the time; with the first one the state `sending`;
 //! 4. if there was an intent already, a look for the part, before another one;
-//! 5. the call;
+//! 5. the call, unless the intent is too old by then;
 //! 6. the part's register and the row of the message;
 //! 7. the row that says that the question was answered;
 //! 8. the state `sent`, beside the end of the claim: the state decides what is done, and the claim only who does it.
@@ -31,6 +31,9 @@ use super::lookup::{Lookup, UNSEEN_FOR};
 use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR};
 use crate::claims::{Check, Sink};
 use crate::failure::Failure;
+
+/// An intent is good for this long: who comes after it takes what is not there after [`SHOWN_AFTER`] for not posted.
+const POSTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Writes to one part of one answer by this process in a row: each round but the last means that the row has changed.
 const MAX_ROUNDS: usize = 8;
@@ -115,6 +118,7 @@ impl Poster {
             self.pace.turn(team, channel).await;
             let sending = before.state.at(WorkStage::Working);
             let sending = rows::answer_becomes(&answer.id, sending, None, self.now_s());
+            let tried = Instant::now();
             let intent = answer.intent(number, self.ports.clock.now().0);
             let first = (number == 0).then_some(&sending);
             let updates: Vec<&Update> = first.into_iter().chain([&intent]).collect();
@@ -124,6 +128,10 @@ impl Poster {
                 Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(false),
                 // Another process had the claim before, and wrote after it lost it.
                 Some(WriteOutcome::Rejected(_)) | None => continue,
+            }
+            // Another process that looked meanwhile has not seen it, and may have posted it.
+            if tried.elapsed() > POSTED_WITHIN {
+                continue;
             }
             return match message.post(&self.web).await {
                 PostOutcome::Posted(ts) => {

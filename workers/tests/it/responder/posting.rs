@@ -1,12 +1,22 @@
 //! What Slack may answer to a post, and what may happen to an answer before it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use ports::archive::Archive;
 use processor::Answer;
 use rules::question::rows;
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use testkit::fake_slack::{SlackAnswer, refusal};
+use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::memory::claims::MemoryClaims;
+use tokio::sync::Notify;
+use tokio::time::advance;
+use workers::poster::Poster;
+use workers::runtime::{Outcome, Ports, Worker};
 
 use super::fixture::{Fixture, TOKEN};
 
@@ -30,7 +40,7 @@ async fn the_archive_shows_a_post_before_slack_is_asked() {
     fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
-    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+    for worker in [responder as &dyn Worker, poster] {
         let jobs = fixture.receive(worker.queue()).await;
         worker.handle(&jobs).await;
     }
@@ -105,7 +115,7 @@ async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
     for (n, channel) in [(100, "C01"), (200, "C01"), (300, "C02")] {
         fixture.ask(channel, n, "why?").await;
     }
-    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+    for worker in [responder as &dyn Worker, poster] {
         for job in fixture.receive(worker.queue()).await {
             worker.handle(&[job]).await;
         }
@@ -134,12 +144,12 @@ async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
-    let worker: &dyn workers::runtime::Worker = responder;
+    let worker: &dyn Worker = responder;
     let jobs = fixture.receive(worker.queue()).await;
     worker.handle(&jobs).await;
     let cancelled = WorkState { generation: 1, stage: WorkStage::Failed };
     fixture.write(&rows::question_becomes(&id, cancelled, Some("question cancelled"), 0)).await;
-    let worker: &dyn workers::runtime::Worker = poster;
+    let worker: &dyn Worker = poster;
     let jobs = fixture.receive(worker.queue()).await;
     worker.handle(&jobs).await;
     assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("error", "error"), 0));
@@ -166,7 +176,7 @@ async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
-    for worker in [responder as &dyn workers::runtime::Worker, poster] {
+    for worker in [responder as &dyn Worker, poster] {
         let jobs = fixture.receive(worker.queue()).await;
         worker.handle(&jobs).await;
     }
@@ -187,4 +197,56 @@ async fn a_look_with_a_revoked_token_does_not_say_that_a_part_is_missing() {
     fixture.answer_all().await;
     assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
+
+/// The answer to a write, the intent of a part, comes when it is let go.
+#[derive(Default)]
+struct HeldAnswer {
+    writes: AtomicUsize,
+    written: Notify,
+    let_go: Notify,
+}
+
+#[async_trait]
+impl FaultSchedule for HeldAnswer {
+    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+        None
+    }
+
+    async fn after(&self, method: Method) {
+        // The first one is the state.
+        if method == Method::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.written.notify_one();
+            self.let_go.notified().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_has_posted() {
+    let fixture = Fixture::new().await;
+    let id = fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("two");
+    let (responder, poster) = process.workers();
+    let jobs = fixture.receive(responder.queue()).await;
+    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    let jobs = fixture.receive(poster.queue()).await;
+
+    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
+    let held = Arc::new(HeldAnswer::default());
+    let archive = Arc::new(FaultyArchive::on(archive, Arc::clone(&held) as Arc<dyn FaultSchedule>));
+    let ports = Ports { queue: fixture.queue.clone(), archive, clock: Arc::clone(&fixture.clock) };
+    // Its claim is taken for over, as after a jump of the clock.
+    let claims = Arc::new(MemoryClaims::new(Arc::clone(&fixture.clock)));
+    let late = Poster::new(ports, fixture.claimant(claims, "one"), fixture.client(), fixture.limits);
+    let other = async {
+        held.written.notified().await;
+        advance(Duration::from_secs(11)).await;
+        let outcomes = poster.handle(&jobs).await;
+        held.let_go.notify_one();
+        outcomes
+    };
+    let (first, second) = tokio::join!(late.handle(&jobs), other);
+    assert_eq!((first, second), (vec![Outcome::Done], vec![Outcome::Done]));
+    assert_eq!((fixture.posted("C01").len(), fixture.states(&id).await), (1, ("processed", "sent")));
 }
