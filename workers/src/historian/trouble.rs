@@ -57,17 +57,17 @@ impl HistoryError {
 }
 
 /// By the codes of <https://docs.slack.dev/reference/methods/conversations.history#errors>.
-fn of_slack(refused: &ApiError) -> Consequence {
-    match refused {
+fn of_slack(error: &ApiError) -> Consequence {
+    match error {
         ApiError::RateLimited { retry_after, .. } => Consequence::Later(Some(*retry_after)),
         ApiError::Unreachable { .. } => Consequence::Later(None),
         ApiError::NoToken(_) | ApiError::WrongToken { .. } => Consequence::Workspace,
         ApiError::Garbled { .. } => Consequence::Channel(None),
-        ApiError::Refused { error, .. } => match error.as_str() {
+        ApiError::Refused { error: code, .. } => match code.as_str() {
             "not_in_channel" => Consequence::Channel(Some(Unreadable::NotInChannel)),
             "channel_not_found" => Consequence::Channel(Some(Unreadable::NotFound)),
             "missing_scope" => Consequence::Channel(Some(Unreadable::MissingScope)),
-            _ if refused.is_of_token() => Consequence::Workspace,
+            _ if error.is_of_token() => Consequence::Workspace,
             _ => Consequence::Channel(None),
         },
     }

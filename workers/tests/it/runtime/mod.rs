@@ -2,6 +2,7 @@
 
 mod claims;
 mod fixture;
+#[cfg(feature = "aws")]
 mod invocation_queue;
 #[cfg(feature = "aws")]
 mod permits;
