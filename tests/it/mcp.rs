@@ -130,11 +130,12 @@ fn times(answer: &Value) -> Vec<&str> {
     answer["messages"].as_array().unwrap().iter().map(|message| message["ts"].as_str().unwrap()).collect()
 }
 
-/// Everything that the archive holds.
+/// Everything that the archive holds but for figures: beside an assistant, `up` counts days in its own time.
 fn rows(data: &Path) -> Vec<(String, String, String)> {
     let database = Connection::open(data.join("annalist.db")).unwrap();
-    let mut select =
-        database.prepare("SELECT item_id, timestamp, attributes FROM items ORDER BY 1, 2").unwrap();
+    let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'rollup%' \
+               AND item_id NOT LIKE 'firstpost#%' AND item_id <> 'meta#figures' ORDER BY 1, 2";
+    let mut select = database.prepare(sql).unwrap();
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     rows.map(Result::unwrap).collect()
 }
