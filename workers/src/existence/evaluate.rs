@@ -15,7 +15,7 @@
 //! An event that says that a channel is public, while Slack says that it is private and the archive does not know it, counts
 //! as invented: else one forged event would open a private channel for all that is said in it from then on. An event that
 //! says that a channel goes on under another id does the same for that id; and if the old one still answers, the channel
-//! has not left it.
+//! has not left it, even if both are public: readers would take two channels for one.
 //!
 //! A scope that the app lacks is no sign of an invention: events wait until it is added, except in channels that the archive
 //! knows. A private channel that only `groups:read` would show counts as one that Slack does not know. What Slack keeps
@@ -153,7 +153,6 @@ impl Evaluation<'_> {
         if let Some(former) = &subject.former {
             let demand = Demand { former: true, ..demand };
             match self.fact(former, &demand) {
-                Some(Fact::Found { .. }) if self.are_marked(&subject.channels).await? => {}
                 Some(Fact::Found { .. }) => return Ok(Evaluated::Decided(not_left(former))),
                 Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. })
                     if self.knows_channel(former).await? => {}
@@ -218,15 +217,6 @@ impl Evaluation<'_> {
                 !self.archive.query(&any).await?.items.is_empty()
             }
         })
-    }
-
-    async fn are_marked(&self, channels: &[Entity]) -> Result<bool, ArchiveError> {
-        for channel in channels {
-            if self.mark(channel).await? != MarkState::Public {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     async fn mark(&self, channel: &Entity) -> Result<MarkState, ArchiveError> {

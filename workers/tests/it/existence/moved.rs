@@ -62,18 +62,40 @@ async fn no_event_opens_a_private_channel_by_naming_it_as_the_new_id_of_a_public
 
 #[tokio::test]
 async fn a_channel_that_still_answers_under_its_old_id_has_not_left_it() {
-    let fixture = with_a_private_channel().await;
-    let forged = goes_on(CHANNEL, "C0RANDOM");
-    let before = fixture.rows();
-    for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
-        let why = reason(&outcomes[0]);
-        assert!(why.contains(CHANNEL) && why.contains("still shows"), "{why}");
+    for new_is_public in [false, true] {
+        let fixture = with_a_private_channel().await;
+        if new_is_public {
+            assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [Outcome::Done]);
+            assert_eq!(fixture.index(&[happened("channel_unarchive", "C0RANDOM")]).await, [Outcome::Done]);
+        }
+        let forged = goes_on(CHANNEL, "C0RANDOM");
+        let before = fixture.rows();
+        for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
+            let why = reason(&outcomes[0]);
+            assert!(why.contains(CHANNEL) && why.contains("still shows"), "{why}");
+        }
+        assert_eq!(fixture.rows(), before, "{new_is_public}");
     }
-    assert_eq!(fixture.rows(), before);
-    // What is public already is opened by nothing.
-    assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [Outcome::Done]);
-    assert_eq!(fixture.write(from_ref(&forged)).await, [Outcome::Done]);
-    assert_eq!(fixture.index(from_ref(&forged)).await, [Outcome::Done]);
+}
+
+#[tokio::test]
+async fn a_change_that_was_written_is_done_when_it_comes_again() {
+    let fixture = with_a_private_channel().await;
+    leave(&fixture, CHANNEL);
+    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
+    let moved = goes_on(CHANNEL, "C0LATER");
+    let mut rows = None;
+    for _ in 0..2 {
+        assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
+        assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
+        assert_eq!(*rows.get_or_insert_with(|| fixture.rows()), fixture.rows());
+        // What was found out is forgotten, and Slack is asked again.
+        fixture.clock.advance(Duration::from_secs(301));
+    }
+    // By then messages of the new id are there too.
+    assert_eq!(fixture.write(&[message("C0LATER", USER, LATER)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
+    assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
 }
 
 #[tokio::test]
