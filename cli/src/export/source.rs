@@ -11,6 +11,7 @@ use rules::channel::fold::DELETED_PREFIX;
 use rules::history::without_tokens;
 use rules::project;
 use serde_json::Value;
+use slack::envelope;
 use slack::ids::{TeamId, Ts};
 
 use super::ExportArgs;
@@ -176,7 +177,7 @@ pub(super) fn clean(message: &mut Value) {
     if !has_token("raw_event") && !has_token("text") {
         return;
     }
-    let raw = message["raw_event"].as_str().and_then(|raw| serde_json::from_str::<Value>(raw).ok());
+    let raw = message["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok());
     if let Some(mut raw) = raw {
         without_tokens(&mut raw);
         message["raw_event"] = raw.to_string().into();
@@ -192,4 +193,23 @@ async fn facts(
 ) -> Result<ChannelFacts, ArchiveError> {
     let created = history::created(archive, &place.team, &place.channel).await?;
     Ok(ChannelFacts::of(snapshot, listed_name, created))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn beside_half_a_character_addresses_lose_their_tokens_and_nothing_else_is_lost() {
+        let raw = r#"{"text":"see\nhttps://x.test/?t=xoxe-1-secret\nbelow \ud83d",
+            "files":[{"url_private":"https://files.slack.com/a.txt?pub_secret=1&t=xoxe-1-secret"}]}"#;
+        let mut message = json!({ "text": "plain", "raw_event": raw });
+        clean(&mut message);
+        let raw: Value = serde_json::from_str(message["raw_event"].as_str().unwrap()).unwrap();
+        let expected = json!({ "text": "see\nhttps://x.test/\nbelow \u{fffd}",
+            "files": [{ "url_private": "https://files.slack.com/a.txt" }] });
+        assert_eq!(raw, expected);
+    }
 }

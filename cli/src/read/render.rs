@@ -369,6 +369,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn half_a_character_hides_nothing_else_of_a_message() {
+        let raw = r#"{"user_profile":{"name":"eve"},
+            "blocks":[{"type":"section","text":{"type":"mrkdwn","text":"plan \ud83d of today"}}]}"#;
+        let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U7", "raw_event": raw });
+        assert_eq!(body(&value).await, ["plan \u{fffd} of today"]);
+        assert_eq!(head(&value).await, "eve");
+        assert_eq!(text::read(&value), text::read_with_looks(&value));
+    }
+
+    #[tokio::test]
     async fn strangers_and_apps_are_called_what_their_event_calls_them() {
         let from = |user: Option<&str>, raw: Value| {
             let mut value = with_raw("x", &raw);

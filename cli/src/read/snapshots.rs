@@ -9,6 +9,7 @@ use reader::rows::Rows;
 use reader::{figures, find};
 use rules::project;
 use serde_json::{Value, json};
+use slack::envelope;
 
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
@@ -176,8 +177,7 @@ fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value)
 
 /// The name of the event that made a snapshot: Slack's own.
 fn happened(snapshot: &Value) -> String {
-    let raw: Value =
-        snapshot["raw_event"].as_str().and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
+    let raw = snapshot["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok()).unwrap_or_default();
     let subtype = raw["subtype"].as_str();
     subtype.or_else(|| raw["type"].as_str()).unwrap_or("listed in Slack's directory").to_owned()
 }
@@ -264,6 +264,12 @@ mod tests {
              2026-11-20 12:34:59  channel_archive\n    archived     yes\n\
              2026-11-20 12:35:00  channel_unarchive\n    archived     no longer\n"
         );
+    }
+
+    #[test]
+    fn half_a_character_in_an_event_hides_nothing_of_it() {
+        let renamed = r#"{"type":"channel_rename","channel":{"id":"C1","name":"plan-\ud83d"}}"#;
+        assert_eq!(happened(&json!({ "raw_event": renamed })), "channel_rename");
     }
 
     #[tokio::test]

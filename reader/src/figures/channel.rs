@@ -3,6 +3,7 @@
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::members;
 use serde_json::{Value, json};
+use slack::envelope;
 
 use crate::history;
 use crate::joined::ChannelPlace;
@@ -59,6 +60,6 @@ async fn newest_count(archive: &dyn Archive, place: &ChannelPlace) -> Result<Opt
 
 /// How many members the last event that changed the channel told of.
 fn told(state: &Value) -> Option<u64> {
-    let raw: Value = serde_json::from_str(state["raw_event"].as_str()?).ok()?;
+    let raw = envelope::value(state["raw_event"].as_str()?).ok()?;
     ["/channel/num_members", "/num_members"].into_iter().find_map(|path| raw.pointer(path)?.as_u64())
 }

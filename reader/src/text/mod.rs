@@ -14,6 +14,7 @@ mod rich_text;
 pub mod spans;
 
 use serde_json::Value;
+use slack::envelope;
 
 use self::attachments::{attachments, is_preview};
 use self::blocks::{blocks, list, text};
@@ -58,8 +59,7 @@ pub struct MessageAuthor {
 /// Reads a row as [`rules::project::message`] gives it.
 #[must_use]
 pub fn read(message: &Value) -> MessageText {
-    let raw =
-        text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);
+    let raw = said(message);
     let mut author = author(message, &raw);
     if let Some(notice) = notices::read(message, &raw) {
         author.user = notice.user.or(author.user);
@@ -88,8 +88,7 @@ pub fn read(message: &Value) -> MessageText {
 /// have their previews, and markup is read.
 #[must_use]
 pub fn read_with_looks(message: &Value) -> MessageText {
-    let raw =
-        text(message, "raw_event").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or(Value::Null);
+    let raw = said(message);
     let mut author = author(message, &raw);
     if let Some(notice) = notices::read(message, &raw) {
         author.user = notice.user.or(author.user);
@@ -109,6 +108,11 @@ pub fn read_with_looks(message: &Value) -> MessageText {
     };
     attachments(list(&raw["attachments"]).iter().filter(says), &mut lines);
     MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
+}
+
+/// What Slack said of a message.
+fn said(message: &Value) -> Value {
+    text(message, "raw_event").and_then(|raw| envelope::value(raw).ok()).unwrap_or(Value::Null)
 }
 
 fn author(message: &Value, raw: &Value) -> MessageAuthor {

@@ -5,12 +5,27 @@
 //! stored and shows its channel to be public changes the facts for those behind it, so the first call lets in at least what
 //! the second one does.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Event;
 use super::public_mark::{MarkState, PublicMark};
 use ports::queue::route::Audience;
 use slack::catalogue::{ChannelChange, Visibility};
+use slack::envelope;
+
+/// What a channel object says of who may read the channel.
+#[derive(Default, Deserialize)]
+struct ChannelFlags<'a> {
+    #[serde(borrow, default)]
+    is_private: Option<&'a RawValue>,
+}
+
+impl ChannelFlags<'_> {
+    fn says_private(self) -> bool {
+        self.is_private.is_some_and(|flag| flag.get() == "true")
+    }
+}
 
 /// What is known of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,9 +123,11 @@ impl DropReason {
 pub fn shows_public(event: &Event<'_>) -> bool {
     match event.visibility() {
         Visibility::PublicByType => true,
+        // An object that cannot be read does not say it.
         Visibility::ChannelObject => {
-            let event: Value = serde_json::from_str(event.raw.get()).unwrap_or_default();
-            event.pointer("/channel/is_private") != Some(&Value::Bool(true))
+            let object = event.header.channel_object();
+            let flags = object.map(envelope::read::<ChannelFlags<'_>>).transpose();
+            flags.is_ok_and(|flags| !flags.is_some_and(ChannelFlags::says_private))
         }
         Visibility::ChannelType => match Audience::of(&event.header) {
             Audience::Public => true,
@@ -186,7 +203,7 @@ fn decide_by_sight(sight: Option<&Sight>) -> Decision {
 #[cfg(test)]
 mod tests {
     use ports::archive::{Item, ItemKey};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use slack::envelope::Envelope;
     use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -265,6 +282,25 @@ mod tests {
             assert_eq!(decided(&by_mark, &rows), DROP, "{by_mark}");
             assert_eq!(decided(&by_mark, &marked()), store, "{by_mark}");
         }
+    }
+
+    #[test]
+    fn a_private_channel_is_created_as_one_however_odd_its_object_is() {
+        let decided = |object: &str| {
+            let body =
+                format!(r#"{{"team_id":"T1","event":{{"type":"channel_created","channel":{object}}}}}"#);
+            let envelope = Envelope::peek(body.as_bytes()).unwrap();
+            decide(&Event::read(&envelope).unwrap(), &ChannelFacts::default())
+        };
+        for private in [
+            r#"{"id":"C1","name":"plan-\ud83d","is_private":true}"#,
+            r#"{"id":"C1","is_private":false,"is_private":true}"#,
+            r#"{"id":"C1","is_private":true,"is_private":false}"#,
+        ] {
+            assert_eq!(decided(private), DROP, "{private}");
+        }
+        let public = r#"{"id":"C1","name":"plan-\ud83d","is_private":false}"#;
+        assert_eq!(decided(public), Decision::Store { marks: false });
     }
 
     #[test]

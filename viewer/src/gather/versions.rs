@@ -3,6 +3,7 @@
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use rules::{message, project};
+use slack::envelope;
 use slack::ids::Ts;
 
 use super::timeline::of_row;
@@ -34,6 +35,6 @@ pub async fn read(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Vec<MessageVer
 
 /// When a message was edited, as its event says.
 fn edited_ts(raw: &str) -> Option<Ts> {
-    let raw: serde_json::Value = serde_json::from_str(raw).ok()?;
+    let raw = envelope::value(raw).ok()?;
     Ts::parse(raw["edited"]["ts"].as_str()?).ok()
 }

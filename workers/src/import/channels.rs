@@ -3,8 +3,8 @@
 use reader::directory;
 use rules::channel::{ChannelEvent, index};
 use rules::history::without_tokens;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use slack::envelope;
 use slack::ids::Ts;
 
 use super::people::listed;
@@ -49,10 +49,23 @@ impl Import<'_> {
 /// A channel as the list of public channels shows it: that it is public is what being in the list says. Its members come and go
 /// and are not kept.
 fn public(raw: &RawValue) -> Option<Box<RawValue>> {
-    let mut value: Value = serde_json::from_str(raw.get()).ok()?;
+    let mut value = envelope::value(raw.get()).ok()?;
     let object = value.as_object_mut()?;
     object.remove("members");
     object.insert("is_private".into(), false.into());
     without_tokens(&mut value);
     to_raw_value(&value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_whose_text_has_half_a_character_is_taken() {
+        let raw =
+            RawValue::from_string(r#"{"id":"C1","name":"plan","topic":{"value":"plan \ud83d"}}"#.to_owned())
+                .unwrap();
+        assert!(public(&raw).is_some_and(|taken| taken.get().contains('\u{fffd}')));
+    }
 }

@@ -6,6 +6,7 @@ use rules::history::without_tokens;
 use rules::version;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
 use tokio::sync::mpsc;
 
@@ -68,7 +69,7 @@ impl Import<'_> {
 /// ask for it and which nothing here needs.
 fn person(raw: &RawValue) -> Option<(UserId, Box<RawValue>)> {
     let user = listed_user(raw).ok()?;
-    let mut value: Value = serde_json::from_str(raw.get()).ok()?;
+    let mut value = envelope::value(raw.get()).ok()?;
     let person = value.as_object_mut()?;
     person.remove(EMAIL);
     if let Some(profile) = person.get_mut("profile").and_then(Value::as_object_mut) {
@@ -127,4 +128,16 @@ pub(super) async fn listed<T: Send + 'static>(
     let (read, taken) = tokio::join!(reading, taking);
     taken?;
     Ok(read?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_whose_text_has_half_a_character_is_taken() {
+        let raw =
+            RawValue::from_string(r#"{"id":"U1","name":"ana","real_name":"Ana \ud83d"}"#.to_owned()).unwrap();
+        assert!(person(&raw).is_some_and(|(_, taken)| taken.get().contains('\u{fffd}')));
+    }
 }

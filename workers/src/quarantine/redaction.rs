@@ -1,6 +1,7 @@
 //! What a person sees of a job: no secret is among it. What is stored stays as it is, so that it can be replayed.
 
 use serde_json::Value;
+use slack::envelope;
 
 /// Stands where a secret was.
 const REMOVED: &str = "[removed]";
@@ -24,7 +25,7 @@ const SHORTEST_TOKEN: usize = 12;
 /// A job as it may be shown.
 #[must_use]
 pub fn without_secrets(payload: &str) -> String {
-    match serde_json::from_str::<Value>(payload) {
+    match envelope::value(payload) {
         Ok(mut value) => {
             redact(&mut value);
             value.to_string()
@@ -80,8 +81,7 @@ fn redact(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::String(text) => {
             // An object within a text, as the raw form of a message is.
-            let inner =
-                if text.starts_with(['{', '[']) { serde_json::from_str::<Value>(text).ok() } else { None };
+            let inner = if text.starts_with(['{', '[']) { envelope::value(text).ok() } else { None };
             *text = match inner {
                 Some(mut inner) => {
                     redact(&mut inner);
@@ -138,6 +138,17 @@ mod tests {
             shown["event"]["authorizations"],
             json!([{ "team_id": "T1", "user_id": "U1", "is_bot": true }])
         );
+    }
+
+    #[test]
+    fn no_secret_is_shown_beside_half_a_character() {
+        for job in [
+            r#"{"v":1,"event":{"token":"verify-me","text":"\ud83d"}}"#,
+            r#"{"raw":"{\"token\":\"verify-me\",\"text\":\"\\ud83d\"}"}"#,
+        ] {
+            let shown = without_secrets(job);
+            assert!(!shown.contains("verify-me") && shown.contains('\u{fffd}'), "{shown}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::message::stored_version;
 use crate::reaction;
 use ports::archive::Item;
+use slack::envelope;
 use slack::ids::{Ts, UserId};
 
 /// Subtypes with which a message counts like one without: what a person wrote. Slack gives a message with a file a subtype in
@@ -73,7 +74,7 @@ pub fn date(ts: &Ts) -> String {
 /// Whom a reply names as the author of its root, as events do.
 #[must_use]
 pub fn told_author(raw: &str) -> Option<String> {
-    let raw: Value = serde_json::from_str(raw).ok()?;
+    let raw = envelope::value(raw).ok()?;
     let author = raw["parent_user_id"].as_str()?;
     UserId::parse(author).ok().map(|author| author.to_string())
 }
@@ -174,5 +175,16 @@ impl<'a> CountedMessage<'a> {
     pub fn quarter(&self) -> u8 {
         let quarter = self.ts.micros().rem_euclid(DAY_MICROS) / QUARTER_MICROS;
         u8::try_from(quarter).unwrap_or(95)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_character_does_not_hide_whom_a_reply_names_as_the_author_of_its_root() {
+        let raw = r#"{"text":"\ud83d","parent_user_id":"U1"}"#;
+        assert_eq!(told_author(raw).as_deref(), Some("U1"));
     }
 }

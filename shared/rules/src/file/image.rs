@@ -15,7 +15,7 @@ use ports::files::FileKey;
 use ports::files::key::image_hash;
 use ports::queue::job::encode_image;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
+use slack::envelope::{self, object, text_or_none};
 use slack::ids::{TeamId, UserId};
 
 pub(super) const IMAGE: &str = "image#";
@@ -101,7 +101,7 @@ fn current_url(kind: &str, content: &Attributes) -> Option<String> {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match kind {
         "user" => {
-            let user: Value = serde_json::from_str(text("raw_event")?).ok()?;
+            let user = envelope::value(text("raw_event")?).ok()?;
             avatar_url(&user).map(str::to_owned)
         }
         "emoji" => picture_url(text("value")?).map(str::to_owned),
@@ -230,6 +230,13 @@ mod tests {
     use ports::archive::Item;
     use ports::queue::job::{Job, Payload};
     use slack::envelope::Envelope;
+
+    #[test]
+    fn half_a_character_in_a_profile_does_not_hide_its_picture() {
+        let raw = r#"{"id":"U1","profile":{"title":"\ud83d","image_512":"https://a.test/1.png"}}"#;
+        let content = [("raw_event".to_owned(), raw.into())].into_iter().collect();
+        assert_eq!(current_url("user", &content).as_deref(), Some("https://a.test/1.png"));
+    }
 
     fn updates(event: Value) -> Vec<Update> {
         let body = json!({ "team_id": "T1", "event": event }).to_string();

@@ -244,7 +244,7 @@ pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
 
 /// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.
 fn revokes_bot(raw: &RawValue) -> bool {
-    let event: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    let event = envelope::value(raw.get()).unwrap_or_default();
     match event.pointer("/tokens/bot") {
         Some(Value::Array(bot)) => !bot.is_empty(),
         Some(_) | None => event.pointer("/tokens/oauth").is_none(),
@@ -356,6 +356,8 @@ mod tests {
         assert!(opened(r#"{"type":"tokens_revoked"}"#).unwrap().is_some());
         assert!(opened(r#"{"type":"tokens_revoked","tokens":{"oauth":["U1"],"bot":[]}}"#).unwrap().is_none());
         assert!(opened(r#"{"type":"tokens_revoked","tokens":{"oauth":["U1"]}}"#).unwrap().is_none());
+        let half = r#"{"type":"tokens_revoked","note":"\ud83d","tokens":{"oauth":["U1"]}}"#;
+        assert!(opened(half).unwrap().is_none());
         assert!(opened(r#"{"type":"channel_rename","channel":{"id":"C1"}}"#).unwrap().is_none());
         assert!(opened(r#"{"type":"channel_left"}"#).is_err());
     }
