@@ -138,9 +138,8 @@ pub fn shows_public(event: &Event<'_>) -> bool {
             }
             Audience::Direct | Audience::Untyped => false,
         },
-        Visibility::ChannelLetter | Visibility::Archive | Visibility::PublicMark | Visibility::NoChannel => {
-            false
-        }
+        Visibility::ChannelLetter => event.header.channel_type.as_deref() != Some("G"),
+        Visibility::Archive | Visibility::PublicMark | Visibility::NoChannel => false,
     }
 }
 
@@ -155,9 +154,6 @@ pub fn needed_facts(event: &Event<'_>) -> NeededFacts {
         Visibility::PublicByType | Visibility::NoChannel => NeededFacts::Nothing,
         Visibility::ChannelType if audience == Audience::Untyped => NeededFacts::MarkAndRows,
         Visibility::ChannelObject | Visibility::Archive => NeededFacts::MarkAndRows,
-        Visibility::ChannelLetter if event.header.channel_type.as_deref() != Some("G") => {
-            NeededFacts::Nothing
-        }
         Visibility::PublicMark if event.header.channel().is_none() => NeededFacts::Nothing,
         Visibility::ChannelType | Visibility::ChannelLetter | Visibility::PublicMark => NeededFacts::Mark,
     }

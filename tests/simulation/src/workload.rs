@@ -325,7 +325,10 @@ impl Maker<'_> {
             json!({ "type": "message", "channel": channel, "channel_type": "channel", "ts": clock, "event_ts": clock,
                 "user": "U0", "text": text })
         };
-        match self.world.below(9) {
+        match self.world.below(10) {
+            // What would close a gap of a channel of which nothing may be known.
+            9 => json!({ "type": "member_joined_channel", "channel": PRIVATE_CHANNEL, "user": "U0ANNALIST",
+                "channel_type": "C", "event_ts": clock }),
             8 => json!({ "type": "channel_id_changed", "old_channel_id": channel_id(0),
                 "new_channel_id": PRIVATE_CHANNEL, "event_ts": clock }),
             0 => posted("C0#../../etc", clock),

@@ -1,8 +1,8 @@
 //! What an event claims to exist: its workspace, its channel, and the people whose doings its rows hold.
 //!
 //! Only what an event names is checked. Of a message that is the author of each version and everyone who reacted to it, as the
-//! rule that writes them reads them; of a reaction, who reacted; of a channel, who made it or did something to it; of a
-//! person, that person. A person who is only mentioned or invited becomes part of no key and of no row of their own, and is
+//! rule that writes them reads them; of a reaction, who reacted; of a channel, who made it, did something to it or joined it; of
+//! a person, that person. A person who is only mentioned or invited becomes part of no key and of no row of their own, and is
 //! not asked about. A message without an author is judged by its workspace and channel.
 
 use std::borrow::Cow;
@@ -228,6 +228,10 @@ impl Subject {
                     reader.person(created.creator, [&None, &None])?;
                 }
             }
+            Some(Rule::Joined) => {
+                subject.channels.push(channel(event, &event.channel()?));
+                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+            }
             Some(Rule::FileDeleted) => {
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
@@ -238,7 +242,6 @@ impl Subject {
                 Rule::Team(_)
                 | Rule::Emoji
                 | Rule::Gap(GapKind::HistoryChanged | GapKind::RateLimited)
-                | Rule::Joined
                 | Rule::Ignored(_),
             )
             | None => {}

@@ -8,8 +8,8 @@ use ports::archive::{Guard, Update};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
-use rules::Change;
 use rules::channel::ChannelEvent;
+use rules::{Change, gap};
 
 use super::*;
 
@@ -31,6 +31,16 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
             named.extend([Entity::Team(team(team_id)), user(team_id, &update.key.timestamp)])
         }
         ["userhistory", team_id, id] => named.extend([Entity::Team(team(team_id)), user(team_id, id)]),
+        ["meta", team_id, "joined", channel] => {
+            let channel = ChannelId::parse(channel).expect("a channel's id in a key");
+            named.extend([Entity::Team(team(team_id)), Entity::Channel(team(team_id), channel)]);
+        }
+        ["gap", team_id] => {
+            named.insert(Entity::Team(team(team_id)));
+            let place = update.key.timestamp.split('#').next().filter(|place| *place != gap::ALL_CHANNELS);
+            let channel = place.map(|place| ChannelId::parse(place).expect("a channel's id in a key"));
+            named.extend(channel.map(|channel| Entity::Channel(team(team_id), channel)));
+        }
         ["file", team_id] | ["meta", team_id, "emoji" | "workspace"] => {
             named.extend([Entity::Team(team(team_id))])
         }
@@ -70,8 +80,12 @@ fn check(event: &str) -> Result<bool, String> {
         Change::Register(update) => update.clone(),
     });
     let told = ChannelEvent::read(&event).ok().flatten().map(|told| told.inserts()).unwrap_or_default();
+    // A changed history is stored only of a channel that has the public mark.
+    let needs_mark = event.rule() == Some(Rule::Gap(GapKind::HistoryChanged));
+    let gaps = [gap::joined(&event), gap::opened_by(&event)].into_iter();
+    let gaps = gaps.filter_map(|gap| gap.ok().flatten()).filter(|_| !needs_mark);
     let mut writes = false;
-    for update in written.chain(told) {
+    for update in written.chain(told).chain(gaps) {
         writes = true;
         for named in named_by(&update) {
             if !asked.contains(&named) {
@@ -177,6 +191,7 @@ fn event() -> impl Strategy<Value = String> {
         "channel_shared",
         "member_joined_channel",
         "tokens_revoked",
+        "app_uninstalled",
         "team_rename",
         "something_new",
     ];

@@ -14,6 +14,9 @@ use workers::runtime::{Outcome, Worker};
 use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits};
 use testkit::deliveries::delivery;
 
+/// The app's own user, as the envelopes of the corpus name it.
+const APP: &str = "U0ANNALIST";
+
 /// Events for the message-writer, each with something that Slack does not know.
 fn invented() -> Vec<(Value, &'static str)> {
     let real = event::message(TS, USER, "real");
@@ -157,6 +160,31 @@ async fn no_event_opens_a_private_channel_by_calling_it_public() {
         assert!(reason(&fixture.index(from_ref(&forged)).await[0]).contains("as private"), "{forged}");
         assert_eq!(fixture.rows(), [], "{forged}");
     }
+}
+
+#[tokio::test]
+async fn the_app_joins_no_channel_that_is_private_or_invented() {
+    let joined = |channel: &str, user: &str, letter: Option<&str>| {
+        json!({ "type": "member_joined_channel", "channel": channel, "user": user, "channel_type": letter,
+            "event_ts": TS })
+    };
+    let fixture = Fixture::new().await;
+    add_private_channel(&fixture);
+    fixture.slack.change(TOKEN, |workspace| workspace.members.push(fake_slack::person(APP, "annalist")));
+    for letter in [Some("C"), Some("c"), None] {
+        for (channel, expected) in [("C0SECRET", "as private"), ("C0NOWHERE", "channel C0NOWHERE")] {
+            let forged = joined(channel, APP, letter);
+            let outcomes = fixture.index(from_ref(&forged)).await;
+            assert!(reason(&outcomes[0]).contains(expected), "{forged}: {outcomes:?}");
+        }
+    }
+    let private = joined("C0SECRET", APP, Some("G"));
+    assert_eq!(fixture.index(&[private]).await, [Outcome::Done], "dropped");
+    assert_eq!(fixture.rows(), []);
+
+    let real = joined(CHANNEL, APP, Some("C"));
+    assert_eq!(fixture.index(&[real]).await, [Outcome::Done]);
+    assert!(fixture.rows().iter().any(|row| row.key.item_id == format!("meta#{TEAM}#joined#{CHANNEL}")));
 }
 
 #[tokio::test]
