@@ -64,12 +64,19 @@ impl Demand {
     }
 }
 
+/// When the reading of a list began, and whether it came to the list's end.
+#[derive(Debug, Clone, Copy)]
+struct ListReading {
+    began: TimestampMs,
+    is_whole: bool,
+}
+
 /// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
 pub struct KnownEntities {
     clock: SharedClock,
     entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
-    /// By workspace: since when its list of people has been read to its end.
-    listed: Mutex<HashMap<TeamId, TimestampMs>>,
+    /// By workspace: the last reading of its list of people that did not fail.
+    listed: Mutex<HashMap<TeamId, ListReading>>,
 }
 
 impl KnownEntities {
@@ -119,19 +126,27 @@ impl KnownEntities {
         self.keep(entity, now, Knowledge::Missing { found_at: now, code: code.to_owned() });
     }
 
-    /// The list of people was read to its end; nothing of it is older than that.
-    pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs) {
+    /// The list of people was read, to its end or as far as it is read at most; nothing of it is older than that.
+    pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs, is_whole: bool) {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if listed.len() >= MAX_REMEMBERED {
             listed.clear();
         }
-        listed.insert(team.clone(), began);
+        listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
     /// Whether the list of people was read to its end at this time or later.
     pub(super) fn has_listed_people_since(&self, team: &TeamId, since: TimestampMs) -> bool {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.get(team).is_some_and(|began| *began >= since)
+        listed.get(team).is_some_and(|reading| reading.is_whole && reading.began >= since)
+    }
+
+    /// Whether the list of people is longer than is read of it. What was read of it is remembered as long as this.
+    pub(super) fn has_too_many_people(&self, team: &TeamId) -> bool {
+        let now = self.clock.now();
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = |began: TimestampMs| began <= now && now < began.plus(TTL);
+        listed.get(team).is_some_and(|reading| !reading.is_whole && lately(reading.began))
     }
 
     /// What is known now that does for an event.

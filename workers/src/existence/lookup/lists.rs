@@ -19,7 +19,7 @@ use crate::existence::entities::ChannelReach;
 pub(in crate::existence) const LIST_FROM: usize = 20;
 
 /// Pages read: ten thousand people, which are more than write within five minutes. A person who is not among them is
-/// asked about alone.
+/// asked about alone; in a flood, only if the archive knows them.
 const MAX_PAGES: usize = 10;
 
 /// A list.
@@ -53,7 +53,7 @@ pub(in crate::existence) async fn read(
 ) {
     let began = clock.now();
     match pages(api, known, team, list).await {
-        Ok(true) if list == List::People => known.listed_people(team, began),
+        Ok(is_whole) if list == List::People => known.listed_people(team, began, is_whole),
         Ok(_) => {}
         // Nothing is lost: each is asked about alone.
         Err(error) => tracing::debug!(%team, ?list, %error, "a list was not read to its end"),

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use ports::archive::ItemKey;
 use ports::clock::TimestampMs;
 use rules::audience::Sight;
 use slack::ids::{ChannelId, TeamId};
@@ -132,8 +133,11 @@ impl Check {
             Err(later) => return later,
         };
         // What a person has tried again is asked about alone: one job at a time, and with an answer.
-        if self.0.floods.is_flooded(entity) && !demand.replayed {
-            return self.in_a_flood(entity, demand).await;
+        if self.0.floods.is_flooded(entity)
+            && !demand.replayed
+            && let Some(fact) = self.in_a_flood(entity, demand).await
+        {
+            return fact;
         }
         let answer = ask::ask(&self.0.api, entity).await;
         match &answer {
@@ -168,30 +172,32 @@ impl Check {
         self.0.breakers.waits(entity).map_or(Ok(permit), Err)
     }
 
-    /// What becomes of something while a flood lasts, in which most of what is asked about does not exist. Of people a list
-    /// that was read to its end since the event came is an answer, and one call is enough for all of them.
-    async fn in_a_flood(&self, entity: &Entity, demand: &Demand) -> Fact {
+    /// What becomes of something while a flood lasts, in which most of what is asked about does not exist; `None` if it is
+    /// asked about all the same. Of people a list that was read to its end since the event came is an answer, and one call is
+    /// enough for all of them. If the list is longer than is read of it, the archive's rows tell whom nobody invented.
+    async fn in_a_flood(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let (known, team) = (&self.0.known, entity.team());
-        if !matches!(entity, Entity::User(..)) {
-            return Fact::Unsaid(
-                "so much that does not exist was named within a minute that it was not asked".into(),
-            );
-        }
-        if !known.has_listed_people_since(team, demand.sent_at) {
+        let unasked = "so much that does not exist was named within a minute that it was not asked";
+        let Entity::User(_, user) = entity else { return Some(Fact::Unsaid(unasked.into())) };
+        if !known.has_listed_people_since(team, demand.sent_at) && !known.has_too_many_people(team) {
             timeout(LIST_TIMEOUT, self.read_list(team, List::People).answer()).await.ok();
         }
         if let Some(Knowledge::Found { reach, .. }) = known.get(entity) {
-            return Fact::Found { reach };
+            return Some(Fact::Found { reach });
         }
         if known.has_listed_people_since(team, demand.sent_at) {
             known.missing(entity.clone(), NOT_LISTED);
-            return Fact::Missing(NOT_LISTED.to_owned());
+            return Some(Fact::Missing(NOT_LISTED.to_owned()));
         }
-        Fact::Later {
-            after: SOON,
-            why: "Slack's list of people could not be read".into(),
-            not_allowed: false,
+        if known.has_too_many_people(team) {
+            return match self.0.archive.get(&ItemKey::user(team, user)).await {
+                Ok(Some(_)) => None,
+                Ok(None) => Some(Fact::Unsaid(unasked.into())),
+                Err(error) => Some(Fact::Later { after: SOON, why: error.to_string(), not_allowed: false }),
+            };
         }
+        let why = "Slack's list of people could not be read".into();
+        Some(Fact::Later { after: SOON, why, not_allowed: false })
     }
 
     /// Reads the lists of workspaces of which many are unknown.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use ports::queue::Delivery;
 use serde_json::Value;
 use testkit::corpus::event;
+use testkit::fake_slack::person;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TS, USER, jobs, message, reason, waits};
+use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message, reason, waits};
 
 /// Events of one channel as the runtime hands them out: together at first, then one by one up to the first that fails.
 /// No time passes between the rounds.
@@ -44,6 +45,36 @@ async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few
     assert!(reason(&outcomes[399]).contains("replay"), "{:?}", outcomes[399]);
     let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
     assert!(called[0] < 60 && called[1] < 5, "{called:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_channel_up_no_longer() {
+    let fixture = Fixture::new().await;
+    // More than are read: ten pages.
+    fixture.slack.pages_of(10);
+    fixture.slack.change(TOKEN, |workspace| {
+        workspace.members.extend((0..200).map(|n| person(&format!("U1{n:03}"), "many")));
+    });
+    let known = [message(CHANNEL, USER, TS), event::user_change("U1198", "known", TS)];
+    assert_eq!(fixture.write(&known).await, [Outcome::Done, Outcome::Done]);
+    // Long enough for everything that was confirmed to be forgotten.
+    fixture.clock.advance(Duration::from_secs(301));
+    let mut events: Vec<Value> =
+        (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
+    let others = ["U0BOB", "U1198", "U1199", USER];
+    let others = others.iter().zip(500_000..);
+    events.extend(others.map(|(user, n)| message(CHANNEL, user, &format!("1700000001.{n}"))));
+    let outcomes = work_off(&fixture, &jobs(&events)).await;
+    assert_eq!(outcomes.len(), 404, "the rest waits");
+    let done: Vec<usize> = (0..404).filter(|place| outcomes[*place] == Outcome::Done).collect();
+    // Who is beyond the pages and in no row may be invented.
+    assert_eq!(done, [400, 401, 403]);
+    for place in [399, 402] {
+        let why = reason(&outcomes[place]);
+        assert!(why.contains("could not say") && why.contains("Replay"), "{why}");
+    }
+    let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
+    assert!(called[0] < 60 && called[1] <= 20, "{called:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
