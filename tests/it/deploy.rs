@@ -80,6 +80,7 @@ async fn the_unit_starts_what_there_is_where_it_may_write() {
         ("ProtectSystem", "strict"),
         ("CapabilityBoundingSet", ""),
         ("UMask", "0077"),
+        ("LimitCORE", "0"),
     ] {
         assert_eq!(one(&settings, name), value, "{name}");
     }
