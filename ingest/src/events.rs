@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use ports::queue::job::MAX_EVENT_BYTES;
-use ports::queue::route::{Route, route_in};
+use ports::queue::route::{Route, route_in, route_unreadable};
 use ports::queue::{Outgoing, QueueError};
 use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
@@ -180,7 +180,15 @@ impl Endpoint {
             EventResponse::from(Outcome::Malformed)
         };
         let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
-        let envelope = Envelope::peek(body).map_err(|error| malformed(&error))?;
+        let envelope = match Envelope::peek(body) {
+            Ok(envelope) => envelope,
+            // Slack may mean something by it that this version cannot read: a worker puts it in quarantine.
+            Err(_) if is_object(text) => {
+                let messages = vec![route_unreadable(text)];
+                return Ok(Sends { messages, taken: None, outcome: Outcome::Stored });
+            }
+            Err(error) => return Err(malformed(&error)),
+        };
         let outcome = match envelope.kind.as_deref() {
             Some("url_verification") => {
                 let challenge = envelope.challenge.ok_or_else(|| malformed(&"it has no challenge"))?;
@@ -242,6 +250,11 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// Slack checks the certificate of a request URL with a form.
 fn is_ssl_check_form(body: &[u8]) -> bool {
     !body.starts_with(b"{") && body.split(|byte| *byte == b'&').any(|field| field == b"ssl_check=1")
+}
+
+/// Whether a text is one JSON object, whatever is in it.
+fn is_object(text: &str) -> bool {
+    text.trim_ascii_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 fn warn_of_rate_limit(envelope: &Envelope<'_>, text: &str) {

@@ -115,6 +115,27 @@ async fn signed_bodies_that_are_no_envelope_are_malformed() {
 }
 
 #[tokio::test]
+async fn a_signed_object_that_cannot_be_read_is_kept_for_a_person_to_look_at() {
+    for body in [
+        r#"{"type":"event_callback","token":"verify-me","team_id":"T1","team_id":"T2","event":{"type":"message"}}"#,
+        r#"{"type":"url_verification","type":"url_verification","challenge":"c","token":"verify-me"}"#,
+        r#"{"token":"verify-me","token":"verify-me","event":{},"event":{}}"#,
+        r#"{"\ud83d":1,"team_id":"T1","token":"verify-me"}"#,
+    ] {
+        let bench = Bench::new(Behaviour::Keep);
+        assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
+        // Slack's retry is the same message.
+        assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
+        let kept = bench.queue.kept();
+        assert_eq!(kept[0].group.as_str(), "invalid");
+        assert!(!kept[0].body.contains("verify-me"), "{}", kept[0].body);
+        assert!(kept.len() == 2 && kept[0].dedup == kept[1].dedup);
+        let full = Bench::new(Behaviour::Fail);
+        assert_eq!(full.post(body).await.verdict(), (503, false), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
     let bench = Bench::new(Behaviour::Keep);
     let brackets = 900_000;

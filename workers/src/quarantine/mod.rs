@@ -334,11 +334,12 @@ impl Quarantined {
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
 
-    /// Whether it is a request that names no workspace: no gap can be noted for it.
+    /// Whether it is a request in which no workspace can be read: no gap can be noted for it.
     #[must_use]
     pub fn names_no_team(&self) -> bool {
-        let envelope = self.event().and_then(|event| Envelope::peek(event.as_bytes()).ok());
-        envelope.is_some_and(|envelope| envelope.team_id.is_none())
+        let names =
+            |event: &str| Envelope::peek(event.as_bytes()).is_ok_and(|envelope| envelope.team_id.is_some());
+        self.event().is_some_and(|event| !names(event))
     }
 
     /// The request in the job, if it carries one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ports::archive::Archive;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
+use ports::queue::route::route_unreadable;
 use reader::directory;
 use serde_json::json;
 use slack::ids::TeamId;
@@ -14,7 +15,7 @@ use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use testkit::deliveries::delivery;
+use testkit::deliveries::{delivery, delivery_of};
 
 fn writer() -> (Arc<MemoryArchive>, MessageWriter) {
     let archive = Arc::new(MemoryArchive::new());
@@ -60,4 +61,18 @@ async fn a_request_without_a_workspace_is_put_aside_for_that_and_another_for_its
         let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert!(reason.contains(why), "{reason}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_put_aside_with_the_reason() {
+    let (archive, writer) = writer();
+    for (body, why) in [
+        (r#"{"team_id":"T1","team_id":"T1","event":{"type":"emoji_changed"}}"#, "duplicate field `team_id`"),
+        (r#"{"team_id":"T1","\ud83d":1}"#, "hex escape"),
+    ] {
+        let outcomes = writer.handle(&[delivery_of(route_unreadable(body))]).await;
+        let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert!(reason.contains(why), "{reason}");
+    }
+    assert_eq!(archive.items(), []);
 }

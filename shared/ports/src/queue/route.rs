@@ -13,7 +13,7 @@ use slack::event::EventHeader;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use slack::verification::without_token;
 
-/// The group of events whose ids are malformed: they are kept for a person to look at, and never become part of a key.
+/// The group of events whose ids are malformed, or whose envelopes cannot be read: they are kept for a person to look at, and never become part of a key.
 pub const INVALID_GROUP: &str = "invalid";
 
 /// Where an envelope goes.
@@ -68,6 +68,14 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> (Ro
     let event = event_of(envelope);
     let taken = run.and_then(|_| Some((team_of(envelope)?, happened(envelope, &event)?)));
     (route_event(run, envelope, &event, body), taken)
+}
+
+/// Routes a body that is a JSON object and cannot be read as an envelope, such as one that says a thing twice: with those whose
+/// ids are malformed, for a person to look at.
+#[must_use]
+pub fn route_unreadable(body: &str) -> Outgoing {
+    let group = GroupId::of(&[INVALID_GROUP]);
+    outgoing(QueueName::Events, group, None, &Envelope::default(), &without_token(body), "")
 }
 
 /// When an event happened by Slack's clock: by its own, or else by its envelope's, which has whole seconds.
