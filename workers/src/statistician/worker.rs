@@ -81,7 +81,7 @@ impl Worker for Statistician {
             Err(error) => Err(error),
         };
         if let Err(error) = followed {
-            tracing::warn!(%error, "days that are to be counted cannot be found; the next look is in a minute");
+            tracing::warn!(%error, "failed to look for days to count; the next look is in a minute");
         }
     }
 
