@@ -87,15 +87,10 @@ impl Worker for Statistician {
 
     async fn work(&self, batch: &Batch<'_>) {
         let jobs = batch.jobs().iter().map(|job| async move {
-            match &job.payload {
-                DecodedPayload::Stats(day) => job.settle(self.count(&day.0).await),
-                DecodedPayload::Event(_)
-                | DecodedPayload::File(_)
-                | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_)
-                | DecodedPayload::Backfill(_)
-                | DecodedPayload::Question(_)
-                | DecodedPayload::Reply(_) => job.refuse_payload(),
+            if let DecodedPayload::Stats(day) = &job.payload {
+                job.settle(self.count(&day.0).await);
+            } else {
+                job.refuse_payload();
             }
         });
         join_all(jobs).await;
