@@ -206,21 +206,15 @@ mod tests {
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
         let Route::Queues(sends) = route(&envelope, &body) else { return Vec::new() };
         let read = Event::read(&envelope).unwrap();
-        let has_effect = |queue| match queue {
-            QueueName::Events => {
+        let has_effect = |queue| {
+            if queue == QueueName::Events {
                 read.rule() == Some(Rule::Channel(ChannelChange::IdChanged))
                     || !read.changes().unwrap().is_empty()
-            }
-            QueueName::Channels => {
+            } else {
                 ChannelEvent::read(&read).unwrap().is_some()
                     || gap::opened_by(&read).unwrap().is_some()
                     || gap::joined(&read).unwrap().is_some()
             }
-            QueueName::Files
-            | QueueName::Stats
-            | QueueName::Questions
-            | QueueName::Replies
-            | QueueName::Backfill => false,
         };
         sends.into_iter().map(|send| send.queue).filter(|queue| has_effect(*queue)).collect()
     }

@@ -22,7 +22,7 @@ use crate::view::PageDoor;
 
 /// Logged once at each start: the operator of an archive is responsible for it.
 const CONSENT: &str =
-    "Everybody whose messages are kept should know: docs/consent.md says what to settle before you begin";
+    "tell everyone whose messages are kept: docs/consent.md says what to settle before you begin";
 
 /// `annalist up`.
 #[derive(Debug, Clone, clap::Args)]

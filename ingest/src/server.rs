@@ -119,7 +119,7 @@ impl Fullness {
 /// The service of one connection, which says when its client is waited for. The endpoint says when no longer.
 ///
 /// The connection ends with an answer that refuses something, and with any while there is a crowd: Slack sends head and
-/// body at once and loses nothing, and who only keeps places taken has to queue for them again.
+/// body at once and loses nothing, and a client that only occupies connections has to queue for them again.
 fn told(
     service: TowerToHyperService<Router>,
     waiting: WaitingConnection,

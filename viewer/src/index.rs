@@ -1,4 +1,4 @@
-//! The search index as pages use it: brought up to date as far as a moment allows, and done without where it cannot be used.
+//! The search index as pages use it: brought up to date as far as a moment allows, and skipped if it is unusable.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

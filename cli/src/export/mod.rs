@@ -80,7 +80,7 @@ pub(crate) struct ExportArgs {
     /// With deleted messages, and what they said
     #[arg(long)]
     include_deleted: bool,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     #[command(flatten)]

@@ -30,7 +30,7 @@ const MAX_LINE: usize = 1 << 20;
 /// Which archive is read.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct McpArgs {
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     #[command(flatten)]

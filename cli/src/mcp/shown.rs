@@ -14,7 +14,7 @@ const MAX_RESULT: usize = 60_000;
 
 /// Bytes of one message's text; even of quotation marks alone, which take six times as many, it fits a result.
 pub(super) const WHOLE_TEXT: usize = 9_000;
-/// The same among hits, where the part around the match is shown too.
+/// The same among hits; the part around the match is shown too.
 pub(super) const HIT_TEXT: usize = 2_000;
 
 /// Names, topics and lists of a message are as long in Slack; forged ones are cut.

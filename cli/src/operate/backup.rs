@@ -34,7 +34,7 @@ pub(crate) struct BackupArgs {
     /// The file to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write over FILE where it exists
+    /// Overwrite FILE if it exists
     #[arg(long)]
     force: bool,
     /// Leave the bytes of files out: copy the folder files/ by other means, after this

@@ -57,7 +57,7 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         backend: BackendArgs,
     },
-    /// Remove a job for good; where an event is lost with it, `annalist gaps` shows it
+    /// Remove a job for good; if that loses an event, `annalist gaps` shows it
     Drop {
         /// The job, as `list` names it
         id: String,

@@ -49,7 +49,7 @@ pub(crate) struct ListArgs {
     /// One JSON object per line
     #[arg(long)]
     json: bool,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     #[command(flatten)]

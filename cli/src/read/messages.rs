@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn figures_are_those_of_seed_002() {
+    async fn figures_are_those_of_channelstats() {
         let fixture = threads().await;
         let long = "ä ".repeat(20_000);
         fixture.post("T1", "C1", "1007.000000", &long).await;

@@ -57,7 +57,7 @@ pub(crate) struct ReadArgs {
     /// Only the newest N, still oldest first
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<NonZeroUsize>,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     pub(crate) team: Option<TeamId>,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) struct Layout {
     pub(crate) is_context: bool,
 }
 
-/// So much of a message is shown where it is only context.
+/// Characters shown of a message that is only context.
 const CONTEXT: usize = 100;
 
 /// A message among the others of its channel, in the order of time.

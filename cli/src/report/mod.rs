@@ -64,7 +64,7 @@ pub(crate) struct ReportArgs {
     /// A page for a browser that needs nothing else
     #[arg(long)]
     html: bool,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     #[command(flatten)]

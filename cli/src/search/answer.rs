@@ -52,7 +52,7 @@ pub(crate) struct SearchArgs {
     /// Only this channel, as in:CHANNEL does
     #[arg(long, value_name = "CHANNEL", value_parser = channel_name)]
     channel: Option<String>,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     /// One JSON object per line

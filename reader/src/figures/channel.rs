@@ -1,4 +1,4 @@
-//! What seed 002 keeps of a channel, under its names.
+//! What channelstats keeps of a channel, under its names.
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::members;
@@ -8,7 +8,7 @@ use slack::envelope;
 use crate::history;
 use crate::joined::ChannelPlace;
 
-/// Adds to what readers see of a channel what seed 002 keeps of it; `name` is what it is called now, and `state` the channel as
+/// Adds to what readers see of a channel what channelstats keeps of it; `name` is what it is called now, and `state` the channel as
 /// it is now.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The figures of each message, under the names of seed 002.
+//! The figures of each message, under the names of channelstats.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What seed 002 keeps of a person, under its names.
+//! What channelstats keeps of a person, under its names.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ impl FirstPosts {
         Ok(Self(first.collect()))
     }
 
-    /// Adds to a person as readers see them what seed 002 keeps; `first_post` is null if no message of theirs was counted.
+    /// Adds to a person as readers see them what channelstats keeps; `first_post` is null if no message of theirs was counted.
     pub fn add(&self, person: &mut Value) {
         let Some(id) = ["user_id", "timestamp"].into_iter().find_map(|name| person[name].as_str()) else {
             return;

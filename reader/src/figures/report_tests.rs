@@ -445,7 +445,7 @@ async fn an_erased_person_and_an_erased_message_leave_nothing() {
 }
 
 #[tokio::test]
-async fn the_figures_of_single_messages_are_those_of_seed_002() {
+async fn the_figures_of_single_messages_are_those_of_channelstats() {
     let mut told = vec![
         plain(0, 14 * DAY, 0, None),
         plain(0, 14 * DAY + 10, 1, Some(0)),

@@ -48,7 +48,7 @@ impl ChannelPlace {
         Ok(directory::read(archive, &self.team).await?.name(&self.channel).is_some())
     }
 
-    /// The channel as it is now; `None` where no event told of it.
+    /// The channel as it is now; `None` if no event was about it.
     ///
     /// # Errors
     /// As [`Archive::query`].

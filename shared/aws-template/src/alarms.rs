@@ -115,7 +115,7 @@ fn of_quarantine(names: &Names) -> Alarm {
     Alarm {
         id: "Quarantined".to_owned(),
         name: "quarantined".to_owned(),
-        what_to_do: "A worker put a job aside that it could not store. Run: annalist quarantine list"
+        what_to_do: "A worker quarantined a job that it could not store. Run: annalist quarantine list"
             .to_owned(),
         metric: (NAMESPACE, QUARANTINED),
         dimensions: vec![(INSTALLATION, names.prefix().into())],

@@ -28,7 +28,7 @@ pub(super) struct Function {
     pub(super) artifact: &'static str,
     pub(super) memory_mb: u32,
     pub(super) timeout: Duration,
-    /// How many of it there may be, set aside from all others.
+    /// How many of it may run at once, reserved from the account's limit.
     pub(super) reserved: Option<Value>,
     /// The queue that wakes it.
     pub(super) source: Option<Source>,

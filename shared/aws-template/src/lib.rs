@@ -27,11 +27,8 @@ use serde_json::{Map, Value, json};
 use crate::names::Names;
 use slack::EVENTS_PATH;
 
-/// The longest template that CloudFormation takes from a command line.
+/// The longest template that CloudFormation takes from a bucket, where `aws cloudformation deploy --s3-bucket` uploads it.
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html>
-pub const COMMAND_LINE_BYTES: usize = 51_200;
-
-/// The longest that it takes from a bucket, where `aws cloudformation deploy --s3-bucket` uploads it.
 pub const BUCKET_BYTES: usize = 1024 * 1024;
 
 /// What the schedule says to the function that brings in Slack's directory: `{"annalist":"sync"}`.

@@ -26,7 +26,7 @@ use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsE
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::topology::TableRole;
 
-/// The names of seed 004, and two of ours. Many are words that DynamoDB reserves, so expressions use stand-ins for all.
+/// The names of the attributes. Many are words that DynamoDB reserves, so expressions use stand-ins for all.
 const KEY: &str = "event_key";
 const STATUS: &str = "status";
 const OWNER: &str = "lambda_instance_id";
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_names_of_seed_004_and_is_read_back() {
+    fn a_row_has_the_documented_names_and_is_read_back() {
         let now = TimestampMs(1_700_000_000_000);
         let row = row(&claim(), now);
         let mut shown: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:?}")).collect();

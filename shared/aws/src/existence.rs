@@ -1,4 +1,4 @@
-//! The existence port on DynamoDB: the table and the attributes of seed 001.
+//! The existence port on DynamoDB: its table and its attributes.
 //!
 //! What an answer leaves over is not asked for again: a row that is missing costs a question to Slack, and no more.
 

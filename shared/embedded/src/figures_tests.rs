@@ -84,7 +84,7 @@ fn ten_thousand_texts_have_the_words_and_mentions_that_the_rules_count() {
 }
 
 #[test]
-fn a_message_has_the_columns_of_seed_002() {
+fn a_message_has_the_columns_of_channelstats() {
     let (_folder, database) = database();
     let root = message(
         &database,
@@ -138,7 +138,7 @@ fn a_message_with_ten_thousand_reactions_has_each_of_them() {
 }
 
 #[test]
-fn the_other_tables_of_seed_002_are_views_too() {
+fn the_other_tables_of_channelstats_are_views_too() {
     let (_folder, database) = database();
     message(&database, "1700000001.000100", json!({ "user": "U1", "subtype": "channel_join" }));
     message(&database, "1700000003.000100", json!({ "user": "U1" }));

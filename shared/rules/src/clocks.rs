@@ -8,7 +8,7 @@ use slack::ids::Ts;
 use slack::signature::WINDOW_S;
 
 /// How far ahead of its coming an event's clocks may be: as far as the clock of the machine may be from Slack's before no
-/// request of Slack's passes the check of its signature. So a machine whose clock is wrong puts aside nothing that it let in.
+/// request of Slack's passes the check of its signature. So a machine whose clock is wrong quarantines nothing that it let in.
 #[expect(clippy::cast_possible_wrap, reason = "five minutes")]
 pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 

@@ -28,10 +28,10 @@ const MAX_CONTENT_TYPE_BYTES: usize = 255;
 /// How long a download may take.
 #[derive(Debug, Clone, Copy)]
 pub struct DownloadTimeLimits {
-    /// From a request to the beginning of its answer. Slack answers within a second, and after five of them where it
+    /// From a request to the beginning of its answer. Slack answers within a second, and after five of them if it
     /// has to render the file first.
     pub answer: Duration,
-    /// Between two pieces of the body: a connection that brings nothing for so long brings nothing any more.
+    /// Longest pause between two pieces of the body; after it the connection counts as dead.
     pub stall: Duration,
     /// The whole of it, so that a trickle ends as well: a GiB at 300 kB/s.
     pub whole: Duration,

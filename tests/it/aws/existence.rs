@@ -1,4 +1,4 @@
-//! The cache of the existence check on DynamoDB: the port's contract, and the row of seed 001.
+//! The cache of the existence check on DynamoDB: the port's contract, and its row.
 
 use aws::Aws;
 use aws::provision::{Parts, provision};

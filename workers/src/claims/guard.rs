@@ -20,7 +20,7 @@ pub struct Guard<'c> {
 
 /// The claim was lost while the work went on: another owner may work on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("another process has claimed it meanwhile")]
+#[error("another process took over the claim")]
 pub struct Lost;
 
 /// A lease is taken for ended a little early, for the way to the table and back.

@@ -26,7 +26,7 @@ use memory::Memory;
 /// What it would mean to do the work twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sink {
-    /// Cost and nothing else. Without the table, claims carry on in memory: two processes may do the same for a while.
+    /// Cost and nothing else. Without the table, the claims table is unavailable; claims are kept in memory: two processes may do the same for a while.
     Idempotent,
     /// Harm. Without the table, nothing is done.
     Once,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub lease: Duration,
     /// How long it is remembered that something was done.
     pub ttl: Duration,
-    /// How long claims carry on in memory before their table is tried again (seed 004).
+    /// How long the claims table is unavailable; claims are kept in memory before their table is tried again.
     pub fallback: Duration,
     /// Claims remembered in memory. What is beyond it may be done twice.
     pub remembered: usize,
@@ -194,7 +194,7 @@ impl Claimant {
                 counter!(CLAIM_FALLBACKS).increment(1);
                 gauge!(CLAIM_FALLBACK).set(1.0);
                 let fallback_s = self.settings.fallback.as_secs();
-                tracing::warn!(operation, %error, fallback_s, "claims carry on in memory");
+                tracing::warn!(operation, %error, fallback_s, "the claims table is unavailable; claims are kept in memory");
                 ClaimPlace::Memory
             }
         }

@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// What a sync found: channels of a workspace that the app is not in. It replaces what an earlier one found.
 pub type Found = (TeamId, Vec<ChannelId>);
 
-/// How long to go on where Slack cannot be reached.
+/// How long to retry if Slack cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryLimit {
     /// For as long as it takes.

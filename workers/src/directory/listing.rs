@@ -94,7 +94,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// One call, made again where Slack cannot be reached for a moment.
+/// One call, repeated if Slack cannot be reached for a moment.
 pub(super) async fn ask(
     api: &WebApi,
     team: &TeamId,

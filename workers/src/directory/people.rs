@@ -19,7 +19,7 @@ struct Members<'a> {
 }
 
 impl DirectorySync {
-    /// Brings in everybody, a page at a time.
+    /// Syncs all people, a page at a time.
     pub(super) async fn people(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
         let team = report.team.clone();
         let mut listing = Listing::new(&self.api, &team, Method::UsersList, &[], clock.clone());

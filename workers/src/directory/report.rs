@@ -74,7 +74,7 @@ pub enum SyncError {
     #[error(transparent)]
     Api(#[from] ApiError),
     /// The pages of a list do not end.
-    #[error("the pages of {} go round in a circle or on without end", .0.name())]
+    #[error("the pages of {} repeat or never end", .0.name())]
     Endless(Method),
     /// Slack's clock is unknown.
     #[error("Slack's answers have no usable Date header: without Slack's clock nothing can be put in order")]

@@ -17,8 +17,8 @@ use super::{Check, answered};
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// How long an absence answers for what came later: long enough for the jobs of one batch, and so short that what is only
-/// just being made is not taken for invented.
+/// How long an absence answers for what came later: long enough for the jobs of one batch, and short enough that what is
+/// just being created does not count as invented.
 const MISSING_FOR: Duration = Duration::from_secs(5);
 
 /// What is known of one entity.

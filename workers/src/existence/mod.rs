@@ -1,5 +1,5 @@
 //! The existence check, the second key: before anything of an event is written, Slack is asked with the bot token whether
-//! its workspace, people and channel exist. A leaked signing secret alone invents no one.
+//! its workspace, people and channel exist. A leaked signing secret alone cannot invent people or channels.
 //!
 //! * [`entities`] is what an event claims, and [`evaluate`] what becomes of it; both hold the exceptions and their reasons.
 //! * [`cache`] remembers, in this process and in the table that all processes share.

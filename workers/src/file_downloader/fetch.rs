@@ -255,7 +255,7 @@ struct FileInfo {
 /// Stops the requests for files of this process for a while.
 fn hold(permit: &Permit<'_>, pause: Duration) {
     counter!(FILE_PAUSES).increment(1);
-    tracing::warn!(pause_s = pause.as_secs(), "Slack wants a pause: no files are asked for until then");
+    tracing::warn!(pause_s = pause.as_secs(), "Slack asked for a pause; file downloads resume after it");
     permit.pause(pause);
 }
 

@@ -61,7 +61,7 @@ impl FileDownloader {
             }
             Picture::Later(retry) if receives < self.settings.image_tries => return Err(Stop::After(retry)),
             Picture::Later(Retry { reason, .. }) | Picture::GivenUp(reason) => {
-                tracing::info!(team = %job.team, image = %key, reason, "a picture is given up");
+                tracing::info!(team = %job.team, image = %key, reason, "gave up on a picture");
                 "given_up"
             }
         };

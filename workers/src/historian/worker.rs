@@ -164,15 +164,10 @@ impl Worker for Historian {
 
     async fn work(&self, batch: &Batch<'_>) {
         for job in batch.jobs() {
-            match &job.payload {
-                DecodedPayload::Backfill(span) => job.settle(self.read(span).await),
-                DecodedPayload::Event(_)
-                | DecodedPayload::File(_)
-                | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_)
-                | DecodedPayload::Stats(_)
-                | DecodedPayload::Question(_)
-                | DecodedPayload::Reply(_) => job.refuse_payload(),
+            if let DecodedPayload::Backfill(span) = &job.payload {
+                job.settle(self.read(span).await);
+            } else {
+                job.refuse_payload();
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn aside(job: &Delivery) -> Outgoing {
     Outgoing {
         queue: QueueName::Events,
         group: GroupId::of(&[job.group.as_str(), WAITING]),
-        // Where the first copy comes again, it sends no other.
+        // If the first copy is delivered again, it sends no other.
         dedup: DedupId::of(&[b"waiting", job.message_id.0.as_bytes()]),
         body: job.body.clone(),
     }

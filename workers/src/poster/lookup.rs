@@ -24,7 +24,7 @@ const PAGE: &str = "200";
 /// A thread has at most this many pages; a cursor that leads in circles has more.
 const MAX_PAGES: usize = 500;
 
-/// Where the look did not lead: the part is taken for missing this long after the attempt, by what the archive knows then.
+/// If the look was inconclusive, the part counts as missing this long after the attempt, by what the archive knows then.
 pub(super) const UNSEEN_FOR: Duration = Duration::from_secs(60);
 
 /// What a look found.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-/// Jobs that are kept whole in a day. A mistake in the settings may put a busy workspace's day aside, and it can be replayed.
+/// Jobs that are kept whole in a day. A wrong setting may quarantine a busy workspace's day, and it can be replayed.
 const JOBS_A_DAY: u64 = 100_000;
 
 /// Their bytes.

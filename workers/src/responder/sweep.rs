@@ -71,7 +71,7 @@ impl Responder {
             let page = archive.query(&query).await?;
             let jobs: Vec<Outgoing> = page.items.iter().filter_map(&job).collect();
             if !jobs.is_empty() {
-                tracing::info!(jobs = jobs.len(), "what was reset is done again");
+                tracing::info!(jobs = jobs.len(), "requeued questions and replies that were reset");
                 self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?;
             }
             let gone: Vec<&Item> = page.items.iter().filter(|row| may_go(row)).collect();

@@ -30,7 +30,7 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, Outcome
     let settlement = settle(&jobs);
     for (delivery, reason) in &settlement.quarantined {
         if let Some(left_out) = context.quarantine_log.pass(context.ports.clock.now()) {
-            tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "put in quarantine");
+            tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "quarantined a job");
         }
         context.attempts.forget(&delivery.message_id).await;
     }

@@ -222,7 +222,7 @@ impl Statistician {
             let lost = due.iter().filter(is_lost).filter_map(|due| ChannelDay::of_due(&team, &due.key));
             let lost: Vec<DayJob> = lost.map(DayJob).collect();
             if !lost.is_empty() {
-                tracing::info!(%team, days = lost.len(), "days that were to be counted still are");
+                tracing::info!(%team, days = lost.len(), "requeued days whose job was lost");
                 self.send(lost).await?;
             }
         }

@@ -81,21 +81,16 @@ impl Worker for Statistician {
             Err(error) => Err(error),
         };
         if let Err(error) = followed {
-            tracing::warn!(%error, "days that are to be counted cannot be found; the next look is in a minute");
+            tracing::warn!(%error, "failed to look for days to count; the next look is in a minute");
         }
     }
 
     async fn work(&self, batch: &Batch<'_>) {
         let jobs = batch.jobs().iter().map(|job| async move {
-            match &job.payload {
-                DecodedPayload::Stats(day) => job.settle(self.count(&day.0).await),
-                DecodedPayload::Event(_)
-                | DecodedPayload::File(_)
-                | DecodedPayload::Image(_)
-                | DecodedPayload::Refused(_)
-                | DecodedPayload::Backfill(_)
-                | DecodedPayload::Question(_)
-                | DecodedPayload::Reply(_) => job.refuse_payload(),
+            if let DecodedPayload::Stats(day) = &job.payload {
+                job.settle(self.count(&day.0).await);
+            } else {
+                job.refuse_payload();
             }
         });
         join_all(jobs).await;

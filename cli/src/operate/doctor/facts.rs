@@ -76,7 +76,7 @@ pub(super) struct Token {
     pub(super) answer: Result<Bot, ApiError>,
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) times: Option<Times>,
-    /// The public channels, where the token was good enough to ask.
+    /// The public channels, if the token could list them.
     pub(super) channels: Option<Result<Channels, ApiError>>,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct ArchiveFacts {
     pub(super) ports: Vec<(&'static str, Result<(), String>)>,
     pub(super) newest: Result<Newest, String>,
     pub(super) status: Result<Status, String>,
-    /// The same a while later, where the counts lag and something waited.
+    /// The same a while later, if the counts lag and something waited.
     pub(super) later: Option<Result<Status, String>>,
     /// Whether another process has the folder open; `None` if that cannot be told.
     pub(super) in_use: Option<bool>,
@@ -159,7 +159,7 @@ pub(super) struct Gaps {
     pub(super) has_history: bool,
 }
 
-/// Asks everybody at once: one that does not answer holds up no other.
+/// Sends all requests at once: one without an answer delays no other.
 pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
     let secrets = local_facts::signing_secrets().await;
     let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.odd() };

@@ -60,7 +60,7 @@ pub(crate) struct EraseArgs {
     /// Write the database anew, so that nothing of it is left in its file, and delete the search index, which is made again
     #[arg(long)]
     compact: bool,
-    /// Workspace id, where the archive holds several
+    /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
     /// One JSON object

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::key::ItemKey;
 
-/// Attribute names and values. Names are the stored ones (seed 000); a false boolean is never stored.
+/// Attribute names and values. Names are the stored ones; a false boolean is never stored.
 pub type Attributes = Map<String, Value>;
 
 /// One row of the archive.

@@ -7,7 +7,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 pub use questions::{answers, bot_messages, budgets, questions, responded};
 
-/// The primary key of an item: `itemId` and `timestamp` (seed 000).
+/// The primary key of an item: `itemId` and `timestamp`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemKey {
     /// The partition.

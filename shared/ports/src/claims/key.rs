@@ -7,7 +7,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 /// Slack's event ids have about 12 characters; a longer one is malformed.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// The key of a claim (seed 004): an event's id, a file and the message it is in, or a question and what is done about it.
+/// The key of a claim: an event's id, a file and the message it is in, or a question and what is done about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventKey(Box<str>);
 

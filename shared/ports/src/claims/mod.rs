@@ -19,8 +19,8 @@ use slack::ids::{ChannelId, FileId, UserId};
 pub use key::{EventKey, Owner};
 pub use state::{ClaimState, ClaimStatus};
 
-/// A completed claim is remembered so long unless set otherwise (seed 004). Later, the work itself has to know that it
-/// was done; what is on the queue for longer is rare.
+/// How long a completed claim is remembered by default. Later, the work itself has to know that it was done; what is on the
+/// queue for longer is rare.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(6 * 3600);
 
 /// What the work is about: for people who look at the table, and for nothing else.

@@ -1,4 +1,4 @@
-//! The existence port: who and what Slack confirmed to exist, kept for five minutes (seed 001).
+//! The existence port: who and what Slack confirmed to exist, kept for five minutes.
 //!
 //! A cache and nothing more: whatever it cannot say costs a question to Slack. Backends return what they hold; whether a
 //! row still counts is for the reader to say, by its own clock, since no backend removes rows on the second.

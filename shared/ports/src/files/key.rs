@@ -17,7 +17,7 @@ const MAX_KEY_BYTES: usize = 200;
 /// Folders and a name in a key, at most.
 const MAX_KEY_PARTS: usize = 8;
 
-/// The key of a file: a relative path with `/` between its parts (seed 000).
+/// The key of a file: a relative path with `/` between its parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey(String);
 

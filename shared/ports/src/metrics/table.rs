@@ -152,7 +152,7 @@ metrics_table! {
             when: Grew { selector: "outcome=\"quarantined\"", by: "worker", within: "1h" },
             lasts: "0m",
             severity: Warning,
-            summary: "The {{ $labels.worker }} put a job aside that it could not store",
+            summary: "The {{ $labels.worker }} quarantined a job that it could not store",
             next: "annalist quarantine list says why; replay or drop it.",
         };
     WORKER_RECEIVES = "annalist_worker_receive_count", Histogram, "worker",

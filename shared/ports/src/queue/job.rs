@@ -209,16 +209,7 @@ impl<'a> Job<'a> {
     /// The request that Slack sent, if the job carries one.
     #[must_use]
     pub fn event(&self) -> Option<&'a RawValue> {
-        match self.payload {
-            Payload::Event(event) => Some(event),
-            Payload::File(_)
-            | Payload::Image(_)
-            | Payload::Refused(_)
-            | Payload::Backfill(_)
-            | Payload::Stats(_)
-            | Payload::Question(_)
-            | Payload::Reply(_) => None,
-        }
+        if let Payload::Event(event) = self.payload { Some(event) } else { None }
     }
 }
 

@@ -153,11 +153,11 @@ pub const QUEUES: [QueueSpec; 7] = [
 /// What a table is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableRole {
-    /// Everything that is kept (seed 000).
+    /// Everything that is kept.
     Archive,
-    /// Who and what Slack confirmed to exist, for a while (seed 001).
+    /// Who and what Slack confirmed to exist, for a while.
     Existence,
-    /// Who works on what, for a while (seed 004).
+    /// Who works on what, for a while.
     Claims,
 }
 

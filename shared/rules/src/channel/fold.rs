@@ -14,7 +14,7 @@ use slack::ids::{ChannelId, TeamId};
 /// The register of a snapshot: how many events it was folded from, then a hash of it.
 pub const FOLDED: &str = "folded";
 
-/// Former names a channel keeps, the current one included (seed 000).
+/// Former names a channel keeps, the current one included.
 pub const MAX_NAMES: usize = 20;
 
 /// The attributes a snapshot consists of.
@@ -377,7 +377,7 @@ impl ChannelState {
     }
 }
 
-/// What stands before the name of a deleted channel in the ChannelIndex (seed 000).
+/// What stands before the name of a deleted channel in the ChannelIndex.
 pub const DELETED_PREFIX: &str = "deleted_";
 
 fn visibility(private: bool) -> &'static str {

@@ -9,7 +9,7 @@ use ports::archive::key::channel_index;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::ids::{ChannelId, TeamId};
 
-/// A shard takes no more channels beyond this size. Seed 000: a new shard before 350 KB; DynamoDB's limit is 400 KB.
+/// A shard takes no more channels beyond this size. DynamoDB's limit is 400 KB.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>
 pub const SHARD_BYTES: usize = 350_000;
 

@@ -6,7 +6,7 @@ use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use serde_json::Value;
 use slack::ids::TeamId;
 
-/// How much text a row holds. Seed 002 has chunks of this size; DynamoDB's limit is 400 KB with all attributes.
+/// How much text a row holds. channelstats has chunks of this size; DynamoDB's limit is 400 KB with all attributes.
 pub const CHUNK_BYTES: usize = 300 * 1024;
 
 /// Rows of one report: what is larger is not stored.

@@ -57,7 +57,7 @@ pub fn reactions(message: &Item) -> BTreeMap<&str, Vec<&str>> {
     reactions
 }
 
-/// `emoji:UID:UID,emoji:UID`, as seed 002 spells reactions.
+/// `emoji:UID:UID,emoji:UID`, as channelstats spells reactions.
 #[must_use]
 pub fn reactions_text(reactions: &BTreeMap<&str, Vec<&str>>) -> String {
     let each = reactions.iter().map(|(name, users)| format!("{name}:{}", users.join(":")));

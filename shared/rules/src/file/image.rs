@@ -46,21 +46,6 @@ pub struct ImageJob {
     pub url: String,
 }
 
-/// The job for a person's avatar, by their user object.
-#[must_use]
-pub fn avatar_job(team: &TeamId, user: &UserId, object: &Value) -> Option<Outgoing> {
-    let url = avatar_url(object)?.to_owned();
-    Some(ImageJob { team: team.clone(), owner: Owner::User(user.clone()), url }.outgoing())
-}
-
-/// The job for a custom emoji. One that is another name for another (`alias:…`) has no picture of its own.
-#[must_use]
-pub fn emoji_job(team: &TeamId, name: &str, value: &str) -> Option<Outgoing> {
-    let name = checked_name(name, "emoji's name").ok()?.to_owned();
-    let url = picture_url(value)?.to_owned();
-    Some(ImageJob { team: team.clone(), owner: Owner::Emoji(name), url }.outgoing())
-}
-
 /// The job that follows an update of a row of the directory, if it brings a picture.
 #[must_use]
 pub fn job(update: &Update) -> Option<Outgoing> {
@@ -288,19 +273,6 @@ mod tests {
         ] {
             assert_eq!(images(nothing.clone()), [], "{nothing}");
         }
-    }
-
-    #[test]
-    fn the_explicit_jobs_are_those_of_the_updates() {
-        let team = TeamId::parse("T1").unwrap();
-        let event = user(json!({ "image_192": "https://a/192" }));
-        let expected = updates(event.clone()).iter().find_map(job);
-        assert_eq!(avatar_job(&team, &UserId::parse("U1").unwrap(), &event["user"]), expected);
-        assert_eq!(
-            emoji_job(&team, "a", "https://e/a"),
-            updates(emoji("a", "https://e/a")).iter().find_map(job)
-        );
-        assert_eq!(emoji_job(&team, "a", "alias:b"), None);
     }
 
     #[test]

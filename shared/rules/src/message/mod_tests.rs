@@ -29,7 +29,7 @@ fn content_of(change: &Change) -> &Content {
 }
 
 #[test]
-fn a_plain_message_is_one_update_with_the_attributes_of_seed_000() {
+fn a_plain_message_is_one_update_with_the_documented_attributes() {
     let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"100.000001","event_ts":"100.000001","files":[{"id":"F1"}]}"#;
     let rows = written(event);
     assert_eq!(rows.len(), 1);

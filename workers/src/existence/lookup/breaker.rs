@@ -14,7 +14,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// The longest wait: what an outage costs at most after it is over.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A probe that was not heard of for so long is taken for lost. A call takes no longer.
+/// A probe without an answer after this time counts as lost. A call takes no longer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One breaker.
@@ -39,7 +39,7 @@ pub(super) struct Open {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Permission {
     Granted,
-    /// Not before so long, and why.
+    /// How long to wait, and why.
     Denied(Duration, String),
 }
 

@@ -26,7 +26,7 @@ const FAILURES: usize = 3;
 /// Breakers there may be. Without them, whatever fails is asked again every second.
 const MAX_BREAKERS: usize = 1_000;
 
-/// A row counts for so long after the next probe is due: the probe takes its time.
+/// A row stays valid this long after the next probe is due: the probe takes its time.
 const ROW_GRACE: Duration = Duration::from_secs(30);
 
 /// What waits together.

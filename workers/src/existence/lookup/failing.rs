@@ -1,5 +1,5 @@
-//! What Slack keeps failing on while it answers about the rest: it waits for its own time, stops nothing else, and its events are
-//! quarantined at last.
+//! Entities that Slack keeps failing on while it answers about others: each backs off alone, and its events are quarantined in the
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

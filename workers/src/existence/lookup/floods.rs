@@ -1,4 +1,4 @@
-//! Floods: within a minute so much is named that Slack does not know that a question about each would hold everything up.
+//! Floods: within a minute, events name more ids that Slack does not know than it can be asked about without delaying the rest.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

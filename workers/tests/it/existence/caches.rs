@@ -62,7 +62,7 @@ async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
 }
 
 #[tokio::test]
-async fn another_process_takes_the_triple_from_the_cache_as_seed_001_has_it() {
+async fn another_process_takes_the_triple_from_the_cache_as_its_table_has_it() {
     let fixture = Fixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
     let now_s = fixture.clock.now().seconds();
