@@ -92,10 +92,9 @@ pub(crate) async fn run(
     totals.print(channels, args.json, out)?;
     out.flush()?;
     early_end.check("run it again to go on where it was")?;
-    match totals.remaining(channels) {
-        0 => Ok(()),
-        1 => bail!("1 channel was not read to its end"),
-        remaining => bail!("{remaining} channels were not read to their end"),
+    match totals.left(channels) {
+        None => Ok(()),
+        Some(left) => bail!("{left}"),
     }
 }
 
