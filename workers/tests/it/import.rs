@@ -73,6 +73,25 @@ fn day(messages: std::ops::Range<u64>) -> Value {
 }
 
 #[tokio::test]
+async fn progress_counts_the_days_and_the_files_that_are_kept_and_comes_to_its_end() {
+    let shared = event::file_share("1600090000.000100", "U1", "see", &["F1"]);
+    let days = [("general/2020-09-13.json", day(0..600)), ("general/2020-09-14.json", json!([shared]))];
+    let days_bytes: u64 = days.iter().map(|(_, day)| day.to_string().len() as u64).sum();
+    // No message shares the other one.
+    let uploads = [("__uploads/F1/a.txt", "some bytes"), ("__uploads/F9/b.txt", "some more bytes")];
+    let (sum, said) = imported(export(&days, &uploads), Arc::new(MemoryArchive::new())).await;
+    assert_eq!(sum.unwrap().messages, 601);
+    let uploaded_bytes = "some bytes".len() as u64;
+    let of = |bytes| ImportProgress { messages: 601, read_bytes: bytes, total_bytes: bytes };
+    assert_eq!(said[said.len() - 2..], [of(days_bytes), of(days_bytes + uploaded_bytes)]);
+    let is_growing = |pair: &[ImportProgress]| {
+        pair[0].read_bytes <= pair[1].read_bytes && pair[0].messages <= pair[1].messages
+    };
+    assert!(said.windows(2).all(is_growing), "{said:?}");
+    assert!(said.iter().all(|progress| progress.read_bytes <= progress.total_bytes), "{said:?}");
+}
+
+#[tokio::test]
 async fn an_import_that_fails_says_what_it_did_until_then() {
     let days = [("general/2020-09-13.json", day(0..2_000))];
     let memory = Arc::new(MemoryArchive::new());
