@@ -33,16 +33,23 @@ impl Progress {
 
     /// This much of a total is done; `text` says it in words, from the time that it took.
     pub(crate) fn say(&mut self, done: u64, total: u64, text: impl FnOnce(Duration) -> String) {
-        let elapsed = self.began.elapsed();
         if let Some(bar) = &self.bar {
             bar.set_length(total);
             bar.set_position(done);
-            bar.set_message(text(elapsed));
-        } else if self.last_line.elapsed() >= BETWEEN_LINES {
-            self.last_line = Instant::now();
+            bar.set_message(text(self.began.elapsed()));
+        } else if let Some(line) = self.line(Instant::now(), text) {
             // There is nowhere else to say it.
-            drop(writeln!(io::stderr(), "annalist: {}", text(elapsed)));
+            drop(writeln!(io::stderr(), "{line}"));
         }
+    }
+
+    /// The line for this moment, if it is time for one.
+    fn line(&mut self, now: Instant, text: impl FnOnce(Duration) -> String) -> Option<String> {
+        let is_time = now.duration_since(self.last_line) >= BETWEEN_LINES;
+        is_time.then(|| {
+            self.last_line = now;
+            format!("annalist: {}", text(now.duration_since(self.began)))
+        })
     }
 
     /// Does something that does not say itself how far it is.
@@ -76,5 +83,24 @@ impl Drop for Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is_every_five_seconds() {
+        let began = Instant::now();
+        let mut progress = Progress { bar: None, began, last_line: began };
+        let mut lines = Vec::new();
+        for after_ms in (0..=12_000).step_by(500) {
+            let now = began + Duration::from_millis(after_ms);
+            lines.extend(
+                progress.line(now, |elapsed| format!("half of it after {} s", elapsed.as_secs_f32())),
+            );
+        }
+        assert_eq!(lines, ["annalist: half of it after 5 s", "annalist: half of it after 10 s"]);
     }
 }

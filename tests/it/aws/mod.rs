@@ -15,6 +15,7 @@ mod export;
 mod faults;
 mod files;
 mod fleet;
+mod history;
 mod idle;
 mod localstack;
 mod permissions;

@@ -88,6 +88,7 @@ async fn what_is_no_export_is_refused() {
     let (place, imported) = imported(&export).await;
     assert_eq!(imported.code, Some(1));
     assert!(imported.stderr.contains("no export of Slack"), "{}", imported.stderr);
+    assert_eq!((imported.count("messages"), imported.count("problems")), (0, 0), "the sum is printed");
     assert!(rows(&place.data()).is_empty());
 }
 
@@ -189,7 +190,10 @@ async fn people_that_are_missing_or_of_two_workspaces_need_the_workspace_said() 
     let zip = place.zip("export.zip", &without);
     let refused = import(&zip, &place.data()).await;
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("--team"), "{}", refused.stderr);
+    let expected =
+        "it lists no people of a workspace, so it does not say which one it is of: say it with --team";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    assert_eq!(refused.count("new"), 0);
     let said = import_with(&zip, &place.data(), &["--team", "T1"], &[]).await;
     assert_eq!((said.code, said.kinds(), said.count("new")), (Some(0), vec!["unknown_user"], 1));
 }
@@ -249,6 +253,9 @@ async fn a_disk_that_takes_no_more_is_one_line_and_the_next_import_does_the_rest
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("import it again") && stderr.trim_end().lines().count() == 1, "{stderr}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let sum: Value = serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap();
+    assert!(sum["new"].as_u64().is_some_and(|new| new < 4_000), "what was stored until then: {sum}");
     assert!(texts(&place.data()).await >= before);
     assert!(
         !rows(&place.data())

@@ -3,7 +3,7 @@
 mod bad_input;
 pub(crate) mod export;
 mod figures;
-mod overlapping;
+pub(crate) mod overlapping;
 mod whole;
 
 use std::path::Path;

@@ -135,7 +135,7 @@ fn day(known: &[Known]) -> Value {
 }
 
 /// An export in memory.
-pub(super) struct InMemory {
+pub(crate) struct InMemory {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,
 }
@@ -143,11 +143,15 @@ pub(super) struct InMemory {
 impl InMemory {
     /// One with a day of a channel.
     pub(super) fn of(day: &Value) -> Box<Self> {
-        let lists = [
+        Self::of_lists([
             ("users.json", json!([person("U0"), person("U1"), person("U2")])),
             ("channels.json", json!([channel(CHANNEL, "general")])),
             ("general/2020-09-13.json", day.clone()),
-        ];
+        ])
+    }
+
+    /// One with these entries.
+    pub(crate) fn of_lists(lists: [(&str, Value); 3]) -> Box<Self> {
         let (entries, bytes) = lists
             .into_iter()
             .map(|(name, list)| {

@@ -259,7 +259,7 @@ async fn a_channel_that_a_person_called_private_stays_out() {
 }
 
 #[tokio::test]
-async fn a_line_says_how_far_it_is_and_the_export_may_be_read_while_up_runs() {
+async fn an_export_is_imported_while_up_runs_on_the_same_folder() {
     let place = Place::new();
     let server = process::up(place.data().as_path()).await;
     let days: Vec<Value> = (0..3000)

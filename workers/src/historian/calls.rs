@@ -5,13 +5,14 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiError, Method, WebApi};
+use tokio::sync::watch;
 
 /// The most that Slack gives in a page.
 const LARGEST_PAGE: usize = 999;
@@ -53,7 +54,7 @@ pub struct HistoryCalls {
     pause_policy: PausePolicy,
     page: AtomicUsize,
     short_pages: AtomicU32,
-    restricted: AtomicBool,
+    restricted: watch::Sender<bool>,
     made: AtomicU64,
 }
 
@@ -111,7 +112,7 @@ impl HistoryCalls {
             pause_policy,
             page: AtomicUsize::new(LARGEST_PAGE),
             short_pages: AtomicU32::new(0),
-            restricted: AtomicBool::new(false),
+            restricted: watch::Sender::new(false),
             made: AtomicU64::new(0),
         }
     }
@@ -128,10 +129,10 @@ impl HistoryCalls {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Whether Slack gives this app only a few messages a minute.
-    #[must_use]
-    pub fn is_restricted(&self) -> bool {
-        self.restricted.load(Ordering::Relaxed)
+    /// Waits until it is noticed that Slack gives this app only a few messages a minute.
+    pub async fn became_restricted(&self) {
+        // An error would mean that the sender is gone, and this holds it.
+        drop(self.restricted.subscribe().wait_for(|restricted| *restricted).await);
     }
 
     /// Joins a public channel. People in it see that.
@@ -214,7 +215,7 @@ impl HistoryCalls {
         match page.messages.len() {
             RESTRICTED_PAGE if page.has_more && asked > RESTRICTED_PAGE => {
                 let pages = self.short_pages.fetch_add(1, Ordering::Relaxed) + 1;
-                if pages >= RESTRICTED_AFTER && !self.restricted.swap(true, Ordering::Relaxed) {
+                if pages >= RESTRICTED_AFTER && !self.restricted.send_replace(true) {
                     for method in [Method::ConversationsHistory, Method::ConversationsReplies] {
                         self.api.lower(&self.team, method, NonZeroU32::MIN);
                     }

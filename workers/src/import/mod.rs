@@ -136,8 +136,8 @@ pub enum ImportError {
     /// There is nothing to import.
     #[error("it holds no list of channels: it is no export of Slack")]
     NotAnExport,
-    /// The people in it are of several workspaces, or of none.
-    #[error("its people do not say which workspace it is of ({0}): say it with --team")]
+    /// The people in it are of several workspaces, or there are no people of any.
+    #[error("{}: say it with --team", undecided(.0))]
     NoTeam(String),
     /// It is an export of a workspace that the tokens are not for.
     #[error(
@@ -173,6 +173,25 @@ pub enum ImportError {
     Reader(#[from] JoinError),
 }
 
+/// Why nobody but a person can say which workspace it is of.
+fn undecided(teams: &str) -> String {
+    if teams.is_empty() {
+        "it lists no people of a workspace, so it does not say which one it is of".to_owned()
+    } else {
+        format!("its people do not say which workspace it is of ({teams})")
+    }
+}
+
+/// An import that ended early.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct FailedImport {
+    /// Why.
+    pub error: Box<ImportError>,
+    /// What it did until then; it stays.
+    pub sum: ImportSum,
+}
+
 /// An import while it runs.
 struct Import<'i> {
     target: &'i ImportTarget,
@@ -184,34 +203,44 @@ struct Import<'i> {
 /// Brings an export into the archive.
 ///
 /// # Errors
-/// [`ImportError`]; what was written by then stays, and importing again does the rest.
+/// [`FailedImport`]; what was written by then stays, and importing again does the rest.
 pub async fn import(
     source: Box<dyn ExportSource>,
     target: &ImportTarget,
     options: &ImportOptions,
     notices: &mut dyn FnMut(Notice<'_>),
-) -> Result<ImportSum, ImportError> {
+) -> Result<ImportSum, FailedImport> {
     let sum = ImportSum::default();
     let mut import = Import { target, sum, progress: ImportProgress::default(), notices };
-    let (source, draft) = on_thread(source, plan::read).await?;
-    let plan = import.checked(draft, options).await?;
-    let latest_micros = options.now.0.saturating_mul(1000).saturating_add(MAX_AHEAD_MICROS);
-    let channels = plan.channel_days();
-    let days = channels.iter().flat_map(|channel| &channel.days);
-    import.progress.total_bytes = days.map(|entry| source.entries()[*entry].packed_bytes).sum();
-    let (source, read, wanted) = import.messages(source, channels, latest_micros, &plan.uploads).await?;
-    let mut source = import.uploads(source, |file| plan.uploads.get(file).copied(), wanted).await?;
-    if let Some((_, newest)) = &read.span {
-        source = import.people(source, &plan, newest).await?;
-        source = import.channels(source, &plan, newest).await?;
+    match import.all(source, options).await {
+        Ok(()) => Ok(import.sum),
+        Err(error) => Err(FailedImport { error: Box::new(error), sum: import.sum }),
     }
-    import.strangers(&read).await?;
-    drop(source);
-    import.facts(&plan, &read).await?;
-    Ok(import.sum)
 }
 
 impl Import<'_> {
+    async fn all(
+        &mut self,
+        source: Box<dyn ExportSource>,
+        options: &ImportOptions,
+    ) -> Result<(), ImportError> {
+        let (source, draft) = on_thread(source, plan::read).await?;
+        let plan = self.checked(draft, options).await?;
+        let latest_micros = options.now.0.saturating_mul(1000).saturating_add(MAX_AHEAD_MICROS);
+        let channels = plan.channel_days();
+        let days = channels.iter().flat_map(|channel| &channel.days);
+        self.progress.total_bytes = days.map(|entry| source.entries()[*entry].packed_bytes).sum();
+        let (source, read, wanted) = self.messages(source, channels, latest_micros, &plan.uploads).await?;
+        let mut source = self.uploads(source, |file| plan.uploads.get(file).copied(), wanted).await?;
+        if let Some((_, newest)) = &read.span {
+            source = self.people(source, &plan, newest).await?;
+            source = self.channels(source, &plan, newest).await?;
+        }
+        self.strangers(&read).await?;
+        drop(source);
+        self.facts(&plan, &read).await
+    }
+
     /// Decides what of the plan is done, before anything is written.
     async fn checked(&mut self, draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
         let archive = &*self.target.archive;

@@ -90,6 +90,7 @@ impl Draft {
         let (users, people) = of_organisation
             .map(|(section, roster)| (section.users.clone(), roster.users.clone()))
             .unwrap_or_default();
+        let mut undecided = None;
         for (section, roster) in sections {
             let said = options.team.clone();
             let team = if section.name.is_empty() {
@@ -100,14 +101,19 @@ impl Draft {
             match team {
                 Some(team) => plan.add(team, section, roster, &users, &people),
                 None if roster.channels.is_empty() => {}
-                None if section.name.is_empty() => return Err(ImportError::NoTeam(roster.teams())),
                 None => {
+                    undecided.get_or_insert_with(|| roster.teams());
                     let skipped = section.folders.values().map(|days| days.len() as u64).sum();
-                    let detail = "its people do not say which workspace it is of: say it with --team";
-                    let problem = Problem::new(ProblemKind::UnknownFolder, section.name, detail);
+                    let list = format!("{}channels.json", section.name);
+                    let detail =
+                        "the people beside it do not say which workspace it is of: say it with --team";
+                    let problem = Problem::new(ProblemKind::UnknownFolder, list, detail);
                     plan.problems.push(Problem { skipped, ..problem });
                 }
             }
+        }
+        if let Some(teams) = undecided.filter(|_| plan.sections.is_empty()) {
+            return Err(ImportError::NoTeam(teams));
         }
         plan.belongs_here(options, known)?;
         Ok(plan)
@@ -224,4 +230,53 @@ impl Plan {
 pub(crate) async fn known_teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
     Ok(teams.iter().filter_map(|team| TeamId::parse(&team.key.timestamp).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::clock::TimestampMs;
+    use serde_json::{Value, json};
+
+    use super::super::fixture::Entries;
+    use super::*;
+
+    const OPTIONS: ImportOptions = ImportOptions { team: None, tokens: None, now: TimestampMs(0) };
+
+    fn people(teams: &[&str]) -> Value {
+        let person = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
+        teams.iter().enumerate().map(person).collect()
+    }
+
+    /// An organisation with people of these workspaces, and one workspace of its with people of those.
+    fn organisation(of_all: &[&str], of_one: &[&str]) -> Entries {
+        let channels = |id: &str| json!([{ "id": id, "name": "general" }]).to_string();
+        Entries::of([
+            ("org_users.json", people(of_all).to_string()),
+            ("channels.json", channels("C0")),
+            ("general/2024-01-02.json", "[]".to_owned()),
+            ("general/2024-01-03.json", "[]".to_owned()),
+            ("teams/one/users.json", people(of_one).to_string()),
+            ("teams/one/channels.json", channels("C1")),
+        ])
+    }
+
+    #[test]
+    fn what_no_workspace_has_most_people_of_is_a_line_and_the_rest_is_imported() {
+        let split = ["T1", "T2"];
+        let plan = read(&mut organisation(&split, &["T1"])).decide(&OPTIONS, &[]).unwrap();
+        let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
+        assert_eq!(teams, ["T1"]);
+        let [problem] = &plan.problems[..] else { panic!("{:?}", plan.problems) };
+        assert_eq!((problem.path.as_str(), problem.skipped), ("channels.json", 2));
+        assert!(problem.detail.contains("--team"), "{problem:?}");
+
+        let refused = read(&mut organisation(&split, &split)).decide(&OPTIONS, &[]).unwrap_err();
+        let expected =
+            "its people do not say which workspace it is of (1 of T1, 1 of T2): say it with --team";
+        assert_eq!(refused.to_string(), expected);
+        let said = ImportOptions { team: Some(TeamId::parse("T2").unwrap()), ..OPTIONS };
+        let plan = read(&mut organisation(&split, &["T1"])).decide(&said, &[]).unwrap();
+        let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
+        assert_eq!((teams, plan.problems.len()), (vec!["T2", "T1"], 0));
+    }
 }

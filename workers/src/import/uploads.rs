@@ -16,7 +16,7 @@ use super::layout::EntryIndex;
 use super::messages::{WantedUploads, send};
 use super::problem::{Problem, ProblemKind};
 use super::source::{ExportSource, TooLarge};
-use super::{FileTarget, Import, ImportError, on_thread, write_news};
+use super::{FileTarget, Import, ImportError, Notice, on_thread, write_news};
 use crate::file_downloader::bytes::{HEAD_BYTES, Tally, begins_a_page};
 use crate::file_downloader::erased::{ForgetError, forget_file};
 
@@ -40,10 +40,17 @@ impl Import<'_> {
         entries: impl Fn(&FileId) -> Option<EntryIndex>,
         wanted: WantedUploads,
     ) -> Result<Box<dyn ExportSource>, ImportError> {
-        for ((team, file), shares) in wanted {
-            if let Some(entry) = entries(&file) {
-                source = self.upload(source, entry, &team, &file, &shares).await?;
-            }
+        let wanted = wanted.into_iter();
+        let wanted: Vec<_> = wanted.filter_map(|(of, shares)| Some((entries(&of.1)?, of, shares))).collect();
+        let packed_bytes =
+            |source: &dyn ExportSource, entry: EntryIndex| source.entries()[entry].packed_bytes;
+        // Which of them are wanted is known only once all messages are read.
+        self.progress.total_bytes +=
+            wanted.iter().map(|(entry, _, _)| packed_bytes(&*source, *entry)).sum::<u64>();
+        for (entry, (team, file), shares) in wanted {
+            source = self.upload(source, entry, &team, &file, &shares).await?;
+            self.progress.read_bytes += packed_bytes(&*source, entry);
+            (self.notices)(Notice::Progress(self.progress));
         }
         Ok(source)
     }

@@ -1,6 +1,7 @@
 //! Slack's history in the archive, beside a Slack on virtual time.
 
 mod closing;
+mod errors;
 mod pace;
 mod reconcile;
 

@@ -7,6 +7,7 @@ mod eraser;
 mod existence;
 mod file_downloader;
 mod historian;
+mod import;
 mod message_writer;
 mod responder;
 mod runtime;

@@ -12,6 +12,7 @@ use anyhow::bail;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
 use rules::filled::Unreadable;
+use rules::interval::Interval;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ use super::history::DAY_MICROS;
 use super::history::channels::{self, PlannedChannel};
 use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
 use super::sync::NO_TOKEN;
+use crate::UsageError;
 use plan::HeldHistory;
 use report::{ChannelReport, Totals};
 
@@ -64,6 +66,20 @@ pub(crate) struct BackfillArgs {
     pub(crate) slack: SlackArgs,
 }
 
+impl BackfillArgs {
+    /// What is read at most, at this time by Slack's clock.
+    fn time(&self, now: &Ts) -> Result<Interval, UsageError> {
+        let from = self.since.as_ref().map_or(0, Ts::micros);
+        let to = self.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
+        let time = Interval { from, to };
+        if from < to {
+            return Ok(time);
+        }
+        let (from, to) = (time.from_ts(), time.to_ts());
+        Err(UsageError::new(format_args!("--since {from} is not before {to}, the end of what is read")))
+    }
+}
+
 /// Reads history, and says of each channel what came of it.
 pub(crate) async fn run(
     backend: &Backend,
@@ -92,10 +108,9 @@ pub(crate) async fn run(
     totals.print(channels, args.json, out)?;
     out.flush()?;
     early_end.check("run it again to go on where it was")?;
-    match totals.remaining(channels) {
-        0 => Ok(()),
-        1 => bail!("1 channel was not read to its end"),
-        remaining => bail!("{remaining} channels were not read to their end"),
+    match totals.left(channels) {
+        None => Ok(()),
+        Some(left) => bail!("{left}"),
     }
 }
 
@@ -114,12 +129,13 @@ async fn workspace(
         Ok(now) => now,
         Err(error) => return Ok(Some(Stop::Workspace(error.into()))),
     };
+    let time = args.time(&now)?;
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
     let held = HeldHistory::read(&*archive, team).await?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
     let mut watch = ChannelWatch::of(&calls, channels.len(), shutdown);
     for planned in channels {
-        let wanted = held.wanted(planned, args, &now, unfinished.as_ref()).await?;
+        let wanted = held.wanted(planned, args, time, unfinished.as_ref()).await?;
         let counts = ReadCounts::default();
         let queue = backend.queue();
         let reader = ChannelReader {
@@ -163,4 +179,37 @@ async fn workspace(
 
 fn is_outside(error: &HistoryError) -> bool {
     error.consequence() == Consequence::Channel(Some(Unreadable::NotInChannel))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct BackfillCommand {
+        #[command(flatten)]
+        args: BackfillArgs,
+    }
+
+    #[test]
+    fn the_time_that_is_read_ends_now_or_before_and_is_never_empty() {
+        // 2026-11-20T00:00:00Z
+        let now = Ts::parse("1795132800.000000").unwrap();
+        let day = |days: i64| now.micros() + days * DAY_MICROS;
+        for (arguments, expected) in [
+            (&[][..], Some((0, day(0)))),
+            (&["--since", "2026-11-19"], Some((day(-1), day(0)))),
+            (&["--until", "2026-11-10"], Some((0, day(-10)))),
+            (&["--since", "2026-11-01", "--until", "2027-01-01"], Some((day(-19), day(0)))),
+            (&["--since", "2026-11-08", "--until", "2026-11-08"], None),
+            (&["--since", "2026-11-09", "--until", "2026-11-08"], None),
+            (&["--since", "2026-11-21"], None),
+        ] {
+            let command = BackfillCommand::parse_from(["backfill", "--all"].iter().chain(arguments));
+            let time = command.args.time(&now).ok().map(|time| (time.from, time.to));
+            assert_eq!(time, expected, "{arguments:?}");
+        }
+    }
 }

@@ -35,26 +35,22 @@ impl<'a> HeldHistory<'a> {
         Ok(Self { coverage: TeamCoverage::read(archive, team).await?, spans: filled::spans(&rows) })
     }
 
-    /// What of a channel is read, newest first. `unfinished` is when a run began that asked for the same and did not end.
+    /// What of a channel is read of this time, newest first. `unfinished` is when a run began that asked for the same and did not end.
     pub(super) async fn wanted(
         &self,
         planned: &PlannedChannel,
         args: &BackfillArgs,
-        now: &Ts,
+        time: Interval,
         unfinished: Option<&Ts>,
     ) -> anyhow::Result<Vec<PlannedSpan>> {
         let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
         let spans: Vec<Span> = of_channel.cloned().collect();
-        let to = args.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
         let asked = match &args.since {
-            Some(since) => Asked::Between(Interval { from: since.micros(), to }),
-            None => Asked::Missing {
-                whole: Interval { from: 0, to },
-                again_micros: i64::from(args.refetch_days) * DAY_MICROS,
-            },
+            Some(_) => Asked::Between(time),
+            None => Asked::Missing { whole: time, again_micros: i64::from(args.refetch_days) * DAY_MICROS },
         };
         let holes = self.coverage.of(&planned.channel).await?.holes;
-        let end = |hole: &Hole| hole.to.as_ref().map_or(to, Ts::micros);
+        let end = |hole: &Hole| hole.to.as_ref().map_or(time.to, Ts::micros);
         let holes: Vec<Interval> =
             holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();
         // Only the facts of that very run say what it read; with an end of the user's they may be older.

@@ -77,6 +77,19 @@ impl Totals {
         channels - self.done
     }
 
+    /// What is left of what was asked for; `None` if nothing is.
+    pub(super) fn left(&self, channels: usize) -> Option<String> {
+        let unread = match self.remaining(channels) {
+            0 => None,
+            1 => Some("1 channel was not read to its end".to_owned()),
+            remaining => Some(format!("{remaining} channels were not read to their end")),
+        };
+        let skipped = self.tally.skipped;
+        let skipped = (skipped > 0).then(|| format!("{skipped} of Slack's messages cannot be stored"));
+        let left: Vec<String> = unread.into_iter().chain(skipped).collect();
+        (!left.is_empty()).then(|| left.join("; "))
+    }
+
     pub(super) fn print(&self, channels: usize, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
         let ReadTally { messages, new, updated, threads, .. } = self.tally;
         let (calls, remaining) = (self.calls, self.remaining(channels));
@@ -89,5 +102,31 @@ impl Totals {
             out,
             "{channels} channels: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slack::ids::ChannelId;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_are_channels_that_were_not_read_and_messages_that_were_passed_over() {
+        let planned = PlannedChannel { channel: ChannelId::parse("C1").unwrap(), name: None };
+        let left = |skipped, done: usize| {
+            let mut totals = Totals::default();
+            for _ in 0..done {
+                let tally = ReadTally { skipped, ..ReadTally::default() };
+                let state = ChannelState::Done;
+                totals.add(&ChannelReport { planned: &planned, wanted: &[], tally, calls: 1, state });
+            }
+            totals.left(3)
+        };
+        assert_eq!(left(0, 3), None);
+        assert_eq!(left(0, 2).as_deref(), Some("1 channel was not read to its end"));
+        assert_eq!(left(2, 3).as_deref(), Some("6 of Slack's messages cannot be stored"));
+        let both = "2 channels were not read to their end; 1 of Slack's messages cannot be stored";
+        assert_eq!(left(1, 1).as_deref(), Some(both));
     }
 }

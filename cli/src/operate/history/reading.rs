@@ -140,17 +140,24 @@ impl<'a> ChannelWatch<'a> {
     ) -> (ChannelState, Option<Stop>) {
         let (read, channels) = (self.read, self.channels);
         let text = || format!("{} of {channels}: {}", read + 1, doing());
-        let end = tokio::select! {
-            biased;
-            () = turned(self.shutdown.clone()) => None,
-            end = self.progress.watch(reading, (read, channels), text) => Some(end),
+        let mut reading = std::pin::pin!(reading);
+        let end = loop {
+            tokio::select! {
+                biased;
+                () = turned(self.shutdown.clone()) => break None,
+                end = self.progress.watch(reading.as_mut(), (read, channels), text) => break Some(end),
+                // What is left of this channel alone may take hours.
+                () = self.calls.became_restricted(), if !self.is_advised => self.advise(),
+            }
         };
         self.read += 1;
-        if self.calls.is_restricted() && !self.is_advised {
-            self.is_advised = true;
-            self.progress.aside(|| drop(writeln!(io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));
-        }
         ChannelState::of(end)
+    }
+
+    /// Tells the user what to do about the app's limits.
+    fn advise(&mut self) {
+        self.is_advised = true;
+        self.progress.aside(|| drop(writeln!(io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));
     }
 
     /// Prints something without the progress in its way.

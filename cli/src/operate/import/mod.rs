@@ -18,7 +18,7 @@ use process::config::slack::SlackArgs;
 use serde::Serialize;
 use slack::ids::TeamId;
 use workers::import::{
-    FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts, Problem, import,
+    FailedImport, FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts, Problem, import,
 };
 use workers::store::PreviewArchive;
 
@@ -95,21 +95,24 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     if let Some(backend) = backend {
         backend.close().await;
     }
-    let mut sum = imported.with_context(|| format!("cannot import {name}"))?;
+    let (mut sum, ended) = match imported {
+        Ok(sum) => (sum, Ok(())),
+        Err(FailedImport { error, sum }) => (sum, Err(*error)),
+    };
     if let Some(problem) = &found {
         sum.problems += 1;
         sum.skipped += problem.skipped;
     }
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    if args.json {
-        plain::json_line(out, &sum)?;
-    } else {
-        say(args, &sum, out)?;
-    }
+    let printed = match failed {
+        Some(error) => Err(error),
+        None if args.json => plain::json_line(out, &sum),
+        None if ended.is_ok() => say(args, &sum, out),
+        None => Ok(()),
+    };
+    let printed = printed.and_then(|()| out.flush());
+    ended.with_context(|| format!("cannot import {name}"))?;
+    printed?;
     if sum.skipped > 0 {
-        out.flush()?;
         bail!("{} things in {name} could not be imported: each is a line above", sum.skipped);
     }
     Ok(())

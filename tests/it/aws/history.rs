@@ -1,0 +1,133 @@
+//! Slack's history on AWS: `annalist backfill`, and the historian with a job that goes on in another one.
+
+use std::time::Duration;
+
+use ports::archive::{ArchiveExt, Query, key, query_all};
+use ports::clock::SystemClock;
+use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use process::config::backfill::BackfillMode;
+use rules::filled;
+use rules::history::job::SpanJob;
+use rules::public_mark;
+use slack::ids::{ChannelId, TeamId, Ts};
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token};
+use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::metered::WRITES;
+use tests::harness::place::Installation;
+use tests::harness::proxy::{Passed, Proxy};
+use tests::harness::stack::Stack;
+use workers::historian::Historian;
+use workers::runtime::{Outcome, Ports, Worker};
+
+const TOKEN: &str = "xoxb-1";
+const CHANNEL: &str = "C1";
+
+/// A job reads twenty pages, and a page here is one message.
+const MESSAGES: i64 = 22;
+
+/// Slack permits a call every 1.2 s, and the emulator takes its time.
+const VISIBLE_AFTER: Duration = Duration::from_secs(300);
+
+/// So many hours before Slack's clock stands still.
+fn ts(hours: i64) -> Ts {
+    Ts::parse(&format!("{}.000000", START_S - hours * 3_600)).unwrap()
+}
+
+/// A Slack with a channel in which something was said every hour, and a thread.
+async fn slack() -> FakeSlack {
+    let slack = FakeSlack::start().await;
+    let mut workspace = Workspace::new("T1");
+    workspace.channels = vec![channel(CHANNEL, "general")];
+    let history = workspace.said_in(CHANNEL);
+    (1..=MESSAGES).for_each(|hours| history.post(&event::message(ts(hours).as_str(), "U1", "hello")));
+    let root = ts(MESSAGES);
+    let reply = format!("{}.500000", START_S - 5 * 3_600);
+    history.post(&event::reply(&reply, root.as_str(), "U2", "a reply"));
+    slack.set(TOKEN, workspace);
+    slack
+}
+
+/// What was written to tables, as far as it was recorded.
+fn writes(proxy: &Proxy) -> Vec<Passed> {
+    let is_write = |passed: &Passed| {
+        let operation = passed.target.as_deref().and_then(|target| target.rsplit('.').next());
+        operation.is_some_and(|operation| WRITES.contains(&operation))
+    };
+    proxy.recorded().into_iter().filter(is_write).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_that_is_read_again_writes_no_message() {
+    let (installation, slack) = (Installation::new().await, slack().await);
+    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    let place = installation.through(&proxy.endpoint);
+    let place = place.with("SLACK_BOT_TOKEN", Some(TOKEN)).with("SLACK_API_URL", Some(&slack.url()));
+    let synced = annalist_at(&place, &["sync", "--no-join"]).await;
+    assert_eq!(synced.code, Some(0), "{synced:?}");
+    proxy.record();
+    let first = json_lines(&place, &["backfill", "general"]).await;
+    let all = MESSAGES + 1;
+    assert_eq!((&first[1]["new"], &first[1]["remaining"]), (&all.into(), &0.into()), "{first:?}");
+    let of_messages = |writes: &[Passed]| {
+        writes.iter().filter(|write| write.body.contains("message#")).cloned().collect::<Vec<_>>()
+    };
+    assert!(!of_messages(&writes(&proxy)).is_empty(), "what is counted is seen");
+
+    slack.change(TOKEN, |workspace| workspace.volatile = true);
+    proxy.record();
+    let again = json_lines(&place, &["backfill", "general", "--refetch-days", "2"]).await;
+    let counts = |name: &str| again[1][name].as_i64().unwrap();
+    assert!(counts("messages") >= MESSAGES, "{again:?}");
+    assert_eq!((counts("new"), counts("updated")), (0, 0), "{again:?}");
+    let written = writes(&proxy);
+    assert_eq!(of_messages(&written).len(), 0, "{written:?}");
+}
+
+async fn received(queue: &dyn Queue) -> Vec<Delivery> {
+    let request = ReceiveRequest {
+        queue: QueueName::Backfill.into(),
+        max: 1,
+        visibility_timeout: VISIBLE_AFTER,
+        wait: Duration::from_secs(5),
+    };
+    queue.receive(request).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
+    let (installation, slack) = (Installation::new().await, slack().await);
+    slack.pages_of(1);
+    let ports = Ports {
+        queue: installation.aws.queue(),
+        archive: installation.aws.archive(),
+        clock: SystemClock::shared(),
+    };
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse(CHANNEL).unwrap());
+    ports.archive.write(&public_mark::opening(&team, &channel)).await.unwrap();
+    let historian = Historian::new(ports.clone(), slack.client(one_token(TOKEN)), BackfillMode::Gaps);
+    let job = SpanJob {
+        team: team.clone(),
+        channel: channel.clone(),
+        from: ts(MESSAGES),
+        to: ts(0),
+        why: "downtime".into(),
+        page: 0,
+    };
+    ports.queue.send(vec![job.outgoing()]).await.remove(0).unwrap();
+    for page in 0..2 {
+        let jobs = received(&*ports.queue).await;
+        let [delivery] = &jobs[..] else { panic!("no job for page {page}") };
+        assert!(delivery.body.contains(&format!("\"page\":{page}")), "{}", delivery.body);
+        assert_eq!(historian.handle(&jobs).await, [Outcome::Done]);
+        let acked = ports.queue.ack(QueueName::Backfill.into(), &[delivery.receipt.clone()]).await;
+        assert!(acked.iter().all(Result::is_ok), "{acked:?}");
+        let facts = query_all(&*ports.archive, Query::partition(key::filled(&team))).await.unwrap();
+        let [span] = &filled::spans(&facts)[..] else { panic!("{facts:?}") };
+        assert_eq!((&span.to, span.from == job.from), (&job.to, page == 1), "{span:?}");
+    }
+    assert!(ports.queue.depth(QueueName::Backfill.into()).await.unwrap().is_empty());
+    let messages =
+        query_all(&*ports.archive, Query::partition(key::messages(&team, &channel))).await.unwrap();
+    assert_eq!(messages.len() as i64, MESSAGES + 1);
+}

@@ -1,0 +1,235 @@
+//! What `annalist backfill` reads with each of its flags, what it prints, and how it ends.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use serde_json::{Value, json};
+use testkit::corpus::event;
+use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel};
+use tests::harness::binaries::binaries;
+use tests::harness::command::{Outcome, annalist_with, json_lines, status};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+use workers::historian::RESTRICTED_ADVICE;
+
+const TOKEN: &str = "xoxb-1";
+const HISTORY: &str = "conversations.history";
+const DAY_S: i64 = 86_400;
+
+/// When Slack says that its channels were created: nothing can be missing from before.
+const CREATED: &str = "1600000000.000000";
+
+/// A line on standard error that the test waits for, on a machine that is busy compiling.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// So many days before Slack's clock stands still, which is at 2023-11-14T22:13:20Z.
+fn ts(days: i64) -> String {
+    format!("{}.000000", START_S - days * DAY_S)
+}
+
+fn said(days: i64) -> Value {
+    event::message(&ts(days), "U1", &format!("said {days} days ago"))
+}
+
+/// A Slack whose app is in one of two channels, and a data folder that knows both.
+struct Scene {
+    slack: FakeSlack,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn new(said_in_general: &[Value]) -> Self {
+        let slack = FakeSlack::start().await;
+        let mut workspace = Workspace::new("T1");
+        workspace.channels = vec![channel("C1", "general"), channel("C2", "outside")];
+        workspace.channels[1]["is_member"] = false.into();
+        said_in_general.iter().for_each(|message| workspace.said_in("C1").post(message));
+        workspace.said_in("C2").post(&said(1));
+        slack.set(TOKEN, workspace);
+        let scene = Self { slack, folder: tempfile::tempdir().unwrap() };
+        let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
+        embedded::Database::open(scene.data(), clock).unwrap().close().await;
+        let synced = scene.run(&["sync", "--no-join"]).await;
+        assert_eq!(synced.code, Some(0), "{synced:?}");
+        scene
+    }
+
+    fn data(&self) -> &Path {
+        self.folder.path()
+    }
+
+    async fn run(&self, args: &[&str]) -> Outcome {
+        let args = [args, &["--data", self.data().to_str().unwrap()]].concat();
+        annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &self.slack.url())]).await
+    }
+
+    /// The lines that it prints with `--json`, and its exit code.
+    async fn backfill(&self, args: &[&str]) -> (Vec<Value>, Option<i32>) {
+        let outcome = self.run(&[&["backfill", "--json"], args].concat()).await;
+        (lines(&outcome.stdout), outcome.code)
+    }
+
+    async fn texts(&self) -> Vec<String> {
+        let messages = json_lines(self.data(), &["messages", "general"]).await;
+        messages.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn files_waiting(&self) -> u64 {
+        let status = status(self.data()).await;
+        let files = status["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "files");
+        files.unwrap()["waiting"].as_u64().unwrap()
+    }
+}
+
+fn lines(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What is printed of `#general` if it is read to its end, and the sum. The counts are messages, new, updated, threads, calls.
+fn done(from: &str, to: &str, [messages, new, updated, threads, calls]: [u64; 5]) -> Vec<Value> {
+    let line = json!({ "channel_id": "C1", "name": "general", "from": from, "to": to, "messages": messages,
+        "new": new, "updated": updated, "threads": threads, "calls": calls, "state": "done", "error": null });
+    let sum = json!({ "channels": 1, "messages": messages, "new": new, "updated": updated, "threads": threads,
+        "calls": calls, "remaining": 0 });
+    vec![line, sum]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dates_limit_what_is_read_and_late_replies_and_files_come_with_it_or_not() {
+    let shared = event::file_share(&ts(5), "U1", "said 5 days ago", &["F1"]);
+    let late = event::reply(&ts(4), &ts(20), "U2", "a late reply");
+    let scene = Scene::new(&[said(20), said(10), shared, late, said(2)]).await;
+    let span = ["general", "--since", "2023-11-05", "--until", "2023-11-12T00:00:00Z"];
+    let (from, to) = ("1699142400.000000", "1699747200.000000");
+
+    let args = [&span[..], &["--thread-days", "10", "--no-files"]].concat();
+    assert_eq!(scene.backfill(&args).await, (done(from, to, [1, 1, 0, 0, 1]), Some(0)));
+    assert_eq!((scene.texts().await, scene.files_waiting().await), (vec!["said 5 days ago".to_owned()], 0));
+
+    // Its thread began ten days and some hours before.
+    let args = [&span[..], &["--thread-days", "11"]].concat();
+    assert_eq!(scene.backfill(&args).await, (done(from, to, [3, 2, 0, 1, 2]), Some(0)));
+    assert_eq!(scene.texts().await, ["said 20 days ago", "said 5 days ago", "a late reply"]);
+    assert_eq!(scene.files_waiting().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_is_read_again_for_as_many_days_as_are_asked_for() {
+    let scene = Scene::new(&[said(20), said(10), said(5), said(2)]).await;
+    let (from, now) = (CREATED, ts(0));
+    assert_eq!(scene.backfill(&["general"]).await, (done(from, &now, [4, 4, 0, 0, 1]), Some(0)));
+    scene.slack.change(TOKEN, |workspace| {
+        for days in [5, 2] {
+            let edited = event::edited(&said(days), &ts(1), "edited");
+            workspace.said_in("C1").post(&edited);
+        }
+    });
+    for (days, counts) in [("3", [1, 0, 1, 0, 1]), ("7", [2, 0, 1, 0, 1]), ("0", [0, 0, 0, 0, 0])] {
+        let (lines, code) = scene.backfill(&["general", "--refetch-days", days]).await;
+        let from = ts(days.parse().unwrap());
+        let mut expected = done(&from, &now, counts);
+        if days == "0" {
+            // Nothing is missing.
+            expected[0]["from"] = Value::Null;
+            expected[0]["to"] = Value::Null;
+        }
+        assert_eq!((lines, code), (expected, Some(0)), "{days} days");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_the_app_is_not_in_is_joined_only_on_demand() {
+    let scene = Scene::new(&[]).await;
+    let (lines, code) = scene.backfill(&["outside"]).await;
+    let of = |calls: u64, new: u64, state: &str, error: Value| {
+        json!({ "channel_id": "C2", "name": "outside", "from": CREATED, "to": ts(0), "messages": new,
+            "new": new, "updated": 0, "threads": 0, "calls": calls, "state": state, "error": error })
+    };
+    let refused = json!("Slack refused conversations.history: not_in_channel");
+    assert_eq!((&lines[0], code), (&of(1, 0, "unreadable", refused), Some(1)));
+    assert_eq!((&lines[1]["remaining"], scene.slack.joined(TOKEN)), (&json!(1), vec![]));
+    let (lines, code) = scene.backfill(&["outside", "--join"]).await;
+    assert_eq!((&lines[0], code), (&of(3, 1, "done", Value::Null), Some(0)));
+    assert_eq!((&lines[1]["remaining"], scene.slack.joined(TOKEN)), (&json!(0), vec!["C2".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_cannot_be_stored_and_a_time_that_is_none_are_failures() {
+    let scene = Scene::new(&[]).await;
+    let odd = json!({ "ok": true, "has_more": false, "messages": [{ "type": "message", "text": "no time" }, said(1)] });
+    scene.slack.next(HISTORY, [SlackAnswer::json(&odd)]);
+    let outcome = scene.run(&["backfill", "--json", "general"]).await;
+    let expected = done(CREATED, &ts(0), [1, 1, 0, 0, 1]);
+    assert_eq!((lines(&outcome.stdout), outcome.code), (expected, Some(1)));
+    assert!(outcome.stderr.contains("1 of Slack's messages cannot be stored"), "{outcome:?}");
+
+    let calls = scene.slack.called(HISTORY);
+    for period in [
+        ["--since", "2023-11-10", "--until", "2023-11-10"],
+        ["--since", "2023-11-15", "--until", "2024-01-01"],
+    ] {
+        let outcome = scene.run(&[&["backfill", "general"], &period[..]].concat()).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+        assert!(outcome.stderr.contains("--since") && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    }
+    assert_eq!(scene.slack.called(HISTORY), calls);
+}
+
+/// What a restricted app is given first, one page a minute.
+fn first_pages(slack: &FakeSlack) -> [SlackAnswer; 2] {
+    slack.with(|state| {
+        let mut latest = ts(0);
+        [0, 60_000].map(|after_ms| {
+            let parameters = [("channel", "C1"), ("latest", latest.as_str()), ("limit", "999")];
+            let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let page = state.answer(HISTORY, TOKEN, parameters.into(), START_S * 1_000 + after_ms);
+            latest = page.value()["messages"][14]["ts"].as_str().unwrap().to_owned();
+            page
+        })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_what_goes_on_later() {
+    let messages: Vec<Value> = (0..50).map(|n| said(50 - n)).collect();
+    let scene = Scene::new(&messages).await;
+    scene.slack.change(TOKEN, |workspace| workspace.restricted = true);
+    let pages = first_pages(&scene.slack);
+    scene.slack.next(HISTORY, pages);
+
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["backfill", "general", "--json", "--data"]).arg(scene.data());
+    command.env_clear().env("SLACK_BOT_TOKEN", TOKEN).env("SLACK_API_URL", scene.slack.url());
+    let mut running =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap()).lines();
+    let mut seen = String::new();
+    let reading = async {
+        // Two pages are stored, and the next one has to wait for a minute.
+        while !(seen.contains(RESTRICTED_ADVICE) && seen.contains(" 30 messages")) {
+            seen += &said.next_line().await.unwrap().unwrap();
+        }
+    };
+    timeout(DEADLINE, reading).await.unwrap();
+    assert_eq!(seen.matches(RESTRICTED_ADVICE).count(), 1, "{seen}");
+    let pid = running.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().await.unwrap().success());
+    let mut stdout = String::new();
+    running.stdout.take().unwrap().read_to_string(&mut stdout).await.unwrap();
+    let code = running.wait().await.unwrap().code();
+    let mut stopped = done(CREATED, &ts(0), [30, 30, 0, 0, 2]);
+    stopped[0]["state"] = "stopped".into();
+    stopped[1]["remaining"] = 1.into();
+    assert_eq!((lines(&stdout), code), (stopped, Some(1)));
+    let last = said.next_line().await.unwrap().unwrap();
+    assert!(last.contains("stopped: run it again to go on where it was"), "{last}");
+
+    // It goes on behind the first page, of which it is known that all of it is stored.
+    scene.slack.change(TOKEN, |workspace| workspace.restricted = false);
+    let rest = done(CREATED, &ts(15), [35, 20, 0, 0, 1]);
+    assert_eq!(scene.backfill(&["general"]).await, (rest, Some(0)));
+    assert_eq!(scene.texts().await.len(), 50);
+}
