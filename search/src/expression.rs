@@ -4,7 +4,7 @@ use reader::joined::ChannelPlace;
 use reader::search::document::{self, Facet};
 use reader::search::query::{IsWhat, TextCondition};
 use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
-use slack::ids::Ts;
+use slack::ids::{TeamId, Ts};
 
 use crate::put::place_facet;
 
@@ -17,6 +17,8 @@ pub(crate) struct IndexQuery {
     unwanted: Vec<String>,
     /// Of each of these lists, the message is in one.
     pub(crate) places: Vec<Vec<ChannelPlace>>,
+    /// The message is in one of these workspaces.
+    pub(crate) teams: Vec<TeamId>,
     /// From this time on.
     pub(crate) since: Option<Ts>,
     /// Before this time.
@@ -30,9 +32,9 @@ pub(crate) struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// What of a query the index can answer.
-    pub(crate) fn of(query: &ResolvedQuery) -> Self {
-        let mut asked = Self::default();
+    /// What of a query the index can answer, about these workspaces.
+    pub(crate) fn of(query: &ResolvedQuery, teams: &[TeamId]) -> Self {
+        let mut asked = Self { teams: teams.to_vec(), ..Self::default() };
         if !query.with_deleted {
             asked.unwanted.push(facets(&[Facet::is(IsWhat::Deleted)]));
         }
@@ -167,13 +169,13 @@ mod tests {
     fn what_is_not_wanted_needs_something_that_is() {
         let bot = ResolvedCondition::Facets(vec![Facet::is(IsWhat::Bot)]);
         let mut query = resolved(bot, true);
-        assert_eq!(IndexQuery::of(&query).expression(&[]), None);
+        assert_eq!(IndexQuery::of(&query, &[]).expression(&[]), None);
         query.terms.push(ResolvedTerm {
             is_negated: false,
             condition: ResolvedCondition::Text { text: text("x"), mentions: vec![], unit_mentions: vec![] },
         });
         assert_eq!(
-            IndexQuery::of(&query).expression(&[vec![1, 2]]).unwrap(),
+            IndexQuery::of(&query, &[]).expression(&[vec![1, 2]]).unwrap(),
             r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
         );
     }
@@ -188,7 +190,7 @@ mod tests {
         let mut query = resolved(condition("wanted"), false);
         query.terms.push(ResolvedTerm { is_negated: true, condition: condition("draft") });
         assert_eq!(
-            IndexQuery::of(&query).expression(&[]).unwrap(),
+            IndexQuery::of(&query, &[]).expression(&[]).unwrap(),
             r#"(({body} : "wanted")) NOT ({body} : "draft" NOT {facets} : ("mentions"))"#
         );
     }

@@ -105,7 +105,7 @@ pub async fn search(
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
     let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
-    let asked = IndexQuery::of(&query);
+    let asked = IndexQuery::of(&query, &teams);
     let mut shown = Shown::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
@@ -165,7 +165,7 @@ struct Shown<'a> {
     names: DisplayNames<'a>,
     workspaces: BTreeMap<TeamId, (Channels, Workspace)>,
     channels: BTreeMap<ChannelPlace, ShownChannel<'a>>,
-    seen: BTreeSet<(ChannelPlace, String)>,
+    seen: BTreeSet<(Option<ChannelPlace>, String)>,
     hits: Vec<SearchHit>,
 }
 
@@ -227,7 +227,8 @@ impl<'a> Shown<'a> {
     }
 
     async fn learn_channel(&mut self, place: &ChannelPlace) -> Result<(), SearchError> {
-        if self.channels.contains_key(place) {
+        // What is of another workspace is in no channel that is learned, and is not read.
+        if self.channels.contains_key(place) || !self.teams.contains(&place.team) {
             return Ok(());
         }
         let joined = find::joined(self.archive, place, &self.teams).await?;
@@ -249,8 +250,9 @@ impl<'a> Shown<'a> {
         let mut wanted: Vec<(ChannelPlace, Ts, Vec<ItemKey>)> = Vec::new();
         for hit in page {
             let Some(channel) = self.channels.get(&hit.place) else { continue };
-            let main = channel.joined.main().clone();
-            if self.seen.insert((main, hit.ts.to_string())) {
+            // The main place is the one that was found, in each workspace that shares the channel another one.
+            let first = channel.joined.places().iter().min().cloned();
+            if self.seen.insert((first, hit.ts.to_string())) {
                 let keys = channel.joined.places().iter().map(|place| place.message(&hit.ts)).collect();
                 wanted.push((hit.place.clone(), hit.ts.clone(), keys));
             }

@@ -42,7 +42,7 @@ impl Fixture {
         self.folder.path().join("index.db")
     }
 
-    async fn put(&self, key: ItemKey, set: Value) {
+    pub(crate) async fn put(&self, key: ItemKey, set: Value) {
         let set: Map<String, Value> = set.as_object().unwrap().clone();
         self.archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
     }
@@ -61,8 +61,7 @@ impl Fixture {
     /// Stores messages as Slack's history lists them.
     pub(crate) async fn store(&self, channel: &str, messages: &[Value]) {
         let channel = ChannelId::parse(channel).unwrap();
-        let read =
-            |message: &Value| history::read(&team(), &channel, &to_raw_value(message).unwrap()).unwrap();
+        let read = |message: &Value| history::read(team, &channel, &to_raw_value(message).unwrap()).unwrap();
         let messages: Vec<_> = messages.iter().map(read).collect();
         for stored in store_history(&*self.archive, &messages).await {
             stored.unwrap();
@@ -116,3 +115,8 @@ pub(crate) fn request(query: &str) -> SearchRequest {
 pub(crate) fn message(ts: &str, text: &str) -> Value {
     json!({ "type": "message", "ts": ts, "user": "U1", "text": text })
 }
+        self.store_in(&team(), channel, messages).await;
+    }
+
+    /// The same in another workspace.
+    pub(crate) async fn store_in(&self, team: &TeamId, channel: &str, messages: &[Value]) {

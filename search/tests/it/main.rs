@@ -9,3 +9,4 @@ mod hostile;
 mod japanese;
 mod oracle;
 mod two_followers;
+mod workspaces;
