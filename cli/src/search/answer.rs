@@ -97,6 +97,8 @@ pub(crate) struct SearchPlace {
     pub(crate) changes: Arc<dyn Changes>,
     /// The index's file.
     pub(crate) index: PathBuf,
+    /// Messages that the index takes in at once; days of channels on AWS.
+    batch: usize,
     /// Kept from one search to the next.
     open: Mutex<Option<SearchIndex>>,
     /// The one workspace that is meant, if not all are.
@@ -116,14 +118,15 @@ pub(crate) struct Wanted {
 impl SearchPlace {
     pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
         let (archive, changes) = (backend.archive(), backend.changes());
-        Self { archive, changes, index, open: Mutex::default(), team, zone: zone.time_zone().clone() }
+        let batch = super::batch(backend);
+        Self { archive, changes, index, batch, open: Mutex::default(), team, zone: zone.time_zone().clone() }
     }
 
     /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
     pub(crate) async fn answer(&self, wanted: Wanted) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
-        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive).await?);
+        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
         let Wanted { query, limit, is_ranked, with_deleted } = wanted;
         let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
@@ -166,10 +169,11 @@ async fn catch_up(
     index: &SearchIndex,
     changes: &dyn Changes,
     archive: &dyn Archive,
+    batch: usize,
 ) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
     let goes_on = |_| started.elapsed() < CATCH_UP;
-    if follower::catch_up(index, changes, archive, follower::BATCH, goes_on).await? {
+    if follower::catch_up(index, changes, archive, batch, goes_on).await? {
         return Ok(None);
     }
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
