@@ -1,5 +1,7 @@
 //! A query in the index's own terms. What it lets through may still not fit; what fits is let through.
 
+use std::collections::BTreeSet;
+
 use reader::joined::ChannelPlace;
 use reader::search::document::{self, Facet};
 use reader::search::query::{IsWhat, TextCondition};
@@ -15,10 +17,10 @@ pub(crate) struct IndexQuery {
     wanted: Vec<String>,
     /// None of these holds.
     unwanted: Vec<String>,
-    /// Of each of these lists, the message is in one.
-    pub(crate) places: Vec<Vec<ChannelPlace>>,
     /// The message is in one of these workspaces.
     pub(crate) teams: Vec<TeamId>,
+    /// Of each of these lists, the message is in one.
+    pub(crate) places: Vec<Vec<ChannelPlace>>,
     /// From this time on.
     pub(crate) since: Option<Ts>,
     /// Before this time.
@@ -92,13 +94,13 @@ fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', ""))
 }
 
-fn facets(any: &[Facet]) -> String {
-    let any: Vec<String> = any.iter().map(|facet| quoted(facet.as_str())).collect();
+fn facets<'f>(any: impl IntoIterator<Item = &'f Facet>) -> String {
+    let any: Vec<String> = any.into_iter().map(|facet| quoted(facet.as_str())).collect();
     format!("{{facets}} : ({})", any.join(" OR "))
 }
 
 /// Words that stand next to each other in the text, or in a name that a mention shows, or on both sides of where such a
-/// name begins or ends.
+/// name begins or ends: then each is in the text or in such a name, and one of the names is there.
 fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) -> String {
     let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
     let mut ways = vec![body(&words, may_go_on)];
@@ -108,9 +110,12 @@ fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) 
     if !unit_mentions.is_empty() {
         let last = text.units.len() - 1;
         let each = text.units.iter().zip(unit_mentions).enumerate().map(|(number, (unit, mentions))| {
-            let word = body(&unit.text, text.is_prefix && number == last);
+            // In the text, a character is in one word with that which follows it.
+            let word = body(&unit.text, unit.is_character || (text.is_prefix && number == last));
             if mentions.is_empty() { word } else { format!("({word} OR {})", facets(mentions)) }
         });
+        let any: BTreeSet<&Facet> = unit_mentions.iter().flatten().collect();
+        let each = each.chain([facets(any)]);
         ways.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
     }
     format!("({})", ways.join(" OR "))
@@ -161,7 +166,11 @@ mod tests {
         let ana = vec![Facet::mention("U1")];
         assert_eq!(
             says(&text("\"thanks ana\""), &[], &[Vec::new(), ana]),
-            r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1"))))"#
+            r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1")) AND {facets} : ("mu1")))"#
+        );
+        assert_eq!(
+            says(&text("kimさん"), &[], &[vec![Facet::mention("U2")], Vec::new(), Vec::new()]),
+            r#"({body} : "kim さん" OR (({body} : "kim" OR {facets} : ("mu2")) AND {body} : "さ" * AND {body} : "ん" * AND {facets} : ("mu2")))"#
         );
     }
 
