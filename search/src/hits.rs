@@ -64,6 +64,8 @@ pub struct SearchHit {
     pub place: ChannelPlace,
     /// What the channel is called.
     pub channel_name: Option<String>,
+    /// Whether the channel is private now.
+    pub is_private: bool,
     /// When it was written.
     pub ts: Ts,
     /// The root of its thread, if it is in one.
@@ -172,6 +174,7 @@ struct Shown<'a> {
 struct ShownChannel<'a> {
     joined: JoinedChannel<'a>,
     name: Option<String>,
+    is_private: bool,
     base_url: Option<String>,
 }
 
@@ -241,7 +244,9 @@ impl<'a> Shown<'a> {
         let known = self.workspaces.get(&main.team);
         let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
-        self.channels.insert(place.clone(), ShownChannel { joined, name, base_url });
+        let snapshot = main.newest(self.archive).await?;
+        let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
+        self.channels.insert(place.clone(), ShownChannel { joined, name, is_private, base_url });
         Ok(())
     }
 
@@ -295,6 +300,7 @@ impl<'a> Shown<'a> {
         SearchHit {
             place,
             channel_name,
+            is_private: channel.is_some_and(|channel| channel.is_private),
             ts,
             thread_ts,
             message,

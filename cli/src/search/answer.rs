@@ -231,6 +231,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
         };
         let is_reply = hit.thread_ts.as_ref().is_some_and(|root| *root != hit.ts);
         let states = [
+            (hit.is_private, " (private)"),
             (is_reply, " (in a thread)"),
             (hit.message["updated_ts"].is_string(), " (edited)"),
             (hit.message["deleted"] == true, " (deleted)"),
@@ -258,7 +259,36 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::fixture::Fixture;
+
+    #[derive(Parser)]
+    struct SearchCommand {
+        #[command(flatten)]
+        args: SearchArgs,
+    }
+
+    #[tokio::test]
+    async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
+        let fixture = Fixture::open().await;
+        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.post("T1", "C1", "1700000000.000100", "a word").await;
+        let args = SearchCommand::try_parse_from(["search", "word", "--tz", "UTC"]).unwrap().args;
+        let args = SearchArgs { backend: fixture.data(), ..args };
+        let said = async || {
+            let mut out = Vec::new();
+            search(&fixture.backend, &args, &mut out).await.unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let public = said().await;
+        assert!(public.contains("2023-11-14 22:13:20  #general  U1\n"), "{public}");
+        let made_private = ("purpose", "none");
+        fixture.told("T1", "C1", "1700000009.000100", "channel_convert_to_private", made_private).await;
+        let private = said().await;
+        assert!(private.contains("2023-11-14 22:13:20  #general  U1 (private)\n"), "{private}");
+    }
 
     #[test]
     fn a_minus_sign_behind_search_is_no_flag() {
