@@ -136,7 +136,12 @@ impl PageDoor {
         viewer::router(Viewer {
             archive: backend.archive(),
             files: backend.files(),
-            index: IndexSource { file: index, changes: backend.changes(), every },
+            index: IndexSource {
+                file: index,
+                changes: backend.changes(),
+                every,
+                batch: crate::search::batch(backend),
+            },
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),
             access: Access::new(address, &self.hosts, self.readers.clone()),

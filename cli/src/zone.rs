@@ -10,7 +10,7 @@ use crate::plain;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ZoneArgs {
     /// Time zone of the times in text, such as Europe/Berlin [default: TZ, then the system's]
-    #[arg(long, value_name = "ZONE", value_parser = Zone::parse)]
+    #[arg(long, env = "ANNALIST_TZ", value_name = "ZONE", value_parser = Zone::parse)]
     pub(crate) tz: Option<Zone>,
 }
 

@@ -1,10 +1,12 @@
 //! A query in the index's own terms. What it lets through may still not fit; what fits is let through.
 
+use std::collections::BTreeSet;
+
 use reader::joined::ChannelPlace;
 use reader::search::document::{self, Facet};
 use reader::search::query::{IsWhat, TextCondition};
 use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
-use slack::ids::Ts;
+use slack::ids::{TeamId, Ts};
 
 use crate::put::place_facet;
 
@@ -15,6 +17,8 @@ pub(crate) struct IndexQuery {
     wanted: Vec<String>,
     /// None of these holds.
     unwanted: Vec<String>,
+    /// The message is in one of these workspaces.
+    pub(crate) teams: Vec<TeamId>,
     /// Of each of these lists, the message is in one.
     pub(crate) places: Vec<Vec<ChannelPlace>>,
     /// From this time on.
@@ -30,9 +34,9 @@ pub(crate) struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// What of a query the index can answer.
-    pub(crate) fn of(query: &ResolvedQuery) -> Self {
-        let mut asked = Self::default();
+    /// What of a query the index can answer, about these workspaces.
+    pub(crate) fn of(query: &ResolvedQuery, teams: &[TeamId]) -> Self {
+        let mut asked = Self { teams: teams.to_vec(), ..Self::default() };
         if !query.with_deleted {
             asked.unwanted.push(facets(&[Facet::is(IsWhat::Deleted)]));
         }
@@ -90,13 +94,13 @@ fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', ""))
 }
 
-fn facets(any: &[Facet]) -> String {
-    let any: Vec<String> = any.iter().map(|facet| quoted(facet.as_str())).collect();
+fn facets<'f>(any: impl IntoIterator<Item = &'f Facet>) -> String {
+    let any: Vec<String> = any.into_iter().map(|facet| quoted(facet.as_str())).collect();
     format!("{{facets}} : ({})", any.join(" OR "))
 }
 
 /// Words that stand next to each other in the text, or in a name that a mention shows, or on both sides of where such a
-/// name begins or ends.
+/// name begins or ends: then each is in the text or in such a name, and one of the names is there.
 fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) -> String {
     let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
     let mut ways = vec![body(&words, may_go_on)];
@@ -106,9 +110,12 @@ fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) 
     if !unit_mentions.is_empty() {
         let last = text.units.len() - 1;
         let each = text.units.iter().zip(unit_mentions).enumerate().map(|(number, (unit, mentions))| {
-            let word = body(&unit.text, text.is_prefix && number == last);
+            // In the text, a character is in one word with that which follows it.
+            let word = body(&unit.text, unit.is_character || (text.is_prefix && number == last));
             if mentions.is_empty() { word } else { format!("({word} OR {})", facets(mentions)) }
         });
+        let any: BTreeSet<&Facet> = unit_mentions.iter().flatten().collect();
+        let each = each.chain([facets(any)]);
         ways.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
     }
     format!("({})", ways.join(" OR "))
@@ -159,7 +166,11 @@ mod tests {
         let ana = vec![Facet::mention("U1")];
         assert_eq!(
             says(&text("\"thanks ana\""), &[], &[Vec::new(), ana]),
-            r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1"))))"#
+            r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1")) AND {facets} : ("mu1")))"#
+        );
+        assert_eq!(
+            says(&text("kimさん"), &[], &[vec![Facet::mention("U2")], Vec::new(), Vec::new()]),
+            r#"({body} : "kim さん" OR (({body} : "kim" OR {facets} : ("mu2")) AND {body} : "さ" * AND {body} : "ん" * AND {facets} : ("mu2")))"#
         );
     }
 
@@ -167,13 +178,13 @@ mod tests {
     fn what_is_not_wanted_needs_something_that_is() {
         let bot = ResolvedCondition::Facets(vec![Facet::is(IsWhat::Bot)]);
         let mut query = resolved(bot, true);
-        assert_eq!(IndexQuery::of(&query).expression(&[]), None);
+        assert_eq!(IndexQuery::of(&query, &[]).expression(&[]), None);
         query.terms.push(ResolvedTerm {
             is_negated: false,
             condition: ResolvedCondition::Text { text: text("x"), mentions: vec![], unit_mentions: vec![] },
         });
         assert_eq!(
-            IndexQuery::of(&query).expression(&[vec![1, 2]]).unwrap(),
+            IndexQuery::of(&query, &[]).expression(&[vec![1, 2]]).unwrap(),
             r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
         );
     }
@@ -188,7 +199,7 @@ mod tests {
         let mut query = resolved(condition("wanted"), false);
         query.terms.push(ResolvedTerm { is_negated: true, condition: condition("draft") });
         assert_eq!(
-            IndexQuery::of(&query).expression(&[]).unwrap(),
+            IndexQuery::of(&query, &[]).expression(&[]).unwrap(),
             r#"(({body} : "wanted")) NOT ({body} : "draft" NOT {facets} : ("mentions"))"#
         );
     }

@@ -23,6 +23,10 @@ pub const BATCH: usize = 1_000;
 /// of time: each batch of a channel's years writes most of its pages, whether it holds ten thousand messages or fifty.
 pub const LARGE_BATCH: usize = 50_000;
 
+/// Days of channels of one batch, for an archive that names days and not rows, if someone waits: what is stopped within a batch
+/// begins it again.
+pub const DAYS: usize = 8;
+
 /// Messages read at once: what they take as rows is more than what they take as words.
 const READ_AT_ONCE: usize = 10_000;
 
@@ -55,6 +59,8 @@ pub enum FollowStep {
     Advanced(usize),
     /// The index has everything that was durable before the step.
     CaughtUp,
+    /// It was stopped within a batch, which is read again.
+    Stopped,
 }
 
 /// Rows of the archive as the index takes them in.
@@ -83,9 +89,18 @@ pub async fn step(
     changes: &dyn Changes,
     archive: &dyn Archive,
 ) -> Result<FollowStep, FollowError> {
+    step_while(index, changes, archive, |_| true).await
+}
+
+async fn step_while(
+    index: &SearchIndex,
+    changes: &dyn Changes,
+    archive: &dyn Archive,
+    goes_on: impl FnMut(usize) -> bool,
+) -> Result<FollowStep, FollowError> {
     let from = index.cursor().await?;
     let next = read(changes, archive, from.clone(), BATCH).await?;
-    take_in(index, archive, from, next).await
+    take_in(index, archive, from, next, goes_on).await
 }
 
 async fn read(
@@ -128,11 +143,13 @@ async fn read_on(
     Ok(NextBatch::Rows(batch))
 }
 
+/// Takes in a batch. `goes_on` is asked before each page of a day or a channel, with the number of messages taken in before it.
 async fn take_in(
     index: &SearchIndex,
     archive: &dyn Archive,
     from: Option<ChangeCursor>,
     next: NextBatch,
+    mut goes_on: impl FnMut(usize) -> bool,
 ) -> Result<FollowStep, FollowError> {
     match next {
         NextBatch::Rebuild => {
@@ -147,7 +164,11 @@ async fn take_in(
         NextBatch::Spans { spans, next } => {
             let mut count = 0;
             for span in &spans {
-                count += read_span(index, archive, from.as_ref(), span).await?;
+                match read_span(index, archive, from.as_ref(), span, count, &mut goes_on).await? {
+                    SpanRead::Whole(read) => count = read,
+                    SpanRead::Overtaken => return Ok(FollowStep::Advanced(count)),
+                    SpanRead::Stopped => return Ok(FollowStep::Stopped),
+                }
             }
             index.apply(from, Vec::new(), Some(next)).await?;
             Ok(if spans.is_empty() { FollowStep::CaughtUp } else { FollowStep::Advanced(count) })
@@ -163,8 +184,8 @@ async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError
     index.apply(batch.from, batch.messages, Some(batch.next)).await
 }
 
-/// Takes in everything, `limit` messages at once, until `goes_on` answers no; answers whether everything is. A batch is read
-/// while the one before it is written: each takes about half of the time.
+/// Takes in everything, `limit` messages or days of channels at once, until `goes_on` answers no; answers whether everything is.
+/// A batch of messages is read while the one before it is written: each takes about half of the time.
 ///
 /// # Errors
 /// [`FollowError`]
@@ -198,9 +219,10 @@ pub async fn catch_up(
         match next? {
             NextBatch::Rows(batch) if !batch.messages.is_empty() => waiting = Some(batch),
             next @ (NextBatch::Rows(_) | NextBatch::Spans { .. } | NextBatch::Rebuild) => {
-                match take_in(index, archive, from, next).await? {
+                match take_in(index, archive, from, next, |count| goes_on(taken_in + count)).await? {
                     FollowStep::Advanced(count) => taken_in += count,
                     FollowStep::CaughtUp => return Ok(true),
+                    FollowStep::Stopped => return Ok(false),
                 }
             }
         }
@@ -224,11 +246,11 @@ pub async fn follow(
     let mut is_failing = false;
     while !*stop.borrow() {
         let started = Instant::now();
-        let stepped = stepped(&mut open, path, &*changes, &*archive).await;
+        let stepped = stepped(&mut open, path, &*changes, &*archive, |_| !*stop.borrow()).await;
         let was_failing = std::mem::replace(&mut is_failing, stepped.is_err());
         let rest = match stepped {
             Ok(FollowStep::CaughtUp) => every,
-            Ok(FollowStep::Advanced(_)) => (started.elapsed() * REST).min(LONGEST_REST),
+            Ok(FollowStep::Advanced(_) | FollowStep::Stopped) => (started.elapsed() * REST).min(LONGEST_REST),
             Err(error) => {
                 open = None;
                 if !was_failing {
@@ -251,9 +273,20 @@ async fn stepped(
     path: &Path,
     changes: &dyn Changes,
     archive: &dyn Archive,
+    goes_on: impl FnMut(usize) -> bool,
 ) -> Result<FollowStep, FollowError> {
     let index = SearchIndex::current(open, path).await?;
-    step(&index, changes, archive).await
+    step_while(&index, changes, archive, goes_on).await
+}
+
+/// What became of a part of a channel.
+enum SpanRead {
+    /// All of it is taken in: this number of messages of the batch, with those before it.
+    Whole(usize),
+    /// Another process has come further.
+    Overtaken,
+    /// It was stopped before the end.
+    Stopped,
 }
 
 /// Reads a span and takes it in, page by page: what is read again after a crash changes nothing. A page is read again if another
@@ -263,10 +296,14 @@ async fn read_span(
     archive: &dyn Archive,
     from: Option<&ChangeCursor>,
     span: &ChangedSpan,
-) -> Result<usize, FollowError> {
+    mut count: usize,
+    goes_on: &mut impl FnMut(usize) -> bool,
+) -> Result<SpanRead, FollowError> {
     let mut query = span.query();
-    let mut count = 0;
     loop {
+        if !goes_on(count) {
+            return Ok(SpanRead::Stopped);
+        }
         let version = index.version().await?;
         let page = archive.query(&query).await?;
         let messages = indexed(&page.items, archive);
@@ -274,13 +311,12 @@ async fn read_span(
             if index.cursor().await?.as_ref() == from {
                 continue;
             }
-            // Another process has come further.
-            return Ok(count);
+            return Ok(SpanRead::Overtaken);
         }
         count += page.items.len();
         match page.next {
             Some(next) => query.after = Some(next),
-            None => return Ok(count),
+            None => return Ok(SpanRead::Whole(count)),
         }
     }
 }

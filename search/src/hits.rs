@@ -64,6 +64,8 @@ pub struct SearchHit {
     pub place: ChannelPlace,
     /// What the channel is called.
     pub channel_name: Option<String>,
+    /// Whether the channel is private now.
+    pub is_private: bool,
     /// When it was written.
     pub ts: Ts,
     /// The root of its thread, if it is in one.
@@ -105,7 +107,7 @@ pub async fn search(
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
     let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
-    let asked = IndexQuery::of(&query);
+    let asked = IndexQuery::of(&query, &teams);
     let mut shown = Shown::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
@@ -165,13 +167,14 @@ struct Shown<'a> {
     names: DisplayNames<'a>,
     workspaces: BTreeMap<TeamId, (Channels, Workspace)>,
     channels: BTreeMap<ChannelPlace, ShownChannel<'a>>,
-    seen: BTreeSet<(ChannelPlace, String)>,
+    seen: BTreeSet<(Option<ChannelPlace>, String)>,
     hits: Vec<SearchHit>,
 }
 
 struct ShownChannel<'a> {
     joined: JoinedChannel<'a>,
     name: Option<String>,
+    is_private: bool,
     base_url: Option<String>,
 }
 
@@ -227,7 +230,8 @@ impl<'a> Shown<'a> {
     }
 
     async fn learn_channel(&mut self, place: &ChannelPlace) -> Result<(), SearchError> {
-        if self.channels.contains_key(place) {
+        // What is of another workspace is in no channel that is learned, and is not read.
+        if self.channels.contains_key(place) || !self.teams.contains(&place.team) {
             return Ok(());
         }
         let joined = find::joined(self.archive, place, &self.teams).await?;
@@ -240,7 +244,9 @@ impl<'a> Shown<'a> {
         let known = self.workspaces.get(&main.team);
         let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
-        self.channels.insert(place.clone(), ShownChannel { joined, name, base_url });
+        let snapshot = main.newest(self.archive).await?;
+        let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
+        self.channels.insert(place.clone(), ShownChannel { joined, name, is_private, base_url });
         Ok(())
     }
 
@@ -249,8 +255,9 @@ impl<'a> Shown<'a> {
         let mut wanted: Vec<(ChannelPlace, Ts, Vec<ItemKey>)> = Vec::new();
         for hit in page {
             let Some(channel) = self.channels.get(&hit.place) else { continue };
-            let main = channel.joined.main().clone();
-            if self.seen.insert((main, hit.ts.to_string())) {
+            // The main place is the one that was found, in each workspace that shares the channel another one.
+            let first = channel.joined.places().iter().min().cloned();
+            if self.seen.insert((first, hit.ts.to_string())) {
                 let keys = channel.joined.places().iter().map(|place| place.message(&hit.ts)).collect();
                 wanted.push((hit.place.clone(), hit.ts.clone(), keys));
             }
@@ -293,6 +300,7 @@ impl<'a> Shown<'a> {
         SearchHit {
             place,
             channel_name,
+            is_private: channel.is_some_and(|channel| channel.is_private),
             ts,
             thread_ts,
             message,

@@ -115,6 +115,7 @@ impl Selection {
             None => Through::Messages,
         };
         let mut selection = Self { through, conditions: Vec::new(), values: Vec::new() };
+        selection.and_teams(connection, &query.teams)?;
         if let Some(expression) = expression {
             selection.and("words MATCH", Value::Text(expression));
         }
@@ -135,6 +136,21 @@ impl Selection {
     fn and(&mut self, comparison: &str, value: Value) {
         self.values.push(value);
         self.conditions.push(format!("{comparison} ?{}", self.values.len()));
+    }
+
+    /// Only messages of these workspaces, if the index has others.
+    fn and_teams(&mut self, connection: &Connection, teams: &[TeamId]) -> rusqlite::Result<()> {
+        let names: Vec<&str> = teams.iter().map(TeamId::as_str).collect();
+        let numbers: Vec<String> = (1..=names.len()).map(|number| format!("?{number}")).collect();
+        let numbers = numbers.join(", ");
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM places WHERE team NOT IN ({numbers}))");
+        if connection.query_row(&sql, params_from_iter(&names), |row| row.get(0))? {
+            // The numbers of its values are those of the list: it is the first condition.
+            self.values.extend(names.into_iter().map(|name| Value::Text(name.to_owned())));
+            self.conditions
+                .push(format!("messages.place IN (SELECT id FROM places WHERE team IN ({numbers}))"));
+        }
+        Ok(())
     }
 
     fn and_id(&mut self, comparison: &str, id: i64) {

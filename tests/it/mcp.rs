@@ -303,6 +303,9 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     typed += &format!("\"{}\"\n", "x".repeat(2_000_000));
     typed += &request(3, "tools/list", json!({}));
     typed += &request(4, "archive/erase", json!({}));
+    // Half a character, which no text in Rust can hold.
+    typed += &request(6, "tools/call", json!({ "name": "search", "arguments": { "query": "HALF" } }))
+        .replace("HALF", "\\ud800");
     typed += &request(5, "tools/call", json!({ "name": "search", "arguments": { "query": "deploy" } }));
     typed += "{\"an unfinished";
     let (mut stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take());

@@ -1,21 +1,29 @@
 //! `annalist search`, from signed requests to the hits: real processes on one data folder.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use embedded::Database;
 use jiff::tz::TimeZone;
+use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::clock::SystemClock;
 use reader::search::query::SearchQuery;
+use rules::history;
 use search::hits::{self, SearchRequest};
 use search::index::SearchIndex;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use slack::ids::TeamId;
+use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::{Model, TEAM, event};
+use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist, annalist_at, json_lines, wait_until_idle};
 use tests::harness::load::Load;
 use tests::harness::process;
+use tokio::process::Command;
+use workers::store::store_history;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
@@ -201,6 +209,13 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
         assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
     }
+    // Half a character, as bytes.
+    let mut command = Command::new(&binaries().annalist);
+    command.env_clear().arg("search").arg(OsStr::from_bytes(b"\xED\xA0\x80")).arg("--data").arg(data);
+    let half = command.output().await.unwrap();
+    let said = String::from_utf8(half.stderr).unwrap();
+    assert_eq!((half.status.code(), half.stdout.as_slice()), (Some(2), &[][..]), "{said}");
+    assert!(said.contains("UTF-8") && said.lines().count() == 1, "{said}");
     let nothing = annalist_at(data, &["search", "elsewhere"]).await;
     assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "Nothing was found.\n"));
     let text = annalist_at(data, &["search", "HERE"]).await.stdout;
@@ -214,4 +229,72 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
     let folder =
         annalist_at(data, &["search", "here", "--index", data.join("elsewhere").to_str().unwrap()]).await;
     assert!(folder.code == Some(1) && folder.stderr.contains("cannot open the search index"), "{folder:?}");
+}
+
+/// Stores messages with as many words each, none of which is in another one.
+async fn fill(data: &Path, messages: usize, words: usize) {
+    let database = Database::open(data, SystemClock::shared()).unwrap();
+    let archive = database.archive();
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse(CHANNEL).unwrap());
+    archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+    let read = |number: usize| {
+        let words: Vec<String> = (0..words).map(|word| format!("w{number}x{word}")).collect();
+        let ts = format!("{}.000100", 1_700_000_000 + number);
+        let raw = to_raw_value(&event::message(&ts, "U01", &words.join(" "))).unwrap();
+        history::read(&team, &channel, &raw).unwrap()
+    };
+    for first in (0..messages).step_by(1_000) {
+        let some: Vec<_> = (first..messages.min(first + 1_000)).map(read).collect();
+        for stored in store_history(&*archive, &some).await {
+            stored.unwrap();
+        }
+    }
+    drop(archive);
+    database.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_for_which_the_disk_has_no_room_is_one_line_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, index) = (folder.path().join("data"), folder.path().join("index"));
+    std::fs::create_dir(&data).unwrap();
+    fill(&data, 100, 1_000).await;
+    // No file may grow beyond this number of blocks of 512 bytes: not even a new index fits, or some messages do.
+    for blocks in ["80", "400"] {
+        let mut command = Command::new("sh");
+        // If the signal is ignored, a write beyond the limit fails as on a full disk.
+        command
+            .args(["-c", r#"trap '' XFSZ; ulimit -S -f "$1"; shift; exec "$@""#, "sh", blocks])
+            .env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap());
+        command.arg(&binaries().annalist).arg("index").arg("--data").arg(&data).arg("--index").arg(&index);
+        let full = command.output().await.unwrap();
+        let said = String::from_utf8(full.stderr).unwrap();
+        assert_eq!(full.status.code(), Some(1), "{said}");
+        assert!(said.contains("search index") && said.lines().count() == 1, "{said}");
+    }
+    let index = index.to_str().unwrap();
+    let indexed = annalist_at(&*data, &["index", "--index", index]).await;
+    assert!(indexed.stdout.starts_with("100 messages can be found"), "{indexed:?}");
+    let hits = json_lines(&*data, &["search", "w99x999", "--index", index]).await;
+    assert_eq!(hits.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_says_how_far_the_index_is_behind_and_how_it_gets_on() {
+    const MESSAGES: usize = 12_000;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    fill(data, MESSAGES, 10).await;
+    let behind = annalist_at(data, &["search", "w11999x1"]).await;
+    assert_eq!(behind.code, Some(0), "{behind:?}");
+    let number = behind
+        .stderr
+        .strip_prefix("index is ")
+        .and_then(|rest| rest.strip_suffix(" messages behind: `annalist index` brings it up to date\n"));
+    let number: usize = number.expect(&behind.stderr).replace(',', "").parse().unwrap();
+    assert!((1..MESSAGES).contains(&number), "{behind:?}");
+    assert_eq!(annalist_at(data, &["index"]).await.code, Some(0));
+    let found = annalist_at(data, &["search", "w11999x1"]).await;
+    assert!(found.stdout.ends_with("1 message.\n") && found.stderr.is_empty(), "{found:?}");
 }

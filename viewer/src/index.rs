@@ -28,6 +28,8 @@ pub struct IndexSource {
     pub changes: Arc<dyn Changes>,
     /// A page looks for what is new no sooner than this after the last look.
     pub every: Duration,
+    /// Messages that the index takes in at once; days of channels on AWS.
+    pub batch: usize,
 }
 
 /// The index, opened when it is first needed.
@@ -82,7 +84,7 @@ impl FreshIndex {
             let started = Instant::now();
             let goes_on = |_| started.elapsed() < CATCH_UP;
             let (changes, archive) = (self.changes(), &*self.archive);
-            match follower::catch_up(&index, changes, archive, follower::BATCH, goes_on).await {
+            match follower::catch_up(&index, changes, archive, self.source.batch, goes_on).await {
                 Ok(is_caught_up) => {
                     self.is_failing.store(false, Ordering::Relaxed);
                     *looked_at = is_caught_up.then(Instant::now);

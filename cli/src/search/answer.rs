@@ -97,6 +97,8 @@ pub(crate) struct SearchPlace {
     pub(crate) changes: Arc<dyn Changes>,
     /// The index's file.
     pub(crate) index: PathBuf,
+    /// Messages that the index takes in at once; days of channels on AWS.
+    batch: usize,
     /// Kept from one search to the next.
     open: Mutex<Option<SearchIndex>>,
     /// The one workspace that is meant, if not all are.
@@ -116,14 +118,15 @@ pub(crate) struct Wanted {
 impl SearchPlace {
     pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
         let (archive, changes) = (backend.archive(), backend.changes());
-        Self { archive, changes, index, open: Mutex::default(), team, zone: zone.time_zone().clone() }
+        let batch = super::batch(backend);
+        Self { archive, changes, index, batch, open: Mutex::default(), team, zone: zone.time_zone().clone() }
     }
 
     /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
     pub(crate) async fn answer(&self, wanted: Wanted) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
-        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive).await?);
+        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
         let Wanted { query, limit, is_ranked, with_deleted } = wanted;
         let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
@@ -166,10 +169,11 @@ async fn catch_up(
     index: &SearchIndex,
     changes: &dyn Changes,
     archive: &dyn Archive,
+    batch: usize,
 ) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
     let goes_on = |_| started.elapsed() < CATCH_UP;
-    if follower::catch_up(index, changes, archive, follower::BATCH, goes_on).await? {
+    if follower::catch_up(index, changes, archive, batch, goes_on).await? {
         return Ok(None);
     }
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
@@ -227,6 +231,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
         };
         let is_reply = hit.thread_ts.as_ref().is_some_and(|root| *root != hit.ts);
         let states = [
+            (hit.is_private, " (private)"),
             (is_reply, " (in a thread)"),
             (hit.message["updated_ts"].is_string(), " (edited)"),
             (hit.message["deleted"] == true, " (deleted)"),
@@ -254,7 +259,36 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::fixture::Fixture;
+
+    #[derive(Parser)]
+    struct SearchCommand {
+        #[command(flatten)]
+        args: SearchArgs,
+    }
+
+    #[tokio::test]
+    async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
+        let fixture = Fixture::open().await;
+        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.post("T1", "C1", "1700000000.000100", "a word").await;
+        let args = SearchCommand::try_parse_from(["search", "word", "--tz", "UTC"]).unwrap().args;
+        let args = SearchArgs { backend: fixture.data(), ..args };
+        let said = async || {
+            let mut out = Vec::new();
+            search(&fixture.backend, &args, &mut out).await.unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let public = said().await;
+        assert!(public.contains("2023-11-14 22:13:20  #general  U1\n"), "{public}");
+        let made_private = ("purpose", "none");
+        fixture.told("T1", "C1", "1700000009.000100", "channel_convert_to_private", made_private).await;
+        let private = said().await;
+        assert!(private.contains("2023-11-14 22:13:20  #general  U1 (private)\n"), "{private}");
+    }
 
     #[test]
     fn a_minus_sign_behind_search_is_no_flag() {

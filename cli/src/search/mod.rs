@@ -8,11 +8,17 @@ mod indexing;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use process::config::backend::{BackendArgs, BackendKind, INDEX_FILE};
+use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
+use search::follower;
 
 pub(crate) use answer::{SearchArgs, SearchPlace, Wanted, marked_negations, search};
 pub(crate) use indexing::{IndexingArgs, index};
+
+/// What an index takes in at once while someone waits: messages in a folder, days of channels on AWS.
+pub(crate) fn batch(backend: &Backend) -> usize {
+    if backend.folder().is_some() { follower::BATCH } else { follower::DAYS }
+}
 
 /// The index's file, in a folder that exists.
 pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {

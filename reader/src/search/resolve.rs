@@ -1,5 +1,8 @@
 //! The people, channels and days that a query names, looked up.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, Query, key};
 use slack::ids::{ChannelId, TeamId, UserId};
@@ -13,7 +16,7 @@ use crate::joined::ChannelPlace;
 use crate::plain;
 use crate::range::{TimeRange, ts_of};
 
-/// People and channels whose names have one word. Beyond it, mentions of them are not looked for.
+/// People and channels whose names have one word. Beyond it, every mention may be one of them.
 const MAX_MENTIONS: usize = 500;
 
 /// People whose names are read at once.
@@ -46,7 +49,8 @@ pub enum ResolvedCondition {
         text: TextCondition,
         /// Mentions that read so: of people and channels whose names have all of it.
         mentions: Vec<Facet>,
-        /// Mentions whose names have one of the words, for each of several; empty if no word has any.
+        /// Mentions that may show one of the units, for each of several: of people and channels whose names lie among them or
+        /// reach over one of their ends. Empty if there are no such names.
         unit_mentions: Vec<Vec<Facet>>,
     },
     /// It has one of these facets.
@@ -115,8 +119,32 @@ impl KnownName {
         Self { lowercase: name.to_lowercase(), units: units::of(name) }
     }
 
-    fn has(&self, wanted: &[SearchUnit], is_prefix: bool) -> bool {
-        units::positions(&self.units, wanted, is_prefix).next().is_some()
+    /// Which of these units a mention of the name may show: they lie next to each other, and the name has all of them, or lies
+    /// among them, or reaches over one of their ends.
+    fn shown_of<'a>(
+        &'a self,
+        wanted: &'a [SearchUnit],
+        is_prefix: bool,
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
+        let name = &self.units;
+        let (before, last) = (name.len().saturating_sub(1), wanted.len().saturating_sub(1));
+        let places = if name.is_empty() { 0 } else { before + wanted.len() };
+        // The last unit of the name lies in each place from the first one that is wanted on.
+        let shown = (0..places).map(move |place| {
+            let (skipped, first) = (before.saturating_sub(place), place.saturating_sub(before));
+            (skipped, first..wanted.len().min(first + name.len() - skipped))
+        });
+        let is_shown = move |(skipped, shown): &(usize, Range<usize>)| {
+            let mut pairs = shown.clone().zip(&name[*skipped..]);
+            pairs.all(|(number, unit)| {
+                let wanted = &wanted[number];
+                let is_equal = unit.text == wanted.text;
+                let begins = || is_prefix && number == last && unit.text.starts_with(&wanted.text);
+                let is_first = number == shown.start;
+                (is_equal || begins()) && (is_first || unit.is_joined == wanted.is_joined)
+            })
+        };
+        shown.filter(is_shown).map(|(_, shown)| shown)
     }
 }
 
@@ -164,19 +192,41 @@ impl KnownNames {
         if found.is_empty() { Err(close.names()) } else { Ok(found) }
     }
 
-    /// Mentions that show a name which has these units next to each other.
-    fn mentions(&self, wanted: &[SearchUnit], is_prefix: bool) -> Vec<Facet> {
-        // A mention shows the first name there is, which may be any of them when another one is removed.
-        let has = |name: &KnownName| name.has(wanted, is_prefix);
-        let people = self.people.iter().filter(|(_, names)| names.iter().any(has));
-        let channels = self.channels.iter().filter(|(_, name)| has(name));
-        let ids = people.map(|(user, _)| user.as_str()).chain(channels.map(|(channel, _)| channel.as_str()));
-        let mut mentions: Vec<Facet> = ids.map(Facet::mention).collect();
-        mentions.sort_unstable();
-        mentions.dedup();
-        mentions.truncate(MAX_MENTIONS);
-        mentions
+    /// Each name with the id that a mention of it has. A mention shows the first name there is, which may be any of a person's
+    /// when another one is removed.
+    fn mentioned(&self) -> impl Iterator<Item = (&str, &KnownName)> {
+        let people =
+            self.people.iter().flat_map(|(user, names)| names.iter().map(|name| (user.as_str(), name)));
+        people.chain(self.channels.iter().map(|(channel, name)| (channel.as_str(), name)))
     }
+
+    /// Mentions that show all of these units, and for each of them those that show it beside others.
+    fn mentions(&self, wanted: &[SearchUnit], is_prefix: bool) -> (Vec<Facet>, Vec<Vec<Facet>>) {
+        let (mut of_all, mut of_units) = (BTreeSet::new(), vec![BTreeSet::new(); wanted.len()]);
+        for (id, name) in self.mentioned() {
+            for shown in name.shown_of(wanted, is_prefix) {
+                if shown.len() == wanted.len() {
+                    of_all.insert(id);
+                } else {
+                    for of_unit in &mut of_units[shown] {
+                        of_unit.insert(id);
+                    }
+                }
+            }
+        }
+        if of_units.iter().all(BTreeSet::is_empty) {
+            of_units.clear();
+        }
+        (mentions_of(&of_all), of_units.iter().map(mentions_of).collect())
+    }
+}
+
+/// Mentions of these people and channels; any mention if they are too many.
+fn mentions_of(ids: &BTreeSet<&str>) -> Vec<Facet> {
+    if ids.len() > MAX_MENTIONS {
+        return vec![Facet::mentions()];
+    }
+    ids.iter().map(|id| Facet::mention(id)).collect()
 }
 
 /// Looks up what a query names.
@@ -212,21 +262,7 @@ pub async fn resolve(
 }
 
 fn says(known: &KnownNames, text: TextCondition) -> ResolvedCondition {
-    let mentions = known.mentions(&text.units, text.is_prefix);
-    let mut unit_mentions = Vec::new();
-    // Words on both sides of the end of a name: of single characters, too many names have each.
-    if text.units.len() > 1 && text.units.iter().all(|unit| !unit.is_character) {
-        let last = text.units.len() - 1;
-        let units = text.units.iter().enumerate();
-        unit_mentions = units
-            .map(|(number, unit)| {
-                known.mentions(std::slice::from_ref(unit), text.is_prefix && number == last)
-            })
-            .collect();
-        if unit_mentions.iter().all(Vec::is_empty) {
-            unit_mentions.clear();
-        }
-    }
+    let (mentions, unit_mentions) = known.mentions(&text.units, text.is_prefix);
     ResolvedCondition::Text { text, mentions, unit_mentions }
 }
 

@@ -80,6 +80,32 @@ async fn where_no_index_can_be_made_one_line_says_so() {
     assert!(error.starts_with("cannot open the search index") && !error.contains('\n'), "{error}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    drop(fixture.caught_up().await);
+    let before = fs::read(fixture.file()).unwrap();
+    fs::set_permissions(fixture.file(), fs::Permissions::from_mode(0o400)).unwrap();
+    // Root may write to it all the same.
+    let is_root = fs::OpenOptions::new().append(true).open(fixture.file()).is_ok();
+    match SearchIndex::open(&fixture.file()).await {
+        Ok(index) => {
+            assert!(is_root);
+            assert_eq!(fixture.found(&index, "here").await, [TS]);
+        }
+        Err(error) => {
+            let error = error.to_string();
+            assert!(!is_root, "{error}");
+            assert!(error.starts_with("cannot open the search index") && !error.contains('\n'), "{error}");
+            assert_eq!(fs::read(fixture.file()).unwrap(), before);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_follower_makes_an_index_again_that_was_deleted_under_it() {
     let fixture = Fixture::open().await;

@@ -1,12 +1,14 @@
-//! An archive on disk and its index.
+//! An archive and its index.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use embedded::Database;
 use jiff::tz::TimeZone;
-use ports::archive::{Archive, ArchiveExt, ItemKey, Update, key};
-use ports::changes::Changes;
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, key};
+use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes};
 use ports::clock::SystemClock;
 use reader::search::query::SearchQuery;
 use rules::history;
@@ -16,24 +18,78 @@ use search::index::SearchIndex;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use tempfile::TempDir;
+use testkit::memory::archive::MemoryArchive;
 use workers::store::store_history;
 
 pub(crate) fn team() -> TeamId {
     TeamId::parse("T1").unwrap()
 }
 
+/// What has changed in an archive as that on AWS says it: at first one channel after another, and then days of channels.
+pub(crate) struct ByDay(Arc<MemoryArchive>);
+
+impl ByDay {
+    async fn rows(&self, cursor: Option<&ChangeCursor>, limit: usize) -> (Vec<Item>, ChangeCursor) {
+        match self.0.since(cursor, limit).await.unwrap() {
+            ChangeBatch::Items { items, next } => (items, next),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[async_trait]
+impl Changes for ByDay {
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
+        let first_pass =
+            cursor.map_or(Some("0|"), |cursor| Some(cursor.as_str()).filter(|it| it.contains('|')));
+        let mut cursor = cursor.cloned();
+        if let Some((number, begin)) = first_pass.and_then(|pass| pass.split_once('|')) {
+            let (rows, end) = self.rows(None, 1_000_000).await;
+            let begin = if begin.is_empty() { end } else { ChangeCursor::new(begin) };
+            let number: usize = number.parse().unwrap();
+            let days = rows.iter().map(|row| ChangedSpan::of(&row.key).unwrap());
+            let channels: BTreeSet<_> = days.map(|day| (day.team, day.channel)).collect();
+            if let Some((team, channel)) = channels.into_iter().nth(number) {
+                let next = ChangeCursor::new(format!("{}|{}", number + 1, begin.as_str()));
+                return Ok(ChangeBatch::Spans { spans: vec![ChangedSpan::whole(team, channel)], next });
+            }
+            cursor = Some(begin);
+        }
+        let (rows, next) = self.rows(cursor.as_ref(), limit).await;
+        let days: BTreeSet<_> = rows.iter().map(|row| ChangedSpan::of(&row.key).unwrap()).collect();
+        Ok(ChangeBatch::Spans { spans: days.into_iter().collect(), next })
+    }
+
+    async fn behind(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+        Ok(None)
+    }
+}
+
 /// A folder that is removed when this is dropped.
 pub(crate) struct Fixture {
-    folder: tempfile::TempDir,
+    folder: TempDir,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) changes: Arc<dyn Changes>,
 }
 
 impl Fixture {
+    /// An archive in a folder, which names the rows that have changed.
     pub(crate) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
-        let fixture = Self { folder, archive: database.archive(), changes: database.changes() };
+        Self::of(folder, database.archive(), database.changes()).await
+    }
+
+    /// An archive that names days of channels.
+    pub(crate) async fn by_day() -> Self {
+        let archive = Arc::new(MemoryArchive::new());
+        let changes = Arc::new(ByDay(Arc::clone(&archive)));
+        Self::of(tempfile::tempdir().unwrap(), archive, changes).await
+    }
+
+    async fn of(folder: TempDir, archive: Arc<dyn Archive>, changes: Arc<dyn Changes>) -> Self {
+        let fixture = Self { folder, archive, changes };
         fixture.put(ItemKey::team(&team()), json!({})).await;
         fixture
     }
@@ -42,7 +98,7 @@ impl Fixture {
         self.folder.path().join("index.db")
     }
 
-    async fn put(&self, key: ItemKey, set: Value) {
+    pub(crate) async fn put(&self, key: ItemKey, set: Value) {
         let set: Map<String, Value> = set.as_object().unwrap().clone();
         self.archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
     }
@@ -60,9 +116,13 @@ impl Fixture {
 
     /// Stores messages as Slack's history lists them.
     pub(crate) async fn store(&self, channel: &str, messages: &[Value]) {
+        self.store_in(&team(), channel, messages).await;
+    }
+
+    /// The same in another workspace.
+    pub(crate) async fn store_in(&self, team: &TeamId, channel: &str, messages: &[Value]) {
         let channel = ChannelId::parse(channel).unwrap();
-        let read =
-            |message: &Value| history::read(&team(), &channel, &to_raw_value(message).unwrap()).unwrap();
+        let read = |message: &Value| history::read(team, &channel, &to_raw_value(message).unwrap()).unwrap();
         let messages: Vec<_> = messages.iter().map(read).collect();
         for stored in store_history(&*self.archive, &messages).await {
             stored.unwrap();

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use ports::archive::ItemKey;
+use rules::channel::fold::FOLDED;
 use search::follower::{self, FollowStep};
 use serde_json::json;
+use slack::ids::{ChannelId, Ts};
 
-use crate::fixture::{Fixture, message, request};
+use crate::fixture::{Fixture, message, request, team};
 
 const TS: &str = "1700000000.000100";
 
@@ -148,6 +151,20 @@ async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text(
     assert_eq!(fixture.found(&index, "bea").await, [TS]);
     fixture.person("U1", "cleo").await;
     assert_eq!(fixture.found(&index, "from:cleo").await, [TS]);
+}
+
+#[tokio::test]
+async fn a_hit_says_that_its_channel_is_private_now() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message("1700000000.000100", "a word")]).await;
+    let index = fixture.caught_up().await;
+    for (second, visibility) in [(1, "public"), (2, "private")] {
+        let (channel, at) =
+            (ChannelId::parse("C1").unwrap(), Ts::parse(&format!("{second}.000000")).unwrap());
+        let key = ItemKey::channel(&team(), &channel, &at);
+        fixture.put(key, json!({ "channel_id": "C1", "visibility": visibility, FOLDED: "1" })).await;
+        assert_eq!(fixture.hits(&index, "word").await[0].is_private, visibility == "private");
+    }
 }
 
 #[tokio::test]

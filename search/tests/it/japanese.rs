@@ -75,3 +75,55 @@ async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
     assert!(SearchQuery::parse("。、・").is_err());
     assert_eq!(fixture.answer(&index, request("ガス")).await.hits[0].snippet[0].text, "ｶﾞｽ");
 }
+
+#[tokio::test]
+async fn a_name_that_a_mention_shows_is_read_as_one_with_the_text_beside_it() {
+    let fixture = Fixture::open().await;
+    for (id, name) in [("U1", "田中"), ("U2", "kim"), ("U3", "山田太郎"), ("U4", "中村")] {
+        fixture.person(id, name).await;
+    }
+    fixture.channels(&[("C9", "全社-連絡")]).await;
+    let texts = [
+        "<@U1>さん、お疲れ",
+        "<@U2>さん、明日",
+        "会議<@U4>",
+        "<@U3>くん",
+        "<#C9>先へ",
+        "田と中とさん",
+        "<@U1>",
+    ];
+    let messages: Vec<_> = texts.iter().enumerate().map(|(at, text)| message(&ts(at), text)).collect();
+    fixture.store("C1", &messages).await;
+    let index = fixture.caught_up().await;
+    for (query, expected) in [
+        ("田中さん", &[0][..]),
+        ("中さん", &[0]),
+        ("中さ", &[0]),
+        ("kimさん", &[1]),
+        ("\"kim さん\"", &[1]),
+        ("\"会議 中村\"", &[2]),
+        ("\"会議 中\"", &[2]),
+        ("太郎くん", &[3]),
+        ("山田太郎くん", &[3]),
+        ("連絡先", &[4]),
+        ("田中", &[6, 0]),
+        ("さん -田中さん", &[5, 1]),
+    ] {
+        let expected: Vec<String> = expected.iter().map(|at| ts(*at)).collect();
+        assert_eq!(fixture.found(&index, query).await, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_more_people_have_than_are_looked_for_is_found() {
+    let fixture = Fixture::open().await;
+    for number in 0..600 {
+        fixture.person(&format!("U{number:04}"), "ana").await;
+    }
+    let messages: Vec<_> = (0..600).map(|at| message(&ts(at), &format!("thanks <@U{at:04}>"))).collect();
+    fixture.store("C1", &messages).await;
+    let index = fixture.caught_up().await;
+    for query in ["ana", "\"thanks ana\"", "an*"] {
+        assert_eq!(fixture.found(&index, query).await.len(), 600, "{query}");
+    }
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
 
 mod broken;
+mod by_day;
 mod counts;
 mod fixture;
 mod following;
@@ -9,3 +10,4 @@ mod hostile;
 mod japanese;
 mod oracle;
 mod two_followers;
+mod workspaces;

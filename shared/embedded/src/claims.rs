@@ -7,6 +7,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::writer::{Transaction, WriteError, Writer};
+use ports::archive::erasure::ErasureScope;
 use ports::claims::state::ttl_s;
 use ports::claims::{
     Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsError, EventKey, Owner, Take,
@@ -99,6 +100,25 @@ impl Claims for EmbeddedClaims {
     }
 }
 
+/// Removes the claims about something that is erased, apart from those that a process holds now: another one would take them.
+pub(super) async fn remove_claims(writer: &Writer, of: ErasureScope) -> Result<(), ClaimsError> {
+    let removed = writer.run(move |Transaction { connection, now, .. }| {
+        let (about, id, ts) = match &of {
+            ErasureScope::User(user) => ("user_id", user.as_str(), None),
+            ErasureScope::Channel(channel) => ("channel_id", channel.as_str(), None),
+            ErasureScope::Message(channel, ts) => ("channel_id", channel.as_str(), Some(ts.as_str())),
+        };
+        // The time of a message is in the key of whatever is claimed about it.
+        let sql = format!(
+            "DELETE FROM claims WHERE {about} = ?1 AND lease_until <= ?2
+                 AND (?3 IS NULL OR instr(event_key, '_' || ?3) > 0)"
+        );
+        connection.execute(&sql, params![id, now.seconds(), ts])?;
+        Ok(())
+    });
+    removed.await.map_err(unavailable)
+}
+
 fn unavailable(error: WriteError) -> ClaimsError {
     ClaimsError::Unavailable(error.0)
 }
@@ -162,7 +182,7 @@ mod tests {
     use crate::{DATABASE_FILE, Database};
     use ports::claims::About;
     use ports::clock::{ManualClock, TimestampMs};
-    use slack::ids::{ChannelId, FileId, UserId};
+    use slack::ids::{ChannelId, FileId, Ts, UserId};
 
     const START: TimestampMs = TimestampMs(1_700_000_000_000);
 
@@ -219,6 +239,46 @@ mod tests {
             claims.claim(&claim(event, 1), Take::IfFree).await.unwrap();
             assert_eq!(rows(folder.path()).len(), left);
         }
+    }
+
+    #[tokio::test]
+    async fn claims_about_what_is_erased_go_unless_they_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::starting_at(START);
+        let database = Database::open(folder.path(), clock.clone()).unwrap();
+        let claims = database.claims();
+        let file = |file: &str, ts: &str, channel: &str, user: &str| {
+            let (file, ts) = (FileId::parse(file).unwrap(), Ts::parse(ts).unwrap());
+            let (channel_id, user_id) = (ChannelId::parse(channel).ok(), UserId::parse(user).ok());
+            let about = About { file_id: Some(file.clone()), channel_id, user_id };
+            Claim { key: EventKey::of_file(&file, &ts), about, ..claim(1, 1) }
+        };
+        for done in [
+            file("F1", "1.000000", "C1", "U1"),
+            file("F2", "1.000000", "C2", "U2"),
+            file("F3", "2.000000", "C2", "U2"),
+            file("F4", "3.000000", "C3", "U2"),
+        ] {
+            claims.claim(&done, Take::IfFree).await.unwrap();
+            claims.complete(&done).await.unwrap();
+        }
+        claims.claim(&file("F5", "3.000000", "C1", "U1"), Take::IfFree).await.unwrap();
+        let left = || -> Vec<String> {
+            rows(folder.path()).iter().map(|row| row.split(' ').next().unwrap().to_owned()).collect()
+        };
+        let channel = |id: &str| ChannelId::parse(id).unwrap();
+        for (scope, expected) in [
+            (ErasureScope::User(UserId::parse("U1").unwrap()), &["F2_1", "F3_2", "F4_3", "F5_3"][..]),
+            (ErasureScope::Message(channel("C2"), Ts::parse("1.000000").unwrap()), &["F3_2", "F4_3", "F5_3"]),
+            (ErasureScope::Channel(channel("C3")), &["F3_2", "F5_3"]),
+        ] {
+            database.remove_claims(scope).await.unwrap();
+            let expected: Vec<String> = expected.iter().map(|key| format!("{key}.000000")).collect();
+            assert_eq!(left(), expected);
+        }
+        clock.advance(Duration::from_secs(31));
+        database.remove_claims(ErasureScope::User(UserId::parse("U1").unwrap())).await.unwrap();
+        assert_eq!(left(), ["F3_2.000000"], "a claim that no process holds any more");
     }
 
     #[tokio::test]

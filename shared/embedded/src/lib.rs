@@ -27,8 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ports::archive::Archive;
+use ports::archive::erasure::ErasureScope;
 use ports::changes::Changes;
-use ports::claims::Claims;
+use ports::claims::{Claims, ClaimsError};
 use ports::clock::SharedClock;
 use ports::existence::Existence;
 use ports::files::Files;
@@ -233,6 +234,14 @@ impl Database {
     pub async fn remove_jobs(&self, jobs: Vec<i64>) -> Result<u64, QueueError> {
         let removed = self.writer.run(move |transaction| queue::remove_queued(transaction, &jobs)).await;
         removed.map_err(|error| QueueError::Unavailable(error.0))
+    }
+
+    /// Removes the claims about something that is erased, apart from those that a process holds now.
+    ///
+    /// # Errors
+    /// [`ClaimsError`]
+    pub async fn remove_claims(&self, of: ErasureScope) -> Result<(), ClaimsError> {
+        claims::remove_claims(&self.writer, of).await
     }
 
     /// Writes the database anew, so that nothing is left in its file, or in its log, of what was removed. It takes the room

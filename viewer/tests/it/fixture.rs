@@ -67,6 +67,7 @@ impl Fixture {
             file: self.folder.path().join("index.db"),
             changes: self.database.changes(),
             every: Duration::ZERO,
+            batch: search::follower::BATCH,
         };
         viewer::router(Viewer {
             archive: self.archive(),

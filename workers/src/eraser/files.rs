@@ -1,12 +1,12 @@
 //! Files: their rows, and their bytes.
 //!
 //! A file belongs to every message that shares it, and goes with the last of them. Which these are stands in its own row, so it
-//! is found even if the messages are erased already.
+//! is found even if the messages are erased already. A row that names as many as it may hold stays, with its bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Item, ItemKey, Query, key, query_all};
-use rules::file::row;
+use rules::file::row::{self, MAX_SHARES};
 use slack::ids::{FileId, TeamId};
 
 use super::{Eraser, EraserCounts, EraserError, PAGE};
@@ -71,7 +71,8 @@ impl Eraser<'_> {
             .iter()
             .filter(|file| !file.is_erased())
             .map(|file| (file, shared_with(file)))
-            .filter(|(_, messages)| !messages.is_empty())
+            // A row that is full may not name every message: the file may be another person's too.
+            .filter(|(_, messages)| !messages.is_empty() && messages.len() < MAX_SHARES)
             .collect();
         let keys: BTreeSet<&ItemKey> = files.iter().flat_map(|(_, messages)| messages).collect();
         let keys: Vec<&ItemKey> = keys.into_iter().collect();

@@ -12,7 +12,7 @@ use ports::queue::QueueName;
 use ports::queue::{Delivery, Queue, QueueRef};
 use reader::directory;
 use rules::file::image::ImageJob;
-use rules::file::row::{self, HeldBytes, Share};
+use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileObject, FileState, image};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
@@ -302,6 +302,20 @@ async fn one_message_goes_with_the_files_that_only_it_shares() {
     let unseen = fact(ErasureScope::Message(channel("C1"), ts(99)));
     assert_eq!(fixture.run(&unseen, EraserMode::Act).await.messages, 0);
     assert!(fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(99))).is_erased());
+}
+
+#[tokio::test]
+async fn a_file_whose_row_may_not_name_all_its_messages_stays() {
+    let fixture = Fixture::new();
+    let seconds: Vec<u32> = (0..u32::try_from(MAX_SHARES).unwrap()).collect();
+    let posted = |second: &u32| event::posted("C1", &event::message(ts(*second).as_str(), "U1", "mine"));
+    fixture.told(&seconds.iter().map(posted).collect::<Vec<_>>()).await;
+    let shared: Vec<(&str, u32)> = seconds.iter().map(|second| ("C1", *second)).collect();
+    fixture.share("F1", "in more messages, perhaps", &shared).await;
+    fixture.share("F2", "in these alone", &shared[1..]).await;
+    let done = fixture.run(&fact(person("U1")), EraserMode::Act).await;
+    assert_eq!((done.messages, done.files), (MAX_SHARES as u64, 1), "{done:?}");
+    assert_eq!(fixture.file_names(), ["F1"]);
 }
 
 #[tokio::test]

@@ -108,6 +108,7 @@ pub(crate) async fn run(
     }
     let done = work(backend, &eraser, &request.facts, mode).await?;
     if args.yes {
+        remove_claims(backend, &request.facts).await?;
         record(&*archive, &request, &done, &until).await?;
         if args.compact {
             compact(backend, args).await?;
@@ -202,6 +203,15 @@ async fn queued_jobs(backend: &Backend, facts: &[ErasureFact], mode: EraserMode)
             EraserMode::Act | EraserMode::ActAgain => database.remove_jobs(due).await?,
         };
     }
+}
+
+/// Claims name who shared a file and where, for hours. Those on AWS end by themselves.
+async fn remove_claims(backend: &Backend, facts: &[ErasureFact]) -> anyhow::Result<()> {
+    let Some(database) = backend.folder() else { return Ok(()) };
+    for fact in facts {
+        database.remove_claims(fact.scope.clone()).await?;
+    }
+    Ok(())
 }
 
 /// Notes in each workspace what was erased, without any content.

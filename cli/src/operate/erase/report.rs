@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ports::archive::erasure::ErasureScope;
 use ports::queue::topology::RETENTION;
 use process::config::backend::BackendKind;
 use rules::message::rfc3339;
@@ -116,12 +117,16 @@ impl EraseReport<'_> {
 
     /// What no command removes, and until when it is there.
     fn stays(&self) -> String {
-        let others = "in backups, in what others quoted of it, and as ids in mentions and reactions";
+        let is_person = self.request.facts.iter().any(|fact| matches!(fact.scope, ErasureScope::User(_)));
+        let written = if is_person { "in names and topics that this person gave to channels, " } else { "" };
+        let others =
+            format!("in backups, in what others quoted of it, {written}and as ids in mentions and reactions");
         if self.args.backend.backend == BackendKind::Aws {
             let (restorable, queued) = (self.after(POINT_IN_TIME_RECOVERY), self.after(RETENTION));
             return format!(
                 "It stays in point-in-time recovery until {restorable}, on queues until they are drained, at the latest on \
-                 {queued}, where workers refuse it; {others}; and in search indexes on other machines until they follow."
+                 {queued}, where workers refuse it; {others}, and for some hours in the table of claims; and in search indexes on \
+                 other machines until they follow."
             );
         }
         if self.args.compact {

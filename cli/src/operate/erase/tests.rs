@@ -1,5 +1,7 @@
 use clap::Parser;
+use ports::claims::{About, Claim, ClaimAnswer, EventKey, Owner, Take};
 use serde_json::{Value, json};
+use slack::ids::UserId;
 
 use super::*;
 use crate::fixture::Fixture;
@@ -54,6 +56,7 @@ async fn a_dry_run_says_what_would_go_and_changes_nothing() {
     for expected in [
         "user#U1 in T1, before 2026-",
         "1 message, 1 earlier version, 1 person",
+        "in names and topics that this person gave to channels",
         "Nothing was changed: --yes",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
@@ -85,6 +88,25 @@ async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
     assert_eq!((&replayed["scope"], &replayed["messages"]), (&json!("replay"), &json!(0)));
     let link = "https://example.slack.com/archives/C1/p1700000000000100";
     assert_eq!(as_json(&fixture, &["--message", link]).await["scope"], "message#C1#1700000000.000100");
+}
+
+#[tokio::test]
+async fn claims_about_a_person_go_once_they_are_erased() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    let about = About { user_id: UserId::parse("U1").ok(), ..About::default() };
+    let (lease, ttl) = (Duration::from_secs(30), Duration::from_secs(3600));
+    let key = EventKey::of_event("Ev1").unwrap();
+    let claim = Claim { key, owner: Owner::of("one", 1), about, lease, ttl };
+    let claims = fixture.backend.claims();
+    claims.claim(&claim, Take::IfFree).await.unwrap();
+    claims.complete(&claim).await.unwrap();
+    for (arguments, expected) in
+        [(&["--user", "U1"][..], ClaimAnswer::Completed), (&["--user", "U1", "--yes"], ClaimAnswer::Claimed)]
+    {
+        erased(&fixture, arguments).await.unwrap();
+        assert_eq!(claims.claim(&claim, Take::IfFree).await.unwrap(), expected, "{arguments:?}");
+    }
 }
 
 #[tokio::test]

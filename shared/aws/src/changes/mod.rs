@@ -27,6 +27,13 @@ pub(super) use marking::MarkingArchive;
 /// Marks are read again for as long: longer than a write may take, with a clock that is wrong and an answer that was lost.
 const OVERLAP: Duration = Duration::from_secs(2 * 3600);
 
+/// Channels of one batch that are read from their beginning: each may have years of messages, and what a follower has read of a
+/// batch counts once it has all of it.
+const WHOLE_CHANNELS: usize = 1;
+
+/// Days of channels of one batch: as many as are read in about half a minute.
+const DAYS: usize = 1_000;
+
 /// What has changed in the archive's table.
 pub(super) struct DynamoChanges {
     archive: Arc<dyn Archive>,
@@ -119,9 +126,10 @@ impl Changes for DynamoChanges {
         // A clock that was set back makes no pass begin earlier than the one before.
         let then =
             pass.then.take().unwrap_or_else(|| self.overlap().max(pass.from.clone().unwrap_or_default()));
+        let limit = limit.clamp(1, if pass.from.is_some() { DAYS } else { WHOLE_CHANNELS });
         let mut spans = BTreeSet::new();
         for team in self.teams().await? {
-            self.read(&team, &mut pass, &mut spans, limit.max(1)).await?;
+            self.read(&team, &mut pass, &mut spans, limit).await?;
         }
         let next = if spans.is_empty() {
             Pass { from: Some(then), then: None, after: None, ..pass }

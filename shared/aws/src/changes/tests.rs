@@ -174,3 +174,26 @@ async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
     let (found, _) = pass(cursor).await;
     assert!(found.is_empty());
 }
+
+#[tokio::test]
+async fn the_first_pass_names_one_channel_at_a_time() {
+    let memory = Arc::new(MemoryArchive::new());
+    let shared = Arc::clone(&memory) as Arc<dyn Archive>;
+    let changes = DynamoChanges::new(shared, "SlackArchive", ManualClock::starting_at(START));
+    for team in ["T1", "T2"].map(|id| TeamId::parse(id).unwrap()) {
+        memory.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+        for channel in ["C1", "C2"].map(|id| ChannelId::parse(id).unwrap()) {
+            memory.write(&Update::mark(ItemKey::public_mark(&team, &channel))).await.unwrap();
+        }
+    }
+    let (mut cursor, mut found) = (None, Vec::new());
+    loop {
+        let batch = changes.since(cursor.as_ref(), 1_000).await.unwrap();
+        let ChangeBatch::Spans { mut spans, next } = batch else { panic!("no spans") };
+        cursor = Some(next);
+        let Some(span) = spans.pop() else { break };
+        assert_eq!((spans.len(), span.day), (0, None));
+        found.push(format!("{}/{}", span.team, span.channel));
+    }
+    assert_eq!(found, ["T1/C1", "T1/C2", "T2/C1", "T2/C2"]);
+}

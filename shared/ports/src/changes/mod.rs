@@ -73,8 +73,9 @@ pub enum ChangeBatch {
 #[async_trait]
 pub trait Changes: Send + Sync + 'static {
     /// What was written since `cursor`, everything that there is if it is `None`: at most `limit` items or spans, and fewer
-    /// if the items are large. A message that changes while a follower reads comes again. If the follower has caught up,
-    /// everything was in a batch that was durable before this call; of spans, everything that was durable when the pass began.
+    /// if the items are large or the spans are whole channels. A message that changes while a follower reads comes again. If the
+    /// follower has caught up, everything was in a batch that was durable before this call; of spans, everything that was durable
+    /// when the pass began.
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError>;
 
     /// About how many messages a follower with this cursor has not seen: exact if there are few, else no less than there are.

@@ -5,3 +5,4 @@ mod costs;
 mod crashes;
 mod fixture;
 mod posting;
+mod searching;
