@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 
 /// The people of a workspace by id.
 #[derive(Debug, Clone, Default)]
-pub struct People(BTreeMap<String, Person>);
+pub struct People(HashMap<String, Person>);
 
 impl People {
     /// Reads the directory of a workspace.
@@ -46,7 +46,10 @@ impl People {
 
     /// Everyone, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Person)> {
-        self.0.iter().map(|(id, person)| (id.as_str(), person))
+        let mut people: Vec<(&str, &Person)> =
+            self.0.iter().map(|(id, person)| (id.as_str(), person)).collect();
+        people.sort_unstable_by_key(|(id, _)| *id);
+        people.into_iter()
     }
 
     pub(super) fn is_bot(&self, message: &CountedMessage<'_>) -> bool {

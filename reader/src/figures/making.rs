@@ -122,7 +122,7 @@ impl<'a> AskedReport<'a> {
         let (counted_before, about_before) =
             count_all(&channels, counter().without_credit(), &period.previous(), rollups).await?;
         let (mut now_there, mut before) =
-            (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
+            (Summary::of(&counted, Some(&people)), Summary::of(&counted_before, None));
         for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
             summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
             if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
