@@ -222,7 +222,8 @@ fn complete(person: &mut PersonDay, about: &AboutPerson) {
     let sum = |counts: &BTreeMap<String, u64>| counts.values().sum();
     person.mentions_received = sum(&about.partners.mentions.received);
     person.replies_received = sum(&about.partners.replies.received);
-    person.reactions_given = sum(&about.partners.reactions.given);
+    // What they gave to themselves is in their own messages.
+    person.reactions_given += sum(&about.partners.reactions.given);
 }
 
 /// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.

@@ -244,10 +244,12 @@ proptest! {
         let counted: Vec<(usize, &Told)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
         for (n, told) in &counted {
             let row = told.row(*n);
-            let root_author = told.root_author(&counted).map(|author| AUTHORS[author]);
-            partners.add(person, &CountedMessage::read(&row).unwrap(), root_author);
+            partners.add(person, &CountedMessage::read(&row).unwrap());
         }
         let whole = credited(day(told.iter().enumerate()));
+        for thread in whole.threads.values() {
+            partners.add_replies(person, thread, thread.told_author.as_deref().unwrap());
+        }
         let of = whole.people.get(person).cloned().unwrap_or_default();
         let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
         let own = told.iter().filter(|told| told.is_counted() && told.author == place);
