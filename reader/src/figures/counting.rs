@@ -127,6 +127,7 @@ impl<'a> Counter<'a> {
         for part in rest {
             self.count_rows(channel, &part, &mut days, &mut of_everyone, &mut authors).await?;
         }
+        days.values().for_each(|day| authors.learn_counted(day));
         let all_days = days.values().chain(of_everyone.values());
         let threads: BTreeSet<Ts> = all_days.flat_map(|day| day.threads.keys()).cloned().collect();
         let mut root_authors = BTreeMap::new();
@@ -206,6 +207,15 @@ impl Authors {
         }
     }
 
+    /// What a roll-up keeps of the roots of its own day.
+    fn learn_counted(&mut self, day: &DayFigures) {
+        for (root_ts, thread) in &day.threads {
+            if let Some(author) = &thread.author {
+                self.0.entry(root_ts.clone()).or_insert_with(|| author.clone());
+            }
+        }
+    }
+
     /// The authors of these roots, as far as their rows say.
     async fn of_roots(
         self,
@@ -236,9 +246,11 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
     query.until = day.day.next().map(RollupDay::bound);
     let mut people = People::default();
     let mut asked = BTreeSet::new();
+    let mut wrote = Authors::default();
     let mut figures = DayFigures::default();
     loop {
         let page = archive.query(&query).await?;
+        page.items.iter().for_each(|row| wrote.learn(row));
         let messages: Vec<CountedMessage<'_>> = page.items.iter().filter_map(CountedMessage::read).collect();
         let authors = messages.iter().filter_map(|message| UserId::parse(message.author?).ok());
         let new: Vec<ItemKey> = authors
@@ -252,7 +264,9 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
         }
         match page.next {
             Some(next) => query.after = Some(next),
-            None => return Ok(figures),
+            None => break,
         }
     }
+    figures.name_authors(|root_ts| wrote.0.get(root_ts).map(String::as_str));
+    Ok(figures)
 }

@@ -322,6 +322,22 @@ fn a_day_that_no_row_can_hold_says_so() {
 }
 
 #[test]
+fn a_day_keeps_who_wrote_the_roots_of_its_own_and_one_that_was_stored_without_them_is_read() {
+    let reply = json!({ "user": "U2", "thread_ts": "1795132800.000100",
+        "raw_event": json!({ "parent_user_id": "U3" }).to_string() });
+    let mut day = DayFigures::default();
+    day.add(&CountedMessage::read(&item("1795132801.000000", reply)).unwrap(), false);
+    let without = day.stored().unwrap();
+    assert!(!without.contains("author\""), "{without}");
+    assert_eq!(DayFigures::read(&without), Some(day.clone()));
+    day.name_authors(|root_ts| (root_ts.as_str() == "1795132800.000100").then_some("U1"));
+    let read = DayFigures::read(&day.stored().unwrap()).unwrap();
+    assert_eq!(read, day);
+    assert_eq!(read.threads.values().next().unwrap().author.as_deref(), Some("U1"));
+    assert_ne!(read, DayFigures::read(&without).unwrap(), "another author makes another roll-up");
+}
+
+#[test]
 fn what_counts_is_what_people_and_apps_wrote() {
     let read = |attributes: Value| {
         let row = item("1795132800.000100", attributes);
