@@ -141,7 +141,8 @@ impl Fixture {
 
     /// A channel that gets another name.
     pub(crate) async fn rename(&self, team: &str, channel: &str, clock: &str, name: &str) {
-        let event = json!({ "type": "channel_rename", "event_ts": clock, "channel": { "id": channel, "name": name } });
+        let channel = json!({ "id": channel, "name": name, "created": 1_360_782_804 });
+        let event = json!({ "type": "channel_rename", "event_ts": clock, "channel": channel });
         self.index(team, &event).await;
     }
 

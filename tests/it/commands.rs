@@ -96,12 +96,17 @@ async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
         (&["revisions", "C0UNKNOWN", ROOT], "no channel C0UNKNOWN"),
         (&["revisions", CHANNEL, "9.000000"], "no message 9.000000"),
         (&["users", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["report", "--channel", "#unknown"], "no channel #unknown"),
+        (&["report", "--user", "stranger"], "no person is called stranger"),
+        (&["report", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
     ] {
         for json in [&[][..], &["--json"]] {
             let args = [args, json, &["--data", path(data.path())]].concat();
             assert_refused(&annalist(&args).await, 1, says);
         }
     }
+    let empty = ["report", "--from", "2026-11-20", "--to", "2026-11-20", "--data", path(data.path())];
+    assert_refused(&annalist(&empty).await, 2, "--to is exclusive");
     for command in ["show", "drop", "replay"] {
         for id in ["nothing", "", "x#y", "a\nb"] {
             let outcome = annalist(&["quarantine", command, id, "--data", path(data.path())]).await;
@@ -201,6 +206,12 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["channel", CHANNEL, "--histroy"], "--history"),
         (&["channel", CHANNEL, "--limit", "0"], "--limit"),
         (&["status", "--jsn"], "--json"),
+        (&["report", "--week", "2025-W53"], "a year has 52 or 53"),
+        (&["report", "--week", "last"], "2026-W46"),
+        (&["report", "--from", "2026-11-20"], "--to"),
+        (&["report", "--to", "2026-11-20"], "--from"),
+        (&["report", "--channel", "#general", "--user", "U0FIRST"], "--user"),
+        (&["report", "--json", "--html"], "--html"),
         (&["quarantine", "replay"], "--all"),
         (&["quarantine", "show"], "<ID>"),
         (&["quarantine", "purge"], "purge"),

@@ -219,7 +219,7 @@ mod tests {
         let text = printed(&fixture, &ChannelsArgs { figures: true, ..args(true) }).await.unwrap();
         let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let figures = json!({ "slack_cid": "C1", "friendly_name": "release", "members": 5, "is_channel": true,
-            "is_group": false, "is_im": false, "is_mpim": false });
+            "is_group": false, "is_im": false, "is_mpim": false, "created": 1_360_782_804 });
         for (name, value) in figures.as_object().unwrap() {
             assert_eq!(rows[0][name], *value, "{name}");
         }

@@ -193,6 +193,8 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::{ArchiveExt, ItemKey, Update};
+
     use super::*;
     use crate::fixture::{Fixture, message_args};
     use crate::read::ChannelArgs;
@@ -251,6 +253,34 @@ mod tests {
         assert!(now.contains("    formerly     #launch\n") && now.contains("    came from    C1\n"), "{now}");
         let before = printed(&fixture, "C1", false, false).await;
         assert!(before.contains("(moved)") && before.contains("    goes on as   C2\n"), "{before}");
+    }
+
+    #[tokio::test]
+    async fn figures_are_the_columns_of_channelstats_and_its_members_day_by_day() {
+        let fixture = release().await;
+        let (team, id) = ("T1".parse().unwrap(), "C1".parse().unwrap());
+        for (day, members) in [("2026-11-19", 4), ("2026-11-20", 5)] {
+            let mut update = Update::new(ItemKey::members(&team, &id, day));
+            update.set.insert("members".into(), members.into());
+            fixture.archive().write(&update).await.unwrap();
+        }
+        let mut read = message_args("C1", "1.000000").read;
+        read.json = true;
+        let args = SnapshotArgs {
+            channel: ChannelArgs { channel: "#release".into(), read },
+            history: false,
+            figures: true,
+            forget_public: false,
+        };
+        let mut out = Vec::new();
+        channel(fixture.archive(), &args, &mut out).await.unwrap();
+        let found: Value = serde_json::from_slice(&out).unwrap();
+        let figures = json!({ "slack_cid": "C1", "friendly_name": "release", "members": 5, "is_channel": true,
+            "is_group": false, "is_im": false, "is_mpim": false, "created": 1_360_782_804,
+            "members_by_day": [{ "day": "2026-11-19", "members": 4 }, { "day": "2026-11-20", "members": 5 }] });
+        for (name, value) in figures.as_object().unwrap() {
+            assert_eq!(found[name], *value, "{name}");
+        }
     }
 
     #[tokio::test]

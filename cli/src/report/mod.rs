@@ -18,7 +18,7 @@ use reader::figures::making::{Asked, AskedReport};
 use reader::figures::period::Period;
 use reader::figures::report::Report;
 use reader::figures::rollups::Rollups;
-use reader::figures::stored::{self, ListedReport, StoredReport};
+use reader::figures::stored::{self, ListedReport};
 use reader::find;
 use rules::figures::kept::ReportHead;
 use serde_json::json;
@@ -101,8 +101,13 @@ pub(crate) async fn run(
     };
     let rollups = Rollups::read(archive, changes, &team).await?;
     let asked = AskedReport::begin(archive, &team, asked, period, rollups.as_ref(), now).await?;
-    if let Some(StoredReport { report, text }) = asked.stored().await? {
-        return print(&report, &text.replacen(NOT_CACHED, CACHED, 1), args, out);
+    if let Some(stored) = asked.stored().await? {
+        if args.json {
+            return Ok(out.write_all(stored.text.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
+        }
+        if let Some(report) = stored.read() {
+            return print(&report, args, out);
+        }
     }
     let keeping = asked.keeping();
     let made = asked.make().await?;
@@ -116,14 +121,15 @@ pub(crate) async fn run(
             tracing::warn!(%error, "the report cannot be stored; it is made again next time");
         }
     }
-    print(&made.report, &text, args, out)
+    if args.json {
+        return Ok(out.write_all(text.as_bytes())?);
+    }
+    print(&made.report, args, out)
 }
 
-/// Prints a report; `text` is what scripts read, a line.
-fn print(report: &Report, text: &str, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    if args.json {
-        out.write_all(text.as_bytes())?;
-    } else if args.html {
+/// Prints a report for people.
+fn print(report: &Report, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    if args.html {
         writeln!(out, "{}", viewer::pages::figures::standalone(report).into_string())?;
     } else {
         text::print(report, out)?;

@@ -79,8 +79,17 @@ async fn people_read_it_on_eighty_columns_whatever_names_are() {
             .map(|c| if matches!(c, '\u{1100}'..'\u{2500}' | '\u{2e80}'..) { 2 } else { 1 })
             .sum::<usize>()
     };
-    for line in text.lines() {
-        assert!(width(line) <= 80 && !line.contains('\u{1b}'), "{} columns: {line}", width(line));
+    let fixture = busy().await;
+    for args in [
+        args(),
+        ReportArgs { channel: Some("C2".into()), ..args() },
+        ReportArgs { user: Some("U1".into()), ..args() },
+    ] {
+        let text = printed(&fixture, &args).await.unwrap();
+        assert!(text.lines().count() > 20, "{text}");
+        for line in text.lines() {
+            assert!(width(line) <= 80 && !line.contains('\u{1b}'), "{} columns: {line}", width(line));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 
 /// The people of a workspace by id.
 #[derive(Debug, Clone, Default)]
-pub struct People(BTreeMap<String, Person>);
+pub struct People(HashMap<String, Person>);
 
 impl People {
     /// Reads the directory of a workspace.
@@ -46,7 +46,10 @@ impl People {
 
     /// Everyone, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Person)> {
-        self.0.iter().map(|(id, person)| (id.as_str(), person))
+        let mut people: Vec<(&str, &Person)> =
+            self.0.iter().map(|(id, person)| (id.as_str(), person)).collect();
+        people.sort_unstable_by_key(|(id, _)| *id);
+        people.into_iter()
     }
 
     pub(super) fn is_bot(&self, message: &CountedMessage<'_>) -> bool {
@@ -120,15 +123,24 @@ impl<'a> Counter<'a> {
             None => Rolled { days: BTreeMap::new(), rest: vec![*period] },
         };
         let mut authors = Authors::default();
+        let mut of_everyone = BTreeMap::new();
         for part in rest {
-            self.count_rows(channel, &part, &mut days, &mut authors).await?;
+            self.count_rows(channel, &part, &mut days, &mut of_everyone, &mut authors).await?;
         }
-        let threads: BTreeSet<Ts> = days.values().flat_map(|day| day.threads.keys()).cloned().collect();
+        days.values().for_each(|day| authors.learn_counted(day));
+        let all_days = days.values().chain(of_everyone.values());
+        let threads: BTreeSet<Ts> = all_days.flat_map(|day| day.threads.keys()).cloned().collect();
         let mut root_authors = BTreeMap::new();
         if self.credits_replies {
             root_authors = authors.of_roots(channel, &threads).await?;
             for day in days.values_mut() {
                 day.credit(|root_ts| root_authors.get(root_ts).map(String::as_str));
+            }
+            for (root_ts, thread) in of_everyone.values().flat_map(|day| &day.threads) {
+                let root_author = root_authors.get(root_ts).or(thread.told_author.as_ref());
+                if let (Some(person), Some(root_author)) = (self.person, root_author) {
+                    self.about.partners.add_replies(person.as_str(), thread, root_author);
+                }
             }
         }
         let mut roots: BTreeSet<Ts> = days.values().flat_map(|day| &day.roots).cloned().collect();
@@ -143,6 +155,7 @@ impl<'a> Counter<'a> {
         channel: &JoinedChannel<'_>,
         period: &Period,
         days: &mut BTreeMap<i64, DayFigures>,
+        of_everyone: &mut BTreeMap<i64, DayFigures>,
         authors: &mut Authors,
     ) -> Result<(), ArchiveError> {
         let partition = channel.main().messages();
@@ -157,11 +170,8 @@ impl<'a> Counter<'a> {
                 let Some(message) = CountedMessage::read(row) else { continue };
                 let is_bot = self.people.is_bot(&message);
                 if let Some(person) = self.person {
-                    let root_author = match &message.root_ts {
-                        Some(root_ts) => authors.of_root(channel, root_ts, &message).await?,
-                        None => None,
-                    };
-                    self.add_about(person, &message, is_bot, root_author.as_deref());
+                    of_everyone.entry(message.day()).or_default().add(&message, is_bot);
+                    self.add_about(person, &message, is_bot);
                     if message.author != Some(person.as_str()) {
                         continue;
                     }
@@ -175,17 +185,11 @@ impl<'a> Counter<'a> {
         }
     }
 
-    fn add_about(
-        &mut self,
-        person: &UserId,
-        message: &CountedMessage<'_>,
-        is_bot: bool,
-        root_author: Option<&str>,
-    ) {
+    fn add_about(&mut self, person: &UserId, message: &CountedMessage<'_>, is_bot: bool) {
         if is_bot {
             return;
         }
-        self.about.partners.add(person.as_str(), message, root_author);
+        self.about.partners.add(person.as_str(), message);
         if let Some(author) = message.author.filter(|_| !message.is_deleted) {
             *self.about.messages.entry(author.to_owned()).or_default() += 1;
         }
@@ -194,30 +198,22 @@ impl<'a> Counter<'a> {
 
 /// Who wrote the messages of a channel that were replied to.
 #[derive(Default)]
-struct Authors(HashMap<Ts, Option<String>>);
+struct Authors(HashMap<Ts, String>);
 
 impl Authors {
     fn learn(&mut self, row: &Item) {
         if let (Ok(ts), Some(user)) = (Ts::parse(&row.key.timestamp), row.text("user")) {
-            self.0.insert(ts, Some(user.to_owned()));
+            self.0.insert(ts, user.to_owned());
         }
     }
 
-    /// The author of a root: what its row says, or else what the reply says.
-    async fn of_root(
-        &mut self,
-        channel: &JoinedChannel<'_>,
-        root_ts: &Ts,
-        reply: &CountedMessage<'_>,
-    ) -> Result<Option<String>, ArchiveError> {
-        if let Some(known) = self.0.get(root_ts) {
-            return Ok(known.clone());
+    /// What a roll-up keeps of the roots of its own day.
+    fn learn_counted(&mut self, day: &DayFigures) {
+        for (root_ts, thread) in &day.threads {
+            if let Some(author) = &thread.author {
+                self.0.entry(root_ts.clone()).or_insert_with(|| author.clone());
+            }
         }
-        let root = channel.message(root_ts).await?;
-        let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
-        let author = author.or_else(|| reply.told_author.clone());
-        self.0.insert(root_ts.clone(), author.clone());
-        Ok(author)
     }
 
     /// The authors of these roots, as far as their rows say.
@@ -228,7 +224,7 @@ impl Authors {
     ) -> Result<BTreeMap<Ts, String>, ArchiveError> {
         let (known, unknown): (Vec<&Ts>, Vec<&Ts>) =
             roots.iter().partition(|root_ts| self.0.contains_key(root_ts));
-        let known = known.into_iter().filter_map(|ts| Some((ts.clone(), self.0.get(ts)?.clone()?)));
+        let known = known.into_iter().filter_map(|ts| Some((ts.clone(), self.0.get(ts)?.clone())));
         let mut authors: BTreeMap<Ts, String> = known.collect();
         for (ts, row) in unknown.iter().zip(channel.messages(&unknown).await?) {
             authors.extend(
@@ -250,9 +246,11 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
     query.until = day.day.next().map(RollupDay::bound);
     let mut people = People::default();
     let mut asked = BTreeSet::new();
+    let mut wrote = Authors::default();
     let mut figures = DayFigures::default();
     loop {
         let page = archive.query(&query).await?;
+        page.items.iter().for_each(|row| wrote.learn(row));
         let messages: Vec<CountedMessage<'_>> = page.items.iter().filter_map(CountedMessage::read).collect();
         let authors = messages.iter().filter_map(|message| UserId::parse(message.author?).ok());
         let new: Vec<ItemKey> = authors
@@ -266,7 +264,9 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
         }
         match page.next {
             Some(next) => query.after = Some(next),
-            None => return Ok(figures),
+            None => break,
         }
     }
+    figures.name_authors(|root_ts| wrote.0.get(root_ts).map(String::as_str));
+    Ok(figures)
 }

@@ -122,7 +122,7 @@ impl<'a> AskedReport<'a> {
         let (counted_before, about_before) =
             count_all(&channels, counter().without_credit(), &period.previous(), rollups).await?;
         let (mut now_there, mut before) =
-            (Summary::of(&counted, &people), Summary::of(&counted_before, &people));
+            (Summary::of(&counted, Some(&people)), Summary::of(&counted_before, None));
         for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
             summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
             if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
@@ -222,7 +222,8 @@ fn complete(person: &mut PersonDay, about: &AboutPerson) {
     let sum = |counts: &BTreeMap<String, u64>| counts.values().sum();
     person.mentions_received = sum(&about.partners.mentions.received);
     person.replies_received = sum(&about.partners.replies.received);
-    person.reactions_given = sum(&about.partners.reactions.given);
+    // What they gave to themselves is in their own messages.
+    person.reactions_given += sum(&about.partners.reactions.given);
 }
 
 /// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.

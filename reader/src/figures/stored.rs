@@ -32,7 +32,7 @@ impl AskedReport<'_> {
         }
         let keys = head.chunks(self.team, &id);
         let chunks = self.archive().get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        Ok(head.text(&chunks).and_then(StoredReport::read))
+        Ok(head.text(&chunks).map(|text| StoredReport { text }))
     }
 
     /// Whether everything that a stored report shows is as it was.
@@ -77,18 +77,17 @@ impl ReportKeeping {
 }
 
 /// A report that was stored, and still holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredReport {
-    /// The report.
-    pub report: Report,
     /// What scripts read of it, byte by byte as it was stored.
     pub text: String,
 }
 
 impl StoredReport {
-    fn read(text: String) -> Option<Self> {
-        let report = read(&serde_json::from_str(&text).ok()?)?;
-        Some(Self { report, text })
+    /// The report; `None` if the text does not have that shape.
+    #[must_use]
+    pub fn read(&self) -> Option<Report> {
+        read(&serde_json::from_str(&self.text).ok()?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is counted of a period, over all of its channels and days.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rules::figures::day::{DayFigures, PersonDay, TOP};
 use rules::figures::person::{AuthorKind, Person};
@@ -17,6 +17,9 @@ const EPOCH_WEEKDAY: i64 = 3;
 
 /// The label of people whose time zone is unknown.
 const UNKNOWN_ZONE: &str = "unknown";
+
+/// What is counted of people, while days are added, with what their clocks are ahead of UTC, in minutes.
+type PeopleTotals<'a> = HashMap<&'a str, (PersonDay, i64)>;
 
 /// What is counted of a period.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +60,9 @@ pub(super) struct ZoneTotal {
 }
 
 impl Summary {
-    pub(super) fn of(counted: &[CountedChannel], people: &People) -> Self {
+    /// Sums up what was counted. Without people, it has no more than what a report shows of the period before: no hours, time
+    /// zones and emoji, and no messages that stand out.
+    pub(super) fn of(counted: &[CountedChannel], people: Option<&People>) -> Self {
         let mut summary = Self {
             channels: BTreeMap::new(),
             people: BTreeMap::new(),
@@ -69,43 +74,58 @@ impl Summary {
             threads: 0,
             most_reacted: Vec::new(),
         };
+        let mut totals = PeopleTotals::new();
         for CountedChannel { channel, days, .. } in counted.iter().filter(|counted| !counted.days.is_empty())
         {
-            summary.add(channel, days, people);
+            summary.add(channel, days, people, &mut totals);
         }
+        summary.people = totals.into_iter().map(|(id, (person, _))| (id.to_owned(), person)).collect();
         let by_rank = |one: &(ChannelId, Ts, u64), other: &(ChannelId, Ts, u64)| {
             other.2.cmp(&one.2).then_with(|| (&one.1, &one.0).cmp(&(&other.1, &other.0)))
         };
         summary.most_reacted.sort_by(by_rank);
         summary.most_reacted.truncate(TOP);
-        summary.add_zones(people);
+        if let Some(people) = people {
+            summary.add_zones(people);
+        }
         summary
     }
 
     /// Adds the days of a channel.
-    fn add(&mut self, channel: &ChannelId, days: &BTreeMap<i64, DayFigures>, people: &People) {
+    fn add<'a>(
+        &mut self,
+        channel: &ChannelId,
+        days: &'a BTreeMap<i64, DayFigures>,
+        people: Option<&People>,
+        totals: &mut PeopleTotals<'a>,
+    ) {
         let mut of_channel = ChannelTotal::default();
         let (mut posters, mut threads) = (HashSet::new(), HashSet::new());
         for (day, figures) in days {
             for (id, person) in &figures.people {
-                match self.people.get_mut(id) {
-                    Some(known) => known.add_counts(person),
-                    None => self.people.entry(id.clone()).or_default().add_counts(person),
-                }
+                let (total, ahead) = totals.entry(id).or_insert_with(|| {
+                    let offset = people.and_then(|people| people.get(id)?.offset_minutes);
+                    (PersonDay::default(), offset.unwrap_or_default())
+                });
+                total.add_counts(person);
                 of_channel.total.add_counts(person);
                 if person.messages > 0 {
                     posters.insert(id.as_str());
                 }
-            }
-            for (name, count) in &figures.emoji {
-                *self.emoji.entry(name.clone()).or_default() += count;
+                if people.is_some() {
+                    self.add_hours(*day, person, *ahead);
+                }
             }
             self.bot_messages += figures.bot_messages;
             threads.extend(figures.threads.keys());
-            let reacted =
-                figures.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
-            self.most_reacted.extend(reacted);
-            self.add_hours(*day, figures, people);
+            if people.is_some() {
+                for (name, count) in &figures.emoji {
+                    *self.emoji.entry(name.clone()).or_default() += count;
+                }
+                let reacted =
+                    figures.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
+                self.most_reacted.extend(reacted);
+            }
         }
         self.threads += threads.len() as u64;
         of_channel.posters = posters.len() as u64;
@@ -113,17 +133,14 @@ impl Summary {
         self.channels.insert(channel.clone(), of_channel);
     }
 
-    /// Adds a day's messages where each author's clock had them: by the offset they have now, as the seed intends. Without
+    /// Adds a day's messages where their author's clock had them: by the offset they have now, as the seed intends. Without
     /// one, by UTC.
-    fn add_hours(&mut self, day: i64, figures: &DayFigures, people: &People) {
-        for (id, person) in figures.people.iter().filter(|(_, person)| !person.quarters.is_empty()) {
-            let offset = people.get(id).and_then(|person| person.offset_minutes).unwrap_or_default();
-            for (quarter, (messages, _)) in &person.quarters {
-                let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + offset;
-                let minute = minute.rem_euclid(WEEK);
-                let place = |minutes: i64| usize::try_from(minutes).unwrap_or_default();
-                self.hours[place(minute / DAY)][place(minute % DAY / 60)] += messages;
-            }
+    fn add_hours(&mut self, day: i64, person: &PersonDay, ahead: i64) {
+        for (quarter, (messages, _)) in &person.quarters {
+            let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + ahead;
+            let minute = minute.rem_euclid(WEEK);
+            let place = |minutes: i64| usize::try_from(minutes).unwrap_or_default();
+            self.hours[place(minute / DAY)][place(minute % DAY / 60)] += messages;
         }
     }
 

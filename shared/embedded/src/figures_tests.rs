@@ -186,6 +186,31 @@ fn the_other_tables_of_channelstats_are_views_too() {
 }
 
 #[test]
+fn a_channel_is_found_by_its_id_and_by_its_name_and_counts_by_their_key() {
+    let (_folder, database) = database();
+    let named = json!({ "name": "general", "visibility": "public", "folded": "x" });
+    insert(&database, "channel#T1#C1", "1.000000", named);
+    insert(&database, "members#T1#C1", "2026-11-20", json!({ "members": 6 }));
+    let find = |key: &str| rows(&database, &format!("SELECT * FROM Channel WHERE channel_key = '{key}'"));
+    let row = |key: &str| {
+        json!({ "channel_key": key, "friendly_name": "general", "slack_cid": "C1", "members": 6, "is_channel": 1,
+            "is_im": 0, "is_group": 0, "is_mpim": 0, "created": null })
+    };
+    assert_eq!(find("C1"), [row("C1")]);
+    assert_eq!(find("general"), [row("general")]);
+    assert_eq!(rows(&database, "SELECT channel_key FROM Channel").len(), 2);
+    let counts = json!({ "synced_ts": "1700000000.000100", "all_users": 7, "active_users": 5, "bots": 1,
+        "deleted_users": 1, "channels": 2 });
+    insert(&database, "meta#T1#sync", "directory", counts.clone());
+    insert(&database, "meta#T1#sync", "another", json!({ "all_users": 9 }));
+    let found = rows(&database, "SELECT * FROM Configuration WHERE key = 'counts'");
+    let mut expected = counts;
+    expected["key"] = "counts".into();
+    expected["team_id"] = "T1".into();
+    assert_eq!(found, [expected]);
+}
+
+#[test]
 fn a_stored_report_is_one_text_beside_its_chunks() {
     let (_folder, database) = database();
     let partition = "report#T1#team/a/b";

@@ -15,9 +15,15 @@ pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, A
     }
     let keys = report.keys();
     let stored = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-    for row in std::iter::once(report.listed()).chain(report.rows(&stored)) {
-        if archive.write(&row).await? != WriteOutcome::Applied {
-            return Ok(false);
+    let rows = report.rows(&stored);
+    let Some((head, chunks)) = rows.split_last() else { return Ok(false) };
+    // What lists it goes first, so that whatever is stored can be removed, and the head last.
+    let listed = report.listed();
+    for rows in [vec![&listed], chunks.iter().collect(), vec![head]] {
+        for outcome in archive.write_all(&rows).await {
+            if outcome? != WriteOutcome::Applied {
+                return Ok(false);
+            }
         }
     }
     Ok(true)

@@ -11,9 +11,11 @@ use ports::files::{FileKey, Files};
 use ports::queue::QueueName;
 use ports::queue::{Delivery, Queue, QueueRef};
 use reader::directory;
+use rules::figures::members;
 use rules::file::image::ImageJob;
 use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileObject, FileState, image};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
@@ -103,6 +105,13 @@ impl Fixture {
             let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
             let job = delivery(&event::envelope(TEAM, &format!("Ev{id}"), &created));
             assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+        }
+        for (id, number) in [("C1", 12), ("C2", 5)] {
+            for day in [ts(0), Ts::parse("1760000000.000100").unwrap()] {
+                let listed = to_raw_value(&json!({ "id": id, "num_members": number })).unwrap();
+                let update = members::listed(&team(), &channel(id), &listed, &day).unwrap();
+                fixture.archive.write(&update).await.unwrap();
+            }
         }
         fixture.quarantine(&event::posted("C1", &secret(8, "too odd"))).await;
         fixture.quarantine(&event::posted("C1", &open(9, "odd too"))).await;
@@ -284,6 +293,11 @@ async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
     let channels = directory::read(&*fixture.archive, &team()).await.unwrap();
     assert_eq!(channels.iter().map(|(_, name)| name).collect::<Vec<_>>(), ["general"]);
     assert!(!fixture.leaks().iter().any(|leak| leak.contains("C2")), "{:?}", fixture.leaks());
+    // How many members it had, on a day before and on one after it; and of another channel.
+    let members =
+        |id: &str, day: &str| members::count(&fixture.row(&ItemKey::members(&team(), &channel(id), day)));
+    assert_eq!((members("C2", "2023-11-14"), members("C2", "2025-10-09")), (None, Some(5)));
+    assert_eq!((members("C1", "2023-11-14"), members("C1", "2025-10-09")), (Some(12), Some(12)));
     let done = fixture.run(&fact(ErasureScope::Channel(channel("C1"))), EraserMode::Act).await;
     assert_eq!((done.messages, done.files), (3, 3), "{done:?}");
     let later = Ts::parse("1760000000.000100").unwrap();

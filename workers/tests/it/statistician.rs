@@ -1,6 +1,8 @@
 //! Roll-ups beside changes at any time, compared with a recount of the rows, and reports with and without them.
 
 mod fixture;
+mod pages;
+mod recount;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +26,7 @@ use testkit::memory::files::MemoryFiles;
 use workers::eraser::{Eraser, EraserCounts, EraserMode};
 use workers::runtime::Worker;
 
-use fixture::{Fixture, PEOPLE, channel, team};
+use fixture::{Fixture, MONDAY, PEOPLE, channel, team};
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_days_that_changed_late_are_counted_again() {
@@ -38,12 +40,12 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
     let closed = RollupDay::closed_at(fixture.clock.now()).unwrap();
     let (mut touched, mut late) = (BTreeSet::new(), 0);
     while late < 100 {
-        let day = fixture.change().await.day();
-        if day.day <= closed {
+        for day in fixture.change().await.into_iter().filter(|day| day.day <= closed) {
             touched.insert(day.rollup_key());
             late += 1;
         }
     }
+    let days = fixture.rows("rollupdays#");
     fixture.settle().await;
     fixture.assert_recounted("after the changes").await;
     let counted: BTreeSet<ItemKey> = fixture
@@ -53,6 +55,18 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
         .map(|(key, _)| key)
         .collect();
     assert_eq!(counted, touched);
+    // A day over all channels gets another version for each of them whose figures are others, and only then.
+    let figures = |row: Option<&Item>| row.and_then(|row| row.text("figures").map(str::to_owned));
+    let changed = |key: &&ItemKey| figures(before.get(*key)) != figures(fixture.archive.item(key).as_ref());
+    let days_changed: BTreeSet<&str> =
+        counted.iter().filter(changed).map(|key| key.timestamp.as_str()).collect();
+    let renewed: BTreeSet<ItemKey> = fixture
+        .rows("rollupdays#")
+        .into_iter()
+        .filter(|(key, row)| days.get(key) != Some(row))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(renewed.iter().map(|key| key.timestamp.as_str()).collect::<BTreeSet<_>>(), days_changed);
     assert!(touched.len() > 30 && touched.len() < before.len(), "{} of {}", touched.len(), before.len());
     let state = fixture.archive.items();
     fixture.settle().await;
@@ -176,15 +190,44 @@ async fn a_crash_between_any_two_steps_loses_no_change() {
         let late = fixture.change().await;
         fixture.clock.advance(Duration::from_secs(11 * 60));
         fixture.settle().await;
-        fixture.assert_recounted(&format!("a crash after {steps}, a change of {:?}", late.key())).await;
+        fixture.assert_recounted(&format!("a crash after {steps}, a change of {late:?}")).await;
     }
+}
+
+/// Which process called last, and how often another one did.
+#[derive(Default)]
+struct TurnsTaken {
+    last: AtomicU64,
+    taken: AtomicU64,
+}
+
+/// Lets the other process go on before each call.
+struct InTurns {
+    process: u64,
+    turns: Arc<TurnsTaken>,
+}
+
+#[async_trait]
+impl FaultSchedule for InTurns {
+    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+        tokio::task::yield_now().await;
+        let last = self.turns.last.swap(self.process, Ordering::SeqCst);
+        self.turns.taken.fetch_add(u64::from(last != self.process), Ordering::SeqCst);
+        None
+    }
+
+    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_statisticians_count_together_what_one_would() {
     for seed in 20..26 {
         let mut fixture = Fixture::new(seed).await;
-        let (one, other) = (fixture.statistician(), fixture.statistician());
+        let turns = Arc::<TurnsTaken>::default();
+        let [one, other] = [1, 2].map(|process| {
+            let schedule = Arc::new(InTurns { process, turns: turns.clone() });
+            fixture.statistician_on(Arc::new(FaultyArchive::on(fixture.archive.clone(), schedule)))
+        });
         for _ in 0..8 {
             for _ in 0..30 {
                 fixture.post().await;
@@ -193,6 +236,9 @@ async fn two_statisticians_count_together_what_one_would() {
             tokio::join!(fixture.drain(&one), fixture.drain(&other));
         }
         fixture.assert_recounted(&format!("seed {seed}")).await;
+        fixture.assert_same_reports(&format!("seed {seed}")).await.unwrap();
+        let turns = turns.taken.load(Ordering::SeqCst);
+        assert!(turns > 100, "seed {seed}: {turns} turns");
     }
 }
 
@@ -246,8 +292,9 @@ async fn a_stored_report_holds_until_something_that_it_shows_changes() {
     let root = root.unwrap().clone();
     fixture.reply_now(&root).await;
     assert!(held(&fixture, "a late reply").await < all);
-    // A change of a closed day counts before it is counted.
-    fixture.change().await;
+    // A change of a day before the end of a report counts before it is counted.
+    let monday = RollupDay::new(MONDAY / 86_400).unwrap();
+    while !fixture.change().await.iter().any(|changed| changed.day < monday) {}
     assert!(held(&fixture, "a late change").await < all);
 }
 

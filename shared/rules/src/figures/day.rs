@@ -65,6 +65,8 @@ pub struct DayThread {
     pub repliers: BTreeMap<String, u64>,
     /// Whom the replies name as the author of the root, as events do: the least id if they differ.
     pub told_author: Option<String>,
+    /// Who wrote the root, if that is of the same day; only after [`DayFigures::name_authors`].
+    pub author: Option<String>,
 }
 
 impl DayThread {
@@ -79,6 +81,7 @@ impl DayThread {
             *self.repliers.entry(replier.clone()).or_default() += count;
         }
         self.told_author = self.told_author.iter().chain(&other.told_author).min().cloned();
+        self.author = self.author.iter().chain(&other.author).min().cloned();
     }
 }
 
@@ -94,7 +97,7 @@ mod kind {
 
 /// What is counted of a channel's day, or of a part of it. Messages of apps are counted, and nothing else of them.
 ///
-/// What other rows say is not in it: who wrote the roots that were replied to is asked for when it is read
+/// What rows of other days say is not in it: who wrote the roots that were replied to is asked for when it is read
 /// ([`DayFigures::credit`]), and which authors are apps is checked then ([`DayFigures::agrees`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DayFigures {
@@ -165,12 +168,21 @@ impl DayFigures {
             let reply = DayThread {
                 repliers: BTreeMap::from([(author.to_owned(), 1)]),
                 told_author: message.told_author.clone(),
+                author: None,
             };
             self.threads.entry(root_ts.clone()).or_default().merge(&reply);
         }
         if reactions > 0 {
             self.most_reacted.push((message.ts.clone(), reactions));
             self.rank();
+        }
+    }
+
+    /// Keeps who wrote the roots that are of the same day: who reads the day need not read their rows. `author_of` says what
+    /// those say.
+    pub fn name_authors<'a>(&mut self, author_of: impl Fn(&Ts) -> Option<&'a str>) {
+        for (root_ts, thread) in &mut self.threads {
+            thread.author = author_of(root_ts).map(str::to_owned);
         }
     }
 

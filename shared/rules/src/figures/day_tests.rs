@@ -244,10 +244,12 @@ proptest! {
         let counted: Vec<(usize, &Told)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
         for (n, told) in &counted {
             let row = told.row(*n);
-            let root_author = told.root_author(&counted).map(|author| AUTHORS[author]);
-            partners.add(person, &CountedMessage::read(&row).unwrap(), root_author);
+            partners.add(person, &CountedMessage::read(&row).unwrap());
         }
         let whole = credited(day(told.iter().enumerate()));
+        for thread in whole.threads.values() {
+            partners.add_replies(person, thread, thread.told_author.as_deref().unwrap());
+        }
         let of = whole.people.get(person).cloned().unwrap_or_default();
         let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
         let own = told.iter().filter(|told| told.is_counted() && told.author == place);
@@ -317,6 +319,22 @@ fn a_day_that_no_row_can_hold_says_so() {
     for odd in ["", "null", "{}", r#"{"messages":1,"users":{},"emoji":{},"threads":{},"top_reacted":[]}"#] {
         assert_eq!(DayFigures::read(odd), None, "{odd}");
     }
+}
+
+#[test]
+fn a_day_keeps_who_wrote_the_roots_of_its_own_and_one_that_was_stored_without_them_is_read() {
+    let reply = json!({ "user": "U2", "thread_ts": "1795132800.000100",
+        "raw_event": json!({ "parent_user_id": "U3" }).to_string() });
+    let mut day = DayFigures::default();
+    day.add(&CountedMessage::read(&item("1795132801.000000", reply)).unwrap(), false);
+    let without = day.stored().unwrap();
+    assert!(!without.contains("author\""), "{without}");
+    assert_eq!(DayFigures::read(&without), Some(day.clone()));
+    day.name_authors(|root_ts| (root_ts.as_str() == "1795132800.000100").then_some("U1"));
+    let read = DayFigures::read(&day.stored().unwrap()).unwrap();
+    assert_eq!(read, day);
+    assert_eq!(read.threads.values().next().unwrap().author.as_deref(), Some("U1"));
+    assert_ne!(read, DayFigures::read(&without).unwrap(), "another author makes another roll-up");
 }
 
 #[test]

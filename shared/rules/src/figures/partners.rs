@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::day::DayThread;
 use super::message::CountedMessage;
 
 /// How often, by person.
@@ -17,14 +18,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    fn add(&mut self, person: &str, from: &str, to: &str) {
+    fn add(&mut self, person: &str, from: &str, to: &str, count: u64) {
         if from == to {
             return;
         }
         if from == person {
-            *self.given.entry(to.to_owned()).or_default() += 1;
+            *self.given.entry(to.to_owned()).or_default() += count;
         } else if to == person {
-            *self.received.entry(from.to_owned()).or_default() += 1;
+            *self.received.entry(from.to_owned()).or_default() += count;
         }
     }
 }
@@ -41,17 +42,21 @@ pub struct Partners {
 }
 
 impl Partners {
-    /// Adds a message of a person by any author; `root_author` wrote the message that it replies to.
-    pub fn add(&mut self, person: &str, message: &CountedMessage<'_>, root_author: Option<&str>) {
+    /// Adds the mentions in a message of a person, and the reactions to it.
+    pub fn add(&mut self, person: &str, message: &CountedMessage<'_>) {
         let Some(author) = message.author.filter(|_| !message.is_deleted) else { return };
         for mentioned in &message.mentions {
-            self.mentions.add(person, author, mentioned);
+            self.mentions.add(person, author, mentioned, 1);
         }
         for (_, reacting) in &message.reactions {
-            self.reactions.add(person, reacting, author);
+            self.reactions.add(person, reacting, author, 1);
         }
-        if let Some(root_author) = root_author.filter(|_| message.root_ts.is_some()) {
-            self.replies.add(person, author, root_author);
+    }
+
+    /// Adds a day's replies to a message of `root_author`.
+    pub fn add_replies(&mut self, person: &str, thread: &DayThread, root_author: &str) {
+        for (replier, count) in &thread.repliers {
+            self.replies.add(person, replier, root_author, *count);
         }
     }
 }

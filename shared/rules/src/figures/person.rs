@@ -1,9 +1,13 @@
 //! Which kind of author someone is: people, guests and people of other workspaces post; apps are counted apart.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use ports::archive::Item;
-use slack::envelope;
+use slack::envelope::text_or_none;
 
 /// Slack itself, in every workspace.
 const SLACKBOT: &str = "USLACKBOT";
@@ -42,20 +46,19 @@ impl AuthorKind {
     /// The kind of a person as Slack's directory lists them.
     #[must_use]
     pub fn listed(raw: &str, id: &str, team: &str) -> Self {
-        let object = envelope::value(raw).unwrap_or(Value::Null);
-        Self::of(&object, id, team, false, object["deleted"] == true)
+        let account = ListedAccount::read(raw);
+        Self::of(&account, id, team, false, says(account.deleted))
     }
 
-    fn of(object: &Value, id: &str, team: &str, is_bot: bool, is_deleted: bool) -> Self {
-        let says = |name: &str| object[name] == Value::Bool(true);
-        let elsewhere = || object["team_id"].as_str().is_some_and(|of| of != team && of.starts_with('T'));
-        if is_bot || says("is_bot") || id == SLACKBOT {
+    fn of(account: &ListedAccount<'_>, id: &str, team: &str, is_bot: bool, is_deleted: bool) -> Self {
+        let elsewhere = || account.team_id.as_deref().is_some_and(|of| of != team && of.starts_with('T'));
+        if is_bot || says(account.is_bot) || id == SLACKBOT {
             Self::Bot
-        } else if says("is_stranger") || elsewhere() {
+        } else if says(account.is_stranger) || elsewhere() {
             Self::Stranger
         } else if is_deleted {
             Self::Deleted
-        } else if says("is_restricted") || says("is_ultra_restricted") {
+        } else if says(account.is_restricted) || says(account.is_ultra_restricted) {
             Self::Guest
         } else {
             Self::Member
@@ -81,6 +84,36 @@ impl AuthorKind {
     }
 }
 
+/// What the kind of an author is read from: a report reads it of everyone in a workspace.
+#[derive(Default, Deserialize)]
+struct ListedAccount<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    is_bot: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_stranger: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_restricted: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    is_ultra_restricted: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    deleted: Option<&'a RawValue>,
+}
+
+impl<'a> ListedAccount<'a> {
+    /// What cannot be read says nothing.
+    fn read(raw: &'a str) -> Self {
+        // A derived reader would take an array for a struct, field by field.
+        let is_object = raw.trim_ascii_start().starts_with('{');
+        if is_object { serde_json::from_str(raw).unwrap_or_default() } else { Self::default() }
+    }
+}
+
+fn says(flag: Option<&RawValue>) -> bool {
+    flag.is_some_and(|flag| flag.get() == "true")
+}
+
 /// What figures need of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
@@ -101,8 +134,8 @@ impl Person {
         if row.is_erased() {
             return None;
         }
-        let object = row.text("raw_event").and_then(|raw| envelope::value(raw).ok()).unwrap_or(Value::Null);
-        let kind = AuthorKind::of(&object, &row.key.timestamp, team, row.is("is_bot"), row.is("deleted"));
+        let account = row.text("raw_event").map(ListedAccount::read).unwrap_or_default();
+        let kind = AuthorKind::of(&account, &row.key.timestamp, team, row.is("is_bot"), row.is("deleted"));
         let named = ["display_name", "real_name", "name"].into_iter().find_map(|name| row.text(name));
         let seconds = row.attributes.get("tz_offset").and_then(Value::as_i64);
         Some(Self {
@@ -157,11 +190,19 @@ mod tests {
             (json!({ "is_ultra_restricted": true, "deleted": true }), AuthorKind::Deleted),
             (json!({ "is_bot": true, "deleted": true }), AuthorKind::Bot),
             (json!({ "is_restricted": "true" }), AuthorKind::Member),
+            (
+                json!({ "is_restricted": true, "team_id": 1, "profile": { "is_bot": true } }),
+                AuthorKind::Guest,
+            ),
+            (json!([null, true]), AuthorKind::Member),
         ] {
             assert_eq!(person(object.clone()).unwrap().kind, kind, "{object}");
             assert_eq!(AuthorKind::listed(&object.to_string(), "U1", "T1"), kind, "{object}");
         }
         assert_eq!(person(json!({ "erased": true })), None);
+        // Half a character in a name says nothing of the account.
+        let half = r#"{"name":"\ud800","is_bot":true}"#;
+        assert_eq!(AuthorKind::listed(half, "U1", "T1"), AuthorKind::Bot);
     }
 
     #[test]

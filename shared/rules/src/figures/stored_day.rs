@@ -62,6 +62,7 @@ struct StoredPerson<'a> {
 struct StoredThread {
     by: BTreeMap<String, u64>,
     told: Option<String>,
+    author: Option<String>,
 }
 
 impl DayFigures {
@@ -89,8 +90,8 @@ impl DayFigures {
     pub fn read(stored: &str) -> Option<Self> {
         let stored: StoredDay<'_> = serde_json::from_str(stored).ok()?;
         let people = stored.users.into_iter().map(|(id, person)| Some((id, person.read()?)));
-        let threads = stored.threads.into_iter().map(|(root_ts, StoredThread { by, told })| {
-            Some((Ts::parse(root_ts).ok()?, DayThread { repliers: by, told_author: told }))
+        let threads = stored.threads.into_iter().map(|(root_ts, StoredThread { by, told, author })| {
+            Some((Ts::parse(root_ts).ok()?, DayThread { repliers: by, told_author: told, author }))
         });
         let most_reacted =
             stored.top_reacted.into_iter().map(|(ts, count)| Some((Ts::parse(ts).ok()?, count)));
@@ -157,8 +158,10 @@ fn person_stored(person: &PersonDay) -> Value {
 
 fn thread_stored((root_ts, thread): (&Ts, &DayThread)) -> (String, Value) {
     let mut stored = json!({ "by": thread.repliers });
-    if let Some(told_author) = &thread.told_author {
-        stored["told"] = told_author.as_str().into();
+    for (name, author) in [("told", &thread.told_author), ("author", &thread.author)] {
+        if let Some(author) = author {
+            stored[name] = author.as_str().into();
+        }
     }
     (root_ts.to_string(), stored)
 }

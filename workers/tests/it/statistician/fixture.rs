@@ -24,12 +24,14 @@ use testkit::memory::queue::MemoryQueue;
 use workers::runtime::{Outcome, Ports, Worker};
 use workers::statistician::{Statistician, store_report};
 
+use super::recount::{RecountRows, RecountScope, assert_recounted_as};
+
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 /// The last of them is an app, and of the one before it nothing is known.
 pub(super) const PEOPLE: [&str; 6] = ["U1", "U2", "U3", "U4", "U5", "U6"];
 const DAY: i64 = 86_400;
 /// Monday of 2026-W46.
-const MONDAY: i64 = 1_794_182_400;
+pub(super) const MONDAY: i64 = 1_794_182_400;
 /// Two weeks later, at noon.
 const NOW: i64 = MONDAY + 14 * DAY + DAY / 2;
 
@@ -82,7 +84,14 @@ impl Fixture {
             fixture.archive.write(&public_mark::opening(&team(), &channel(id))).await.unwrap();
         }
         for (place, id) in PEOPLE.iter().enumerate().filter(|(place, _)| *place != 4) {
-            let row = json!({ "name": id, "tz_offset": (place as i64 - 2) * 2_700, "raw_event": "{}" });
+            let raw = if place == 2 { json!({ "is_restricted": true }) } else { json!({}) };
+            let mut row =
+                json!({ "name": id, "tz_offset": (place as i64 - 2) * 2_700, "raw_event": raw.to_string() });
+            if place == 3 {
+                row["deleted"] = true.into();
+            } else {
+                row["tz"] = ["Asia/Kathmandu", "Europe/Berlin"][place % 2].into();
+            }
             fixture.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
         }
         fixture.set_bot("U6", true).await;
@@ -180,6 +189,7 @@ impl Fixture {
         match self.random.u8(0..8) {
             0 => row["subtype"] = "channel_join".into(),
             1 => row["bot_id"] = "B1".into(),
+            3 if root.is_none() => row["thread_ts"] = ts.as_str().into(),
             2 => row["files"] = json!([{ "id": "F1" }]),
             _ => {}
         }
@@ -197,12 +207,30 @@ impl Fixture {
         written
     }
 
-    /// An edit, a deletion, a reaction, an erasure, or another message.
-    pub(super) async fn change(&mut self) -> Written {
+    /// An edit, a deletion, a reaction, an erasure, another message, or a page of history. Answers which days it changes.
+    pub(super) async fn change(&mut self) -> Vec<ChannelDay> {
+        let (_, before) = self.days_since(None).await;
+        self.change_something().await;
+        self.days_since(Some(&before)).await.0
+    }
+
+    async fn change_something(&mut self) {
         let of = self.random.usize(0..self.written.len());
         let written = self.written[of].clone();
-        match self.random.u8(0..8) {
-            0 => return self.post().await,
+        match self.random.u8(0..10) {
+            0 => {
+                self.post().await;
+            }
+            8 => self.page().await,
+            // An edit that makes a notice of it, or a message again.
+            9 => {
+                let version = format!(
+                    "{:012}.000000/000000000001.000000/x",
+                    900_000_000_000_u64 + u64::from(self.random.u32(..))
+                );
+                let subtype = if self.random.bool() { json!("channel_topic") } else { Value::Null };
+                self.set(written.key(), json!({ "subtype": subtype, "content_version": version })).await;
+            }
             1 => {
                 self.archive.erase(&written.key()).await.unwrap();
             }
@@ -225,12 +253,16 @@ impl Fixture {
                 .await;
             }
         }
-        written
     }
 
     /// The roll-ups that are there.
     pub(super) fn rollups(&self) -> BTreeMap<ItemKey, Item> {
-        let rows = self.archive.items().into_iter().filter(|row| row.key.item_id.starts_with("rollup#"));
+        self.rows("rollup#")
+    }
+
+    /// The rows of a kind.
+    pub(super) fn rows(&self, kind: &str) -> BTreeMap<ItemKey, Item> {
+        let rows = self.archive.items().into_iter().filter(|row| row.key.item_id.starts_with(kind));
         rows.map(|row| (row.key.clone(), row)).collect()
     }
 
@@ -268,6 +300,7 @@ impl Fixture {
     /// The same, and so are those that were stored before. Answers how many of them still held; others are stored.
     pub(super) async fn assert_same_and_stored(&self, when: &str) -> (Option<Rollups>, usize) {
         let mut held = 0;
+        let rows = RecountRows::of(self.archive.items());
         let rollups = Rollups::read(&*self.archive, &*self.archive, &team()).await.unwrap();
         let now = Timestamp::from_millisecond(self.clock.now().0).unwrap();
         let weeks = ["2026-W45", "2026-W46", "2026-W47"].map(|week| Period::week(week).unwrap());
@@ -287,6 +320,13 @@ impl Fixture {
                     reports.push(json::of(&report).to_string());
                 }
                 assert_eq!(reports[0], reports[1], "{when}, {:?}", period.bounds());
+                let of = [RecountScope::Team, RecountScope::Channel("C2"), RecountScope::User("U2")][scope];
+                let recounted = rows.report(of, period.from(), period.to());
+                assert_recounted_as(
+                    &reports[0],
+                    &recounted,
+                    &format!("{when}, {of:?}, {:?}", period.bounds()),
+                );
                 let asked = match scope {
                     0 => Asked::Team,
                     1 => Asked::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
@@ -298,6 +338,7 @@ impl Fixture {
                     .unwrap();
                 if let Some(stored) = asked.stored().await.unwrap() {
                     assert_eq!(stored.text, reports[0], "{when}, stored, {:?}", period.bounds());
+                    assert!(stored.text.contains(&stored.read().unwrap().basis));
                     held += 1;
                 } else if let Some(keeping) = asked.keeping() {
                     let made = asked.make().await.unwrap();

@@ -12,6 +12,19 @@ use zip::write::SimpleFileOptions;
 pub(crate) const CHANNELS: usize = 100;
 /// Messages of a channel's day.
 pub(crate) const DAY: usize = 50;
+
+/// How messages are spread.
+#[derive(Clone, Copy)]
+pub(crate) struct Spread {
+    /// Over how many channels.
+    pub(crate) channels: usize,
+    /// How many of them a channel has in a day.
+    pub(crate) day: usize,
+}
+
+/// As most parts of the bench have them.
+const USUAL: Spread = Spread { channels: CHANNELS, day: DAY };
+
 /// Its people.
 pub(crate) const PEOPLE: usize = 2_000;
 
@@ -30,6 +43,11 @@ pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完
 
 /// Writes an export of this number of messages.
 pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
+    write_spread(path, messages, USUAL)
+}
+
+/// Writes one whose messages are spread in another way.
+pub(crate) fn write_spread(path: &Path, messages: usize, spread: Spread) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
     let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
@@ -37,12 +55,12 @@ pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
         Ok(zip.write_all(&serde_json::to_vec(list)?)?)
     };
     entry("users.json", &(0..PEOPLE).map(person).collect())?;
-    entry("channels.json", &(0..CHANNELS).map(channel).collect())?;
-    for channel in 0..CHANNELS {
-        let of_channel = of_channel(messages, channel);
-        for first in (0..of_channel).step_by(DAY) {
-            let day = first / DAY;
-            let list = (first..of_channel.min(first + DAY))
+    entry("channels.json", &(0..spread.channels).map(channel).collect())?;
+    for channel in 0..spread.channels {
+        let of_channel = spread.of_channel(messages, channel);
+        for first in (0..of_channel).step_by(spread.day) {
+            let day = first / spread.day;
+            let list = (first..of_channel.min(first + spread.day))
                 .map(|number| message(FIRST_S + day * DAY_S + (number - first) * 60, number, &mut random))
                 .collect();
             entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
@@ -52,14 +70,16 @@ pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many days of channels have messages.
-pub(crate) fn channel_days(messages: usize) -> usize {
-    (0..CHANNELS).map(|channel| of_channel(messages, channel).div_ceil(DAY)).sum()
-}
+impl Spread {
+    /// How many days of channels have messages.
+    pub(crate) fn channel_days(self, messages: usize) -> usize {
+        (0..self.channels).map(|channel| self.of_channel(messages, channel).div_ceil(self.day)).sum()
+    }
 
-/// How many of the messages are of a channel.
-fn of_channel(messages: usize, channel: usize) -> usize {
-    messages * (channel + 1) / CHANNELS - messages * channel / CHANNELS
+    /// How many of the messages are of a channel.
+    fn of_channel(self, messages: usize, channel: usize) -> usize {
+        messages * (channel + 1) / self.channels - messages * channel / self.channels
+    }
 }
 
 /// A date for the nth day: only their order counts.

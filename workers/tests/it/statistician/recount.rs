@@ -1,0 +1,283 @@
+//! A report counted anew from all rows of an archive, as plainly as can be: for each figure everything is gone through once.
+//! It shares nothing with what makes reports but the rows.
+
+mod part;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ports::archive::Item;
+use serde_json::{Value, json};
+
+use part::RecountPart;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum RecountScope {
+    Team,
+    Channel(&'static str),
+    User(&'static str),
+}
+
+/// A message that counts, as its row says.
+struct RecountMessage<'a> {
+    channel: &'a str,
+    ts: &'a str,
+    micros: i64,
+    /// Whom its row names as the author; an app's own messages name no person.
+    author: Option<&'a str>,
+    is_bot: bool,
+    is_deleted: bool,
+    words: u64,
+    /// Who is mentioned, each once, without the author.
+    mentions: BTreeSet<&'a str>,
+    /// Each emoji with who reacted with it.
+    reactions: Vec<(&'a str, &'a str)>,
+    root: Option<&'a str>,
+    told_root_author: Option<String>,
+    is_root: bool,
+}
+
+impl RecountMessage<'_> {
+    /// Whether it is a person's, and there.
+    fn counts(&self) -> bool {
+        !self.is_bot && !self.is_deleted
+    }
+
+    fn author(&self) -> &str {
+        self.author.unwrap_or_default()
+    }
+}
+
+/// All rows of a workspace.
+pub(super) struct RecountRows(BTreeMap<(String, String), Value>);
+
+impl RecountRows {
+    pub(super) fn of(items: Vec<Item>) -> Self {
+        let row = |item: Item| ((item.key.item_id, item.key.timestamp), Value::Object(item.attributes));
+        Self(items.into_iter().map(row).collect())
+    }
+
+    fn row(&self, item_id: &str, timestamp: &str) -> &Value {
+        self.0.get(&(item_id.to_owned(), timestamp.to_owned())).unwrap_or(&Value::Null)
+    }
+
+    /// A person's row, unless they are unknown or erased.
+    fn person(&self, id: &str) -> Option<&Value> {
+        Some(self.row("user#T1", id)).filter(|row| row.is_object() && row["erased"] != true)
+    }
+
+    fn name(&self, id: &str) -> Value {
+        let person = self.person(id).unwrap_or(&Value::Null);
+        let names = ["display_name", "real_name", "name"].map(|name| &person[name]);
+        names.into_iter().find(|name| name.is_string()).cloned().unwrap_or_default()
+    }
+
+    fn kind(&self, id: &str) -> &'static str {
+        let Some(person) = self.person(id) else { return "stranger" };
+        let raw: Value = serde_json::from_str(person["raw_event"].as_str().unwrap_or("{}")).unwrap();
+        if person["is_bot"] == true || raw["is_bot"] == true {
+            "bot"
+        } else if raw["is_stranger"] == true {
+            "stranger"
+        } else if person["deleted"] == true {
+            "deleted"
+        } else if raw["is_restricted"] == true {
+            "guest"
+        } else {
+            "member"
+        }
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        let people = self.0.keys().filter(|(item_id, _)| item_id == "user#T1");
+        let people = people.filter(|(_, id)| self.person(id).is_some());
+        people.map(|(_, id)| self.kind(id)).collect()
+    }
+
+    /// The messages that count, apps' and deleted ones too, in the order of channels and times.
+    fn messages(&self) -> Vec<RecountMessage<'_>> {
+        let mut told = Vec::new();
+        for ((item_id, ts), row) in &self.0 {
+            let Some(channel) = item_id.strip_prefix("message#T1#") else { continue };
+            let subtype = row["subtype"].as_str().unwrap_or("none");
+            let is_written = ["none", "file_share", "thread_broadcast", "me_message", "bot_message"];
+            if row["erased"] == true || !row["content_version"].is_string() || !is_written.contains(&subtype)
+            {
+                continue;
+            }
+            let author = row["user"].as_str().filter(|_| subtype != "bot_message");
+            let is_by_app = author.is_none() || row["bot_id"].is_string();
+            let is_bot = match author {
+                None => true,
+                Some(id) if self.person(id).is_some() => self.kind(id) == "bot",
+                Some(_) => is_by_app,
+            };
+            let text = row["text"].as_str().unwrap_or_default();
+            let mentions = text.split("<@").skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
+            let mut reactions = Vec::new();
+            for (register, state) in row.as_object().unwrap() {
+                if let Some(("reaction", rest)) = register.split_once('#')
+                    && state.as_str().unwrap().ends_with("/added")
+                {
+                    reactions.push(rest.rsplit_once('#').unwrap());
+                }
+            }
+            let thread_ts = row["thread_ts"].as_str();
+            let root = thread_ts.filter(|root| root != ts);
+            let raw: Value = serde_json::from_str(row["raw_event"].as_str().unwrap_or("{}")).unwrap();
+            told.push(RecountMessage {
+                channel,
+                ts,
+                micros: ts.replace('.', "").parse().unwrap(),
+                author,
+                is_bot,
+                is_deleted: row["deleted"] == true,
+                words: text.split_whitespace().count() as u64,
+                mentions: mentions.filter(|id| Some(*id) != author).collect(),
+                reactions,
+                root,
+                told_root_author: raw["parent_user_id"]
+                    .as_str()
+                    .filter(|_| root.is_some())
+                    .map(str::to_owned),
+                is_root: thread_ts == Some(ts.as_str()),
+            });
+        }
+        told
+    }
+
+    /// Who wrote the message that this one replies to: its row says it, or else the replies of that day to it.
+    fn root_author(&self, reply: &RecountMessage<'_>, everyones: &[&RecountMessage<'_>]) -> Option<String> {
+        let root = self.row(&format!("message#T1#{}", reply.channel), reply.root?);
+        if let Some(author) = root["user"].as_str() {
+            return Some(author.to_owned());
+        }
+        let same_day = everyones.iter().filter(|other| {
+            (other.channel, other.root, other.micros / DAY_MICROS)
+                == (reply.channel, reply.root, reply.micros / DAY_MICROS)
+        });
+        same_day.filter_map(|other| other.told_root_author.clone()).min()
+    }
+
+    /// Replies that are in the archive, those of apps and notices too.
+    fn replies(&self, channel: &str, root: &str) -> u64 {
+        let rows = self.0.iter().filter(|((item_id, ts), row)| {
+            *item_id == format!("message#T1#{channel}")
+                && row["thread_ts"] == root
+                && ts != root
+                && row["content_version"].is_string()
+                && row["deleted"] != true
+        });
+        rows.count() as u64
+    }
+
+    /// The figures of a report from one time on and before another, in microseconds.
+    pub(super) fn report(&self, of: RecountScope, from: i64, to: i64) -> Value {
+        let all: Vec<RecountMessage<'_>> = self.messages();
+        let all: Vec<RecountMessage<'_>> = match of {
+            RecountScope::Channel(channel) => {
+                all.into_iter().filter(|told| told.channel == channel).collect()
+            }
+            RecountScope::Team | RecountScope::User(_) => all,
+        };
+        let before = from - (to - from);
+        let now = RecountPart { rows: self, of, all: &all, from, to };
+        let then = RecountPart { rows: self, of, all: &all, from: before, to: from };
+        let figure = |name: &'static str| {
+            let [value, previous] = [now.figure(name), then.figure(name)];
+            let is_now = name == "all_users" || name == "active_users";
+            let previous = if is_now { Value::Null } else { previous };
+            let delta = value.as_f64().zip(previous.as_f64()).map(|(value, previous)| value - previous);
+            let percent = delta.zip(previous.as_f64()).filter(|(_, previous)| *previous != 0.0);
+            let percent = percent.map(|(delta, previous)| delta / previous * 100.0);
+            json!({ "value": value, "previous": previous, "delta": delta, "percent": percent })
+        };
+        let figures: BTreeMap<&str, Value> = NAMES.into_iter().map(|name| (name, figure(name))).collect();
+        let mut report = json!({
+            "figures": figures,
+            "channels": now.channels(&then),
+            "users": now.users(&then),
+            "timezones": now.timezones(),
+            "emoji": now.emoji(),
+            "most_reacted": now.most_reacted(),
+            "most_replied": now.most_replied(),
+        });
+        let weekday_hours = now.weekday_hours();
+        let by_hour = |hour: usize| weekday_hours.iter().map(|day| day[hour]).sum::<u64>();
+        report["hours"] = (0..24).map(by_hour).collect();
+        report["weekdays"] = weekday_hours.iter().map(|day| day.iter().sum::<u64>()).collect();
+        report["weekday_hours"] = json!(weekday_hours);
+        if let RecountScope::User(user) = of {
+            report["partners"] = now.partners(user);
+        }
+        report
+    }
+}
+
+const NAMES: [&str; 15] = [
+    "all_users",
+    "active_users",
+    "posters",
+    "messages",
+    "words",
+    "median_messages",
+    "median_words",
+    "top_ten_share",
+    "half_of_words",
+    "first_time_posters",
+    "channels_used",
+    "reactions",
+    "replies",
+    "threads",
+    "bot_messages",
+];
+
+/// What a report says beside its figures.
+const BESIDE: [&str; 12] = [
+    "report_id",
+    "team_id",
+    "scope",
+    "team_name",
+    "name",
+    "from",
+    "to",
+    "previous",
+    "cached",
+    "basis",
+    "is_over",
+    "incomplete_days",
+];
+
+/// A report has every figure of a recount, and none that was not recounted.
+pub(super) fn assert_recounted_as(report: &str, recounted: &Value, when: &str) {
+    let mut report: Value = serde_json::from_str(report).unwrap();
+    for name in BESIDE {
+        assert!(report.as_object_mut().unwrap().remove(name).is_some(), "{name} is missing");
+    }
+    assert_same(&report, recounted, when);
+}
+
+fn assert_same(found: &Value, expected: &Value, place: &str) {
+    match (found, expected) {
+        (Value::Number(one), Value::Number(other)) => {
+            let (one, other) = (one.as_f64().unwrap(), other.as_f64().unwrap());
+            assert!((one - other).abs() <= 1e-9 * other.abs().max(1.0), "{place}: {one} and not {other}");
+        }
+        (Value::Array(found), Value::Array(expected)) => {
+            assert_eq!(found.len(), expected.len(), "{place}: {found:?} and not {expected:?}");
+            for (number, (found, expected)) in found.iter().zip(expected).enumerate() {
+                assert_same(found, expected, &format!("{place}/{number}"));
+            }
+        }
+        (Value::Object(found), Value::Object(expected)) => {
+            let names = |of: &serde_json::Map<String, Value>| of.keys().cloned().collect::<BTreeSet<_>>();
+            assert_eq!(names(found), names(expected), "{place}");
+            for (name, found) in found {
+                assert_same(found, &expected[name], &format!("{place}/{name}"));
+            }
+        }
+        (found, expected) => assert_eq!(found, expected, "{place}"),
+    }
+}
