@@ -33,7 +33,7 @@ async fn hits_are_marked_and_lead_to_their_messages() {
     let third = fixture.page("/search?q=deploy+number&page=3").await;
     assert!(timestamps(&third).len() == 5 && !third.contains("Older"));
     let reply = fixture.page("/search?q=reply").await;
-    assert!(reply.contains("href=\"/t/T1/C1/1000.000000#t1050.000000\""), "{reply}");
+    assert!(reply.contains("href=\"/t/T1/C1/1050.000000#t1050.000000\""), "{reply}");
 }
 
 #[tokio::test]

@@ -111,9 +111,8 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
 async fn a_long_thread_goes_on() {
     let fixture = Fixture::open();
     fixture.post("C1", "1000.000000", "a root").await;
-    for n in 1..=205 {
-        fixture.reply("C1", &format!("{}.000000", 1000 + n), "1000.000000", "a reply").await;
-    }
+    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1000 + n), "thread_ts": "1000.000000", "text": "a reply" });
+    fixture.messages("C1", &(1..=205).map(reply).collect::<Vec<_>>()).await;
     let first = fixture.page("/t/T1/C1/1000.000000").await;
     let (_, thread) = first.split_once("<aside").unwrap();
     assert_eq!(timestamps(thread).len(), 201);
@@ -124,6 +123,21 @@ async fn a_long_thread_goes_on() {
         ["1201.000000", "1202.000000", "1203.000000", "1204.000000", "1205.000000"]
     );
     assert!(thread.contains("First replies"));
+
+    // A link to a reply opens the part that has it, with replies on both sides.
+    fixture.messages("C1", &(206..=450).map(reply).collect::<Vec<_>>()).await;
+    for (n, first, last) in [(1, 1, 200), (200, 1, 200), (201, 101, 300), (399, 201, 400), (450, 301, 450)] {
+        let to = fixture.leads_to(&format!("/archives/C1/p{}000000", 1000 + n)).await;
+        assert_eq!(to, format!("/t/T1/C1/{0}.000000#t{0}.000000", 1000 + n));
+        let page = fixture.page(to.split('#').next().unwrap()).await;
+        let (_, thread) = page.split_once("<aside").unwrap();
+        let shown: Vec<String> = (first..=last).map(|n| format!("{}.000000", 1000 + n)).collect();
+        assert_eq!(timestamps(thread)[1..], shown, "{n}");
+        let (before, _) = thread.split_once(&format!("id=\"t{}.000000\"", 1000 + n)).unwrap();
+        assert!(before.rsplit('<').next().unwrap().contains("class=\"message target"), "{n}: {thread}");
+        assert_eq!(thread.contains("First replies"), first > 1, "{n}");
+        assert_eq!(way(thread, "next").is_some(), last < 450, "{n}");
+    }
 }
 
 #[tokio::test]
