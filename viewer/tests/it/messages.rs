@@ -33,6 +33,21 @@ async fn markup_and_mentions_look_as_in_slack() {
     }
 }
 
+/// Also if nothing else on the page names a channel.
+#[tokio::test]
+async fn a_link_of_slacks_leads_to_the_message_here_too() {
+    let there = "https://acme.slack.com/archives/C1/p1000000100";
+    let page = page_of(json!({ "ts": "1000.000100", "text": format!("see <{there}>") })).await;
+    let expected = format!(
+        "<a href=\"{there}\" rel=\"noopener noreferrer\">{there}</a> <a href=\"/archives/C1/p1000000100\">(in this archive)</a>"
+    );
+    assert!(page.contains(&expected), "{page}");
+    let elsewhere =
+        "<https://acme.slack.com/archives/C9/p1000000100> <https://example.com/archives/C1/p1000000100>";
+    let page = page_of(json!({ "ts": "1000.000100", "text": elsewhere })).await;
+    assert!(!page.contains("(in this archive)"), "{page}");
+}
+
 #[tokio::test]
 async fn blocks_come_before_the_text_that_stands_for_them() {
     let words = |text: &str| json!({ "type": "text", "text": text });
