@@ -2,6 +2,7 @@
 
 mod bad_input;
 pub(crate) mod formats;
+mod peer;
 mod round_trip;
 
 use std::collections::BTreeMap;
