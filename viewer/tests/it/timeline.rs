@@ -153,6 +153,32 @@ async fn a_channel_of_replies_alone_has_a_way_through() {
     assert!(page.contains("The archive begins here."));
 }
 
+/// A page reads a bounded number of rows; if all of them are replies, it is short or empty, and leads on.
+#[tokio::test]
+async fn thousands_of_replies_are_passed_in_both_directions() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000000000.000000", "the first").await;
+    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1_000_000_000 + n), "thread_ts": "1000000000.000000", "text": "a reply" });
+    fixture.messages("C1", &(1..=9_000).map(reply).collect::<Vec<_>>()).await;
+    fixture.post("C1", "1000009001.000000", "the last").await;
+    let everything = ["1000000000.000000", "1000009001.000000"];
+    for (start, rel) in [("/c/T1/C1".to_owned(), "prev"), ("/c/T1/C1?after=1.000000".to_owned(), "next")] {
+        let (mut seen, mut pages, mut path) = (Vec::new(), 0, Some(start));
+        while let Some(next) = path {
+            let page = fixture.page(&next).await;
+            seen.extend(timestamps(&page).into_iter().map(str::to_owned));
+            let back = if rel == "prev" { "next" } else { "prev" };
+            assert!(pages == 0 || way(&page, back).is_some(), "{next} has a way back: {page}");
+            path = way(&page, rel);
+            pages += 1;
+        }
+        seen.sort();
+        assert_eq!((seen, pages), (everything.map(str::to_owned).to_vec(), 3), "{rel}");
+    }
+    let newest = fixture.page("/c/T1/C1").await;
+    assert!(!newest.contains("The archive begins here."), "{newest}");
+}
+
 #[tokio::test]
 async fn comings_and_goings_are_folded() {
     let fixture = Fixture::open();
