@@ -169,9 +169,19 @@ impl Fixture {
         assert_eq!(writer.handle(&[delivery(event)]).await, [Outcome::Done]);
     }
 
-    async fn index(&self, event: &Value) {
+    pub(crate) async fn index(&self, event: &Value) {
+        self.index_in("T1", event).await;
+    }
+
+    /// An event of a channel in a workspace.
+    pub(crate) async fn index_in(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.archive(), None);
-        assert_eq!(indexer.handle(&[delivery(event)]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [Outcome::Done]);
+    }
+
+    /// Makes the search index unusable.
+    pub(crate) fn spoil_index(&self) {
+        std::fs::create_dir(self.folder.path().join("index.db")).unwrap();
     }
 
     /// A message with a file that is held.
@@ -225,10 +235,14 @@ impl Fixture {
 }
 
 fn delivery(event: &Value) -> Delivery {
-    let envelope = json!({ "type": "event_callback", "team_id": "T1", "event": event });
+    delivery_in("T1", event)
+}
+
+fn delivery_in(team: &str, event: &Value) -> Delivery {
+    let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
     Delivery {
         message_id: MessageId("1".into()),
-        group: GroupId::of(&["T1", "C1"]),
+        group: GroupId::of(&[team, "C1"]),
         body: encode_event(&envelope.to_string()),
         receive_count: 1,
         sent_at: TimestampMs(i64::MAX),
