@@ -90,7 +90,8 @@ fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
 
 /// A channel as Slack lists it. Its name is that of its folder.
 pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ChannelFacts) -> Value {
-    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _ } = facts;
+    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _, is_shared: _ } =
+        facts;
     let told = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
     let mut listed = json!({
         "id": id,
@@ -136,14 +137,14 @@ pub(super) fn stranger(id: &str, team: &TeamId) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashMap;
 
     use ports::archive::{Item, ItemKey};
     use slack::ids::Ts;
 
-
+    use super::*;
     use crate::export::threads::ThreadTable;
+
     fn row(raw: &Value, more: &Value) -> Value {
         let mut row = json!({ "ts": "1700000000.000100", "raw_event": raw.to_string() });
         row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -169,7 +170,6 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn a_root_counts_everyone_who_replied_and_lists_five() {
         let (mut table, mut users) = (ThreadTable::default(), HashMap::new());
         for n in 1..=8 {
@@ -185,6 +185,7 @@ mod tests {
         assert_eq!(root["reply_users"], json!(["U1", "U2", "U3", "U4", "U5"]));
     }
 
+    #[test]
     fn no_credential_is_in_an_address() {
         let raw = json!({ "ts": "1.000000", "text": "<https://x.test/?t=xoxe-1-secret|this>",
             "files": [{ "id": "F1", "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt?t=xoxe-1-secret" }] });
