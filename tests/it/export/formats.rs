@@ -184,6 +184,8 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
                 assert!(target.contains(&format!("id=\"{anchor}\"")), "{}: {address}", path.display());
             }
         }
+        let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ";
+        assert!(text.contains(policy), "{}", path.display());
         for hostile in ["<script>alert", "href=\"javascript", "that will go"] {
             assert!(!text.contains(hostile), "{}: {hostile}", path.display());
         }
