@@ -19,7 +19,7 @@ use rules::file::FileObject;
 use rules::file::row::{self, HeldBytes, Share};
 use rules::file::state::FileState;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use tower::ServiceExt;
 use viewer::Viewer;
 use viewer::access::{Access, Readers};
@@ -146,6 +146,19 @@ impl Fixture {
         self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
             "user": { "id": user, "name": user, "profile": { "display_name": name } } }))
             .await;
+    }
+
+    /// A person whose picture is held.
+    pub(crate) async fn person_with_picture(&self, user: &str, name: &str, hash: &str) {
+        let url = "https://avatars.example/a.png";
+        self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
+            "user": { "id": user, "name": user, "profile": { "display_name": name, "image_192": url } } }))
+            .await;
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse(user).unwrap());
+        let mut update = Update::new(ItemKey::user(&team, &user));
+        let picture = format!("image#{}", ports::files::key::image_hash(url));
+        update.set.insert(picture, format!("slack/T1/images/{hash}").into());
+        self.archive().write(&update).await.unwrap();
     }
 
     pub(crate) async fn react(&self, channel: &str, ts: &str, name: &str, user: &str) {

@@ -172,3 +172,13 @@ async fn an_author_is_named_once_for_a_while() {
     assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
 }
+
+#[tokio::test]
+async fn a_person_has_their_picture_if_it_is_held() {
+    let fixture = Fixture::open();
+    fixture.person_with_picture("U1", "Ana", "abc123").await;
+    fixture.post("C1", "1000.000000", "text").await;
+    let page = fixture.page("/c/T1/C1").await;
+    let picture = "<img class=\"avatar\" src=\"/pictures/T1/abc123\" alt=\"\" loading=\"lazy\" width=\"36\" height=\"36\">";
+    assert!(page.contains(picture) && !page.contains("initials"), "{page}");
+}
