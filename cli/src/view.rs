@@ -29,6 +29,10 @@ use crate::zone::{Zone, ZoneArgs};
 /// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
 const LOOK_AT_AWS: Duration = Duration::from_secs(600);
 
+/// Threads that make pages, beside those that read and parse rows for them. The allocator keeps what each thread has freed, so a second
+/// one costs some 8 MiB. No page takes long enough to keep others waiting: it is made between one wait for rows and the next.
+const PAGE_THREADS: usize = 1;
+
 /// Threads that wait for the disk: as many as read the archive at once. Each keeps memory of its own.
 const DISK_THREADS: usize = 4;
 
@@ -46,7 +50,9 @@ pub(crate) struct ViewArgs {
 /// Serves pages until SIGTERM or SIGINT.
 pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let door = PageDoor::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
-    let runtime = crate::runtime(Builder::new_multi_thread().max_blocking_threads(DISK_THREADS))?;
+    let runtime = crate::runtime(
+        Builder::new_multi_thread().worker_threads(PAGE_THREADS).max_blocking_threads(DISK_THREADS),
+    )?;
     telemetry::init_log(&config::log_filter());
     runtime.block_on(crate::with_archive(&args.backend, async |backend| {
         let stop = shutdown::on_signal()?;

@@ -5,9 +5,16 @@ use std::time::{Duration, Instant};
 
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist, run};
+use tests::harness::process::Process;
+use tokio::process::Command;
+
+use crate::view::get;
 
 /// What the demo says of itself: under ten seconds once it is built. It takes one; tests run side by side.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Far more than the demo takes, on a machine that is busy compiling.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
@@ -44,4 +51,19 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
         assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{command}: {outcome:?}");
         assert!(outcome.stdout.lines().count() > 1, "{command} shows nothing: {outcome:?}");
     }
+}
+
+#[tokio::test]
+async fn its_pages_are_served_until_a_signal_if_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(&binaries().annalist);
+    command.args(["demo", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("demo"));
+    let demo = Process::start(&mut command);
+    demo.prints("In a browser on this machine it is at http://", DEADLINE).await;
+    let output = demo.output();
+    let (_, address) = output.split_once("it is at http://").unwrap();
+    let address = address.split('/').next().unwrap().parse().unwrap();
+    let page = get(address, "/", "localhost").await;
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("data-channel=\"C0"), "{page}");
+    assert!(demo.sigterm(DEADLINE).await.success());
 }

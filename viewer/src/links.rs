@@ -23,7 +23,7 @@ pub trait LinkScheme: Send + Sync {
     /// A message among those of its channel.
     fn message(&self, place: &ChannelPlace, ts: &Ts) -> String;
 
-    /// The thread that has this root.
+    /// The thread that has this root. What is served may also be named by a reply, and is then the part that has it.
     fn thread(&self, place: &ChannelPlace, root_ts: &Ts) -> String;
 
     /// What a message said before.

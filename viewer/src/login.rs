@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Form, Query, State};
-use axum::http::header::{HeaderValue, SET_COOKIE};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Form, Query, Request, State};
+use axum::http::header::{CONNECTION, HeaderValue, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use tokio::time::sleep;
+use axum::routing::get;
+use tokio::time::{sleep, timeout};
 
 use crate::access::{COOKIE_NAME, Readers};
 use crate::answer::{PageError, html, said, see};
@@ -18,6 +21,30 @@ use crate::router::ViewerState;
 /// A wrong password is answered after this time, so that guessing takes for ever.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A log-in that is not there whole by then is given up, with its connection: who sends one need not be known. A wrong password
+/// waits for a part of this time.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest form: a password, and an address to go to.
+const MAX_FORM_BYTES: usize = 8 * 1024;
+
+/// The form, and where it is sent.
+pub(crate) fn routes() -> Router<Arc<ViewerState>> {
+    Router::new()
+        .route("/login", get(form).post(log_in))
+        .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
+        .layer(middleware::from_fn(in_time))
+}
+
+/// Ends the connection of who takes longer.
+async fn in_time(request: Request, next: Next) -> Response {
+    timeout(TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
+        let late =
+            said(StatusCode::REQUEST_TIMEOUT, "Too late", "The password did not come in time. Try again.");
+        ([(CONNECTION, "close")], late).into_response()
+    })
+}
+
 /// The password, and where to go then.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
@@ -27,7 +54,7 @@ pub(crate) struct LoginForm {
 }
 
 /// The form.
-pub(crate) async fn form(State(state): State<Arc<ViewerState>>, Query(asked): Query<LoginForm>) -> Response {
+async fn form(State(state): State<Arc<ViewerState>>, Query(asked): Query<LoginForm>) -> Response {
     match state.access.readers {
         Readers::Password(_) => html(login::page(local(&asked.next), None, &ServedLinks)),
         Readers::All | Readers::Header(_) => see("/"),
@@ -35,7 +62,7 @@ pub(crate) async fn form(State(state): State<Arc<ViewerState>>, Query(asked): Qu
 }
 
 /// Compares the password, and gives the browser a cookie.
-pub(crate) async fn log_in(
+async fn log_in(
     State(state): State<Arc<ViewerState>>,
     headers: HeaderMap,
     Form(LoginForm { password, next }): Form<LoginForm>,

@@ -80,7 +80,7 @@ pub fn router(viewer: Viewer) -> Router {
         emoji: Remembered::default(),
         places: Semaphore::new(AT_ONCE),
     });
-    let mut router = Router::new()
+    let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
         .route("/c/{team}/{channel}", get(messages::timeline))
         .route("/t/{team}/{channel}/{ts}", get(messages::thread))
@@ -95,7 +95,7 @@ pub fn router(viewer: Viewer) -> Router {
         .route("/coverage", get(site::coverage))
         .fallback(links::elsewhere)
         .layer(middleware::from_fn_with_state(Arc::clone(&state), in_turn))
-        .route("/login", get(login::form).post(login::log_in));
+        .merge(login::routes());
     for asset in assets::ALL {
         router = router.route(&format!("/static/{}", asset.file_name()), get(async || served(asset)));
     }

@@ -3,6 +3,9 @@
 /// This number of bytes decides.
 pub const SNIFFED_BYTES: usize = 16;
 
+/// What the first bytes of pictures say that are kept as films are: not every browser shows these.
+const PICTURE_BRANDS: [&[u8; 4]; 7] = [b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"avif", b"avis"];
+
 /// The type of what a browser may show; `None` for everything else, whatever it is called.
 #[must_use]
 pub fn content_type(first: &[u8]) -> Option<&'static str> {
@@ -19,7 +22,7 @@ pub fn content_type(first: &[u8]) -> Option<&'static str> {
         Some("audio/wav")
     } else if at(4, b"ftypM4A ") {
         Some("audio/mp4")
-    } else if at(4, b"ftyp") {
+    } else if at(4, b"ftyp") && !PICTURE_BRANDS.iter().any(|brand| at(8, *brand)) {
         Some("video/mp4")
     } else if at(0, b"\x1a\x45\xdf\xa3") {
         Some("video/webm")
@@ -50,6 +53,10 @@ mod tests {
             (b"RIFF\0\0\0\0WAVE", Some("audio/wav")),
             (b"\0\0\0\x20ftypisom", Some("video/mp4")),
             (b"\0\0\0\x20ftypM4A ", Some("audio/mp4")),
+            (b"\0\0\0\x20ftypmp42", Some("video/mp4")),
+            (b"\0\0\0\x18ftypheic", None),
+            (b"\0\0\0\x18ftypmif1", None),
+            (b"\0\0\0\x1cftypavif", None),
             (b"\x1a\x45\xdf\xa3", Some("video/webm")),
             (b"ID3\x04", Some("audio/mpeg")),
             (b"\xff\xfb\x90", Some("audio/mpeg")),

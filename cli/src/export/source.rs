@@ -63,6 +63,8 @@ pub(crate) struct ChannelFacts {
     pub(crate) is_deleted: bool,
     /// It was public once, and is no longer.
     pub(crate) is_private: bool,
+    /// Another organisation reads and writes in it too.
+    pub(crate) is_shared: bool,
 }
 
 impl ChannelFacts {
@@ -78,6 +80,7 @@ impl ChannelFacts {
             is_archived: is_set("archived"),
             is_deleted: is_set("deleted"),
             is_private: snapshot["visibility"] == "private",
+            is_shared: is_set("ext_shared"),
         }
     }
 }

@@ -63,7 +63,8 @@ impl ThreadTable {
         }
     }
 
-    fn add(&mut self, item: &Item, users: &mut HashMap<String, NonZeroU32>) {
+    /// Adds an item, if it is a reply; `users` are those that the table has, by their places.
+    pub(super) fn add(&mut self, item: &Item, users: &mut HashMap<String, NonZeroU32>) {
         let ts = |name: &str| Ts::parse(item.text(name)?).ok();
         let (Some(own_ts), Some(root_ts)) = (ts("ts"), ts("thread_ts")) else { return };
         if own_ts == root_ts {

@@ -1,6 +1,7 @@
 //! What a message says, as lines of spans. Nothing here knows what shows them, or what anyone is called.
 
 use super::looks;
+use crate::permalink::SlackLink;
 
 /// Lines made of one message's blocks and attachments; beyond it the reader is sent to the raw event. Slack allows 50
 /// blocks and 100 attachments, and a person reads no more.
@@ -141,9 +142,12 @@ pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s Span>) -> impl Iter
         .filter_map(|span| if let Span::User { id, .. } = span { Some(id.as_str()) } else { None })
 }
 
-/// Whether a channel is named.
+/// Whether a channel is named, or linked as Slack links it.
 pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s Span>) -> bool {
-    spans.into_iter().any(|span| matches!(span, Span::Channel { .. }))
+    let is_link = |address: &str| SlackLink::parse(address).is_some();
+    spans.into_iter().any(|span| {
+        matches!(span, Span::Channel { .. }) || matches!(span, Span::Link { address, .. } if is_link(address))
+    })
 }
 
 /// Breaks spans where their text breaks. At least one line comes out.

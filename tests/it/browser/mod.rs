@@ -136,6 +136,8 @@ async fn an_exported_site_is_read_without_a_server() {
         let broken =
             format!("return Promise.all((() => {{ {broken} }})()).then((all) => all.filter(Boolean));");
         assert_eq!(browser.run(&broken).await, json!([]), "{page}");
+        let list = "return getComputedStyle(document.querySelector('.channel-list')).listStyleType;";
+        assert_eq!(browser.run(list).await, "none", "{page} has its style");
         for link in browser.run(LINKS).await.as_array().unwrap().iter().filter_map(Value::as_str) {
             if let Some(path) = link.strip_prefix(&site) {
                 assert!(out.join(path).exists(), "{page} leads to {path}");

@@ -184,6 +184,8 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
                 assert!(target.contains(&format!("id=\"{anchor}\"")), "{}: {address}", path.display());
             }
         }
+        let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ";
+        assert!(text.contains(policy), "{}", path.display());
         for hostile in ["<script>alert", "href=\"javascript", "that will go"] {
             assert!(!text.contains(hostile), "{}: {hostile}", path.display());
         }
@@ -197,7 +199,12 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
     assert!(
         !general.contains("an answer") && threads.contains("an answer") && threads.contains("a live reply")
     );
-    assert!(page("index.html").contains("c/general/index.html"));
+    let index = page("index.html");
+    assert!(index.contains("c/general/index.html"));
+    for (id, expected) in [("C1", "class=\"count\">13<"), ("C2", "<span class=\"mark\">shared</span>")] {
+        let (_, listed) = index.split_once(&format!("data-channel=\"{id}\"")).unwrap();
+        assert!(listed.split("</li>").next().unwrap().contains(expected), "{id}: {listed}");
+    }
     assert_eq!(site[Path::new("files/F1.txt")], b"hello");
     let without = folder.path().join("without");
     assert_eq!(export(data.as_path(), "html", &without, &["--no-files"]).await.code, Some(0));

@@ -2,6 +2,7 @@
 
 mod bad_input;
 pub(crate) mod formats;
+mod peer;
 mod round_trip;
 
 use std::collections::BTreeMap;
@@ -103,6 +104,7 @@ pub(crate) fn events() -> Vec<Value> {
         json!({ "type": "channel_id_changed", "old_channel_id": "C5", "new_channel_id": "C6", "event_ts": ts(44) }),
         event::posted("C6", &reply(45, 43, "under the new id")),
         event::posted("C6", &message(46, "on its own")),
+        json!({ "type": "channel_shared", "event_ts": ts(47), "channel": "C2", "connected_team_id": "T8" }),
         // One that is private by now.
         json!({ "type": "channel_created", "event_ts": ts(50), "channel": { "id": "C7", "name": "closed" } }),
         event::posted("C7", &message(51, "while it was open")),

@@ -16,6 +16,15 @@ pub fn environment(name: &str, requirements: &str) -> Result<PathBuf, String> {
     make(&home, requirements).map_err(|error| format!("{}: {error}", home.display()))
 }
 
+/// slack-export-viewer, in an environment of its own.
+///
+/// # Errors
+/// As [`environment`].
+pub fn slack_export_viewer() -> Result<PathBuf, String> {
+    let python = environment("slack-export-viewer", include_str!("slack-export-viewer.txt"))?;
+    Ok(python.with_file_name("slack-export-viewer"))
+}
+
 fn make(home: &Path, pinned: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(home)?;
     let python = home.join("venv/bin/python");

@@ -14,10 +14,10 @@ use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 /// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     let teams = find::teams(archive).await?;
-    let mut site_names = Vec::new();
+    let mut workspaces = Vec::new();
     for team in &teams {
-        let workspace = directory::workspace(archive, team).await?;
-        site_names.push(workspace.name.unwrap_or_else(|| team.to_string()));
+        let name = directory::workspace(archive, team).await?.name;
+        workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
     }
     let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
     let mut channels = Vec::with_capacity(list.channels().len());
@@ -34,6 +34,5 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
             (listed.place.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
         channels.push(MenuChannel { place, name, marks, messages: None });
     }
-    let site_name = if site_names.is_empty() { "Annalist".to_owned() } else { site_names.join(", ") };
-    Ok(ChannelMenu { site_name, channels, ..ChannelMenu::default() })
+    Ok(ChannelMenu { channels, ..ChannelMenu::of(workspaces) })
 }

@@ -7,12 +7,14 @@ use rules::project;
 use slack::ids::Ts;
 
 use super::timeline::of_row;
+use crate::pages::message::PageMessage;
 use crate::pages::thread::ThreadPage;
 
 /// Replies of one page.
 pub const REPLIES: usize = 200;
 
-/// Reads the thread of this root, from behind `after` on. `None` if there is nothing of it.
+/// Reads the thread of this root, from behind `after` on, or as far as the reply that is asked for is on the page. `None` if there is
+/// nothing of it.
 ///
 /// # Errors
 /// As [`ports::archive::Archive::query`].
@@ -20,12 +22,15 @@ pub async fn read(
     channel: &JoinedChannel<'_>,
     root_ts: &Ts,
     after: Option<&Ts>,
+    target: Option<Ts>,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
     let root = rows::message(channel, root_ts).await?.and_then(of_row);
     let places: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
     let mut query =
         Query { limit: REPLIES, ..Query::parent(key::thread_parent(&channel.main().team, root_ts)) };
-    let mut replies = Vec::new();
+    let is_before_target = |ts: &Ts| target.as_ref().is_some_and(|target| ts.micros() < target.micros());
+    let mut replies: Vec<PageMessage> = Vec::new();
+    let mut is_later_part = after.is_some();
     let mut next = None;
     'pages: loop {
         let page = channel.query(&query).await?;
@@ -38,8 +43,14 @@ pub async fn read(
                 continue;
             }
             if replies.len() == REPLIES {
-                next = replies.last().map(|last: &crate::pages::message::PageMessage| last.ts.clone());
-                break 'pages;
+                let last = replies.last().map(|last| last.ts.clone());
+                if !last.as_ref().is_some_and(is_before_target) {
+                    next = last;
+                    break 'pages;
+                }
+                // The target is further on; what stands before it there is kept.
+                replies.drain(..REPLIES / 2);
+                is_later_part = true;
             }
             replies.push(reply);
         }
@@ -52,5 +63,5 @@ pub async fn read(
         return Ok(None);
     }
     let root_ts = root_ts.clone();
-    Ok(Some(ThreadPage { root_ts, root, replies, next, is_later_part: after.is_some(), target: None }))
+    Ok(Some(ThreadPage { root_ts, root, replies, next, is_later_part, target }))
 }

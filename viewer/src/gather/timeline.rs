@@ -42,6 +42,13 @@ struct MessageRun {
     next: Option<Ts>,
 }
 
+impl MessageRun {
+    /// There are no messages, in as many rows as there are.
+    fn is_over(&self) -> bool {
+        self.messages.is_empty() && self.next.is_none()
+    }
+}
+
 /// Reads a page.
 ///
 /// # Errors
@@ -66,10 +73,8 @@ pub async fn read(
         }
         TimelineStart::Before(ts) => {
             let run = older(channel, Some(ts.clone()), PAGE).await?;
-            page.ends.newer = match run.messages.last() {
-                Some(last) => there_is_newer(channel, &last.ts).await?,
-                None => None,
-            };
+            let edge = run.messages.last().map_or_else(|| neighbour(ts, -1), |last| last.ts.clone());
+            page.ends.newer = there_is_newer(channel, &edge).await?;
             (page.messages, page.ends.older) = (run.messages, run.next);
             page.is_from_end = true;
         }
@@ -96,17 +101,17 @@ pub async fn read(
 async fn from(channel: &JoinedChannel<'_>, ts: &Ts, page: &mut TimelinePage) -> Result<(), ArchiveError> {
     let run = newer(channel, ts, PAGE).await?;
     let before = neighbour(ts, 1);
-    let is_first = older(channel, Some(before.clone()), 1).await?.messages.is_empty();
+    let is_first = older(channel, Some(before.clone()), 1).await?.is_over();
     let first = run.messages.first().map_or(before, |first| first.ts.clone());
     (page.messages, page.ends.newer) = (run.messages, run.next);
     page.ends.older = (!is_first).then_some(first);
     Ok(())
 }
 
-/// The last message, if a newer one follows it.
+/// This timestamp, if there are newer messages.
 async fn there_is_newer(channel: &JoinedChannel<'_>, last: &Ts) -> Result<Option<Ts>, ArchiveError> {
     let run = newer(channel, last, 1).await?;
-    Ok((!run.messages.is_empty()).then(|| last.clone()))
+    Ok((!run.is_over()).then(|| last.clone()))
 }
 
 async fn older(

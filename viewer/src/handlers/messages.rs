@@ -78,8 +78,9 @@ pub(crate) async fn thread(
     let named = reader::rows::message(&channel, &ts).await?;
     let root_ts = named.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
     let missing = || PageError::missing("This thread is not in the archive.");
-    let mut thread = gather::thread::read(&channel, &root_ts, after.as_ref()).await?.ok_or_else(missing)?;
-    thread.target = (ts != root_ts).then_some(ts);
+    let target = (ts != root_ts).then_some(ts);
+    let thread =
+        gather::thread::read(&channel, &root_ts, after.as_ref(), target).await?.ok_or_else(missing)?;
     let page = gather::timeline::read(&channel, &TimelineStart::Around(root_ts), &state.zone).await?;
     in_channel(&state, &channel, page, Some(thread)).await
 }

@@ -38,8 +38,7 @@ pub(crate) async fn search(State(state): Shared, Query(asked): Query<SearchAsked
     }
     let number = asked.page.unwrap_or(1).clamp(1, MAX_HIT_PAGES);
     let page = SearchPage { query: asked.q, number, ..SearchPage::default() };
-    let page = found(&state, page).await?;
-    let status = if page.error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let (status, page) = found(&state, page).await?;
     let main = html! { div class="plain-page" { (pages::search::of(&page, &state.zone, &LINKS)) } };
     let frame = Frame {
         title: if page.query.is_empty() { "Search".to_owned() } else { page.query.clone() },
@@ -53,20 +52,20 @@ pub(crate) async fn search(State(state): Shared, Query(asked): Query<SearchAsked
     Ok((status, answer::html(layout::page(&frame, &LINKS))).into_response())
 }
 
-async fn found(state: &ViewerState, mut page: SearchPage) -> Result<SearchPage, PageError> {
+async fn found(state: &ViewerState, mut page: SearchPage) -> Result<(StatusCode, SearchPage), PageError> {
     if page.query.trim().is_empty() {
-        return Ok(page);
+        return Ok((StatusCode::OK, page));
     }
     let query = match SearchQuery::parse(&page.query) {
         Ok(query) => query,
         Err(error) => {
             page.error = Some(error.to_string());
-            return Ok(page);
+            return Ok((StatusCode::BAD_REQUEST, page));
         }
     };
     let Some(index) = state.index.get().await else {
         page.error = Some("The search index cannot be used: the log of this program says why.".to_owned());
-        return Ok(page);
+        return Ok((StatusCode::SERVICE_UNAVAILABLE, page));
     };
     page.remarks.extend(state.index.behind(&index).await);
     let teams = find::teams(&*state.archive).await?;
@@ -83,7 +82,12 @@ async fn found(state: &ViewerState, mut page: SearchPage) -> Result<SearchPage, 
             }
         }
         Err(SearchError::Archive(error)) => return Err(error.into()),
-        Err(error) => page.error = Some(error.to_string()),
+        Err(error) => {
+            let is_ours = matches!(error, SearchError::Index(_));
+            let status = if is_ours { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_REQUEST };
+            page.error = Some(error.to_string());
+            return Ok((status, page));
+        }
     }
-    Ok(page)
+    Ok((StatusCode::OK, page))
 }

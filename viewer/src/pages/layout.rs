@@ -86,6 +86,11 @@ fn search_form(query: &str, links: &dyn LinkScheme) -> Markup {
     }
 }
 
+/// As much of the policy that is served with pages as a page can say itself: an exported one is opened without a server.
+/// `file:` stands for the folder of the export.
+const POLICY: &str = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'self' file:; \
+    script-src 'self' file:; form-action 'self' file:; base-uri 'none'";
+
 /// A document with its head.
 #[must_use]
 pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {
@@ -94,6 +99,7 @@ pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
                 meta name="color-scheme" content="light dark";

@@ -53,11 +53,11 @@ pub const HITS: usize = 20;
 fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let is_reply = hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts);
     let is_in_thread_only = is_reply && hit.message["subtype"] != "thread_broadcast";
-    let address = match &hit.thread_ts {
-        Some(root_ts) if is_in_thread_only => {
-            format!("{}#{}", links.thread(&hit.place, root_ts), crate::links::anchor_in_thread(&hit.ts))
-        }
-        Some(_) | None => links.message(&hit.place, &hit.ts),
+    // By the reply, not by the root: a long thread has several parts.
+    let address = if is_in_thread_only {
+        format!("{}#{}", links.thread(&hit.place, &hit.ts), crate::links::anchor_in_thread(&hit.ts))
+    } else {
+        links.message(&hit.place, &hit.ts)
     };
     let channel = hit.channel_name.as_deref().unwrap_or(hit.place.channel.as_str());
     html! {

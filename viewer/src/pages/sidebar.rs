@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use reader::joined::ChannelPlace;
 use reader::numbers::grouped;
 use reader::plain;
+use slack::ids::TeamId;
 
 use super::MAX_NAME_CHARS;
 use crate::links::{LinkScheme, SitePage};
@@ -26,12 +27,24 @@ pub struct MenuChannel {
 pub struct ChannelMenu {
     /// What the site is called.
     pub site_name: String,
+    /// The workspaces, each with its name.
+    pub workspaces: Vec<(TeamId, String)>,
     /// The channels, those of each workspace together.
     pub channels: Vec<MenuChannel>,
     /// The one that is shown.
     pub current: Option<ChannelPlace>,
     /// Only those whose names have this are shown.
     pub filter: String,
+}
+
+impl ChannelMenu {
+    /// The menu of these workspaces, in which there are no channels yet.
+    #[must_use]
+    pub fn of(workspaces: Vec<(TeamId, String)>) -> Self {
+        let names: Vec<&str> = workspaces.iter().map(|(_, name)| name.as_str()).collect();
+        let site_name = if names.is_empty() { "Annalist".to_owned() } else { names.join(", ") };
+        Self { site_name, workspaces, ..Self::default() }
+    }
 }
 
 impl MenuChannel {
@@ -59,7 +72,17 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
                 button type="submit" class="unseen" { "Filter" }
             }
         }
-        (list(&current, menu, links))
+        @if menu.workspaces.len() > 1 {
+            @for (team, name) in &menu.workspaces {
+                @let of_team: Vec<_> = current.iter().copied().filter(|channel| channel.place.team == *team).collect();
+                @if !of_team.is_empty() {
+                    h2 class="quiet" { bdi { (plain::excerpt(name, MAX_NAME_CHARS)) } }
+                    (list(&of_team, menu, links))
+                }
+            }
+        } @else {
+            (list(&current, menu, links))
+        }
         @if !archived.is_empty() {
             h2 class="quiet" { "Archived" }
             (list(&archived, menu, links))

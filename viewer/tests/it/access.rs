@@ -1,6 +1,13 @@
 //! Who may ask, and what a browser may do with the answer.
 
+use std::time::Duration;
+
 use axum::http::Method;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 use viewer::access::{Readers, ViewerPassword};
 
 use crate::fixture::{Fixture, asked};
@@ -100,4 +107,27 @@ async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
     assert!(page.status == 200 && page.body.contains("data-ts=\"1000.000000\""));
     let file = asked(router, Method::GET, "/files/T1/F1", &[host], "").await;
     assert_eq!(file.status, 303, "files are behind it too");
+}
+
+/// The time is virtual: nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_log_in_that_is_not_sent_whole_keeps_no_connection() {
+    let fixture = Fixture::open();
+    let router = fixture.router_for(Readers::Password(ViewerPassword::new("correct horse").unwrap()));
+    let form_type = ("content-type", "application/x-www-form-urlencoded");
+    let long = format!("password={}", "x".repeat(9_000));
+    let answer =
+        asked(router.clone(), Method::POST, "/login", &[("host", "localhost"), form_type], &long).await;
+    assert_eq!(answer.status, 413, "{}", answer.body);
+
+    let (mut client, server) = tokio::io::duplex(64 * 1024);
+    let service = TowerToHyperService::new(router);
+    tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(server), service));
+    let head = "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+        content-length: 100\r\n\r\npassword=";
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    // The connection ends: without that the text would never be whole.
+    timeout(Duration::from_secs(11), client.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("connection: close\r\n"), "{answer}");
 }

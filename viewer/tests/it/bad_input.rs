@@ -1,13 +1,12 @@
 //! What is not there, or cannot be meant, is said; nothing fails.
 
-use axum::http::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::fixture::{Fixture, asked, timestamps};
+use crate::fixture::{Fixture, timestamps};
 
 #[tokio::test]
 async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
@@ -70,18 +69,34 @@ async fn a_thousand_requests_at_once_are_all_answered() {
     for n in 0..60 {
         fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
     }
-    let router = fixture.router();
-    let mut requests = JoinSet::new();
-    for n in 0..1_000 {
-        let router = router.clone();
-        let path = ["/c/T1/C1", "/", "/search?q=text", "/t/T1/C1/1000.000000"][n % 4];
-        requests.spawn(
-            async move { asked(router, Method::GET, path, &[("host", "localhost")], "").await.status },
-        );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(viewer::serve(listener, fixture.router(), async { drop(stopped.await) }));
+    // Twice the connections that have a place. Each sends its requests before it reads the first answer.
+    let mut connections = JoinSet::new();
+    for _ in 0..250 {
+        connections.spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            for (path, connection) in [
+                ("/c/T1/C1", "keep-alive"),
+                ("/", "keep-alive"),
+                ("/search?q=text", "keep-alive"),
+                ("/t/T1/C1/1000.000000", "close"),
+            ] {
+                let request =
+                    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: {connection}\r\n\r\n");
+                stream.write_all(request.as_bytes()).await.unwrap();
+            }
+            let mut answers = String::new();
+            stream.read_to_string(&mut answers).await.unwrap();
+            answers.matches("HTTP/1.1 200 OK").count()
+        });
     }
-    while let Some(status) = requests.join_next().await {
-        assert_eq!(status.unwrap(), 200);
-    }
+    let answered = connections.join_all().await;
+    assert_eq!(answered, [4; 250]);
+    stop.send(()).unwrap();
+    serving.await.unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The channels beside each page.
 
+use serde_json::json;
+
 use crate::fixture::Fixture;
 
 #[tokio::test]
@@ -13,7 +15,7 @@ async fn channels_have_their_marks_and_the_number_of_their_messages() {
     for n in 0..12 {
         fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
     }
-    fixture.message("C2", serde_json::json!({ "ts": "1.000000", "text": "public" })).await;
+    fixture.message("C2", json!({ "ts": "1.000000", "text": "public" })).await;
     let page = fixture.page("/c/T1/C1").await;
     let of = |id: &str| {
         let (_, rest) = page.split_once(&format!("data-channel=\"{id}\"")).unwrap();
@@ -26,6 +28,58 @@ async fn channels_have_their_marks_and_the_number_of_their_messages() {
     assert!(deleted.contains(">gone</bdi> <span class=\"mark\">deleted</span>"), "{deleted}");
     let (_, archived) = page.split_once("<h2 class=\"quiet\">Archived</h2>").unwrap();
     assert!(archived.contains("data-channel=\"C3\"") && !archived.contains("data-channel=\"C1\""));
+}
+
+#[tokio::test]
+async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() {
+    let fixture = Fixture::open();
+    for (id, name) in [("C1", "general"), ("C2", "closed"), ("C3", "partners")] {
+        fixture.channel(id, name).await;
+        fixture.post(id, "1.000000", "text").await;
+    }
+    fixture
+        .index(&json!({ "type": "message", "subtype": "channel_convert_to_private", "channel": "C2", "channel_type": "channel",
+            "user": "U1", "text": "made this channel private", "ts": "2.000000", "event_ts": "2.000000" }))
+        .await;
+    fixture
+        .index(&json!({ "type": "channel_shared", "channel": "C3", "connected_team_id": "T8", "event_ts": "2.000000" }))
+        .await;
+    for (id, marks) in [("C1", &[][..]), ("C2", &["private"]), ("C3", &["shared"])] {
+        let page = fixture.page(&format!("/c/T1/{id}")).await;
+        let (_, listed) = page.split_once(&format!("data-channel=\"{id}\"")).unwrap();
+        let (_, head) = page.split_once("<header class=\"channel-head\">").unwrap();
+        for part in [listed.split("</li>").next().unwrap(), head.split("</header>").next().unwrap()] {
+            let shown: Vec<&str> =
+                part.split("class=\"mark\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+            assert_eq!(shown, marks, "{id}: {part}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn channels_of_several_workspaces_stand_below_their_names() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "general").await;
+    let page = fixture.page("/").await;
+    assert!(!page.contains("<h2"), "one workspace needs no heading: {page}");
+    fixture
+        .index_in("T2", &json!({ "type": "channel_created", "event_ts": "1.000000", "channel": { "id": "C2", "name": "deploys", "is_private": false } }))
+        .await;
+    fixture.channel("C3", "old").await;
+    fixture.channel_event("channel_archive", "C3").await;
+    let page = fixture.page("/").await;
+    let order = [
+        "<h2 class=\"quiet\"><bdi>T1</bdi></h2>",
+        "\"C1\"",
+        "<bdi>T2</bdi></h2>",
+        "\"C2\"",
+        ">Archived</h2>",
+        "\"C3\"",
+    ];
+    let places = order.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
+    assert!(places.is_sorted(), "{page}");
+    let page = fixture.page("/?channels=deploy").await;
+    assert!(!page.contains("<bdi>T1</bdi></h2>") && page.contains("<bdi>T2</bdi></h2>"), "{page}");
 }
 
 #[tokio::test]

@@ -94,3 +94,31 @@ async fn pictures_come_from_the_store_by_their_hash_only() {
         assert_eq!(fixture.get(path).await.status, 404, "{path}");
     }
 }
+
+#[tokio::test]
+async fn videos_and_sound_are_played_in_their_place() {
+    let fixture = Fixture::open();
+    let files: [(&str, &str, &str, &[u8]); 3] = [
+        ("F1", "video/mp4", "film.mp4", b"\0\0\0\x20ftypisom"),
+        ("F2", "audio/mpeg", "song.mp3", b"ID3\x04"),
+        ("F3", "image/heic", "photo.heic", b"\0\0\0\x18ftypheic"),
+    ];
+    for (place, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
+        let file = json!({ "id": id, "name": name, "mimetype": mimetype, "mode": "hosted" });
+        fixture.share("C1", &format!("{}.000000", 1000 + place), file, bytes).await;
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    for expected in [
+        "<video src=\"/files/T1/F1\" controls preload=\"none\" aria-label=\"film.mp4\"></video>",
+        "<audio src=\"/files/T1/F2\" controls preload=\"none\" aria-label=\"song.mp3\"></audio>",
+        "<a class=\"file\" href=\"/files/T1/F3\" download>",
+    ] {
+        assert!(page.contains(expected), "{expected} is not in {page}");
+    }
+    assert_eq!(page.matches("<video").count() + page.matches("<audio").count(), 2);
+    for (id, content_type) in [("F1", "video/mp4"), ("F2", "audio/mpeg"), ("F3", "application/octet-stream")]
+    {
+        let answer = fixture.get(&format!("/files/T1/{id}")).await;
+        assert_eq!(answer.header("content-type"), content_type, "{id}");
+    }
+}

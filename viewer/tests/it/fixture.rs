@@ -19,7 +19,7 @@ use rules::file::FileObject;
 use rules::file::row::{self, HeldBytes, Share};
 use rules::file::state::FileState;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use tower::ServiceExt;
 use viewer::Viewer;
 use viewer::access::{Access, Readers};
@@ -149,6 +149,19 @@ impl Fixture {
             .await;
     }
 
+    /// A person whose picture is held.
+    pub(crate) async fn person_with_picture(&self, user: &str, name: &str, hash: &str) {
+        let url = "https://avatars.example/a.png";
+        self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
+            "user": { "id": user, "name": user, "profile": { "display_name": name, "image_192": url } } }))
+            .await;
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse(user).unwrap());
+        let mut update = Update::new(ItemKey::user(&team, &user));
+        let picture = format!("image#{}", ports::files::key::image_hash(url));
+        update.set.insert(picture, format!("slack/T1/images/{hash}").into());
+        self.archive().write(&update).await.unwrap();
+    }
+
     pub(crate) async fn react(&self, channel: &str, ts: &str, name: &str, user: &str) {
         self.write(&json!({ "type": "reaction_added", "user": user, "reaction": name, "event_ts": "1795000000.000000",
             "item": { "type": "message", "channel": channel, "ts": ts } }))
@@ -170,9 +183,19 @@ impl Fixture {
         assert_eq!(writer.handle(&[delivery(event)]).await, [Outcome::Done]);
     }
 
-    async fn index(&self, event: &Value) {
+    pub(crate) async fn index(&self, event: &Value) {
+        self.index_in("T1", event).await;
+    }
+
+    /// An event of a channel in a workspace.
+    pub(crate) async fn index_in(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.archive(), None);
-        assert_eq!(indexer.handle(&[delivery(event)]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [Outcome::Done]);
+    }
+
+    /// Makes the search index unusable.
+    pub(crate) fn spoil_index(&self) {
+        std::fs::create_dir(self.folder.path().join("index.db")).unwrap();
     }
 
     /// A message with a file that is held.
@@ -226,10 +249,14 @@ impl Fixture {
 }
 
 fn delivery(event: &Value) -> Delivery {
-    let envelope = json!({ "type": "event_callback", "team_id": "T1", "event": event });
+    delivery_in("T1", event)
+}
+
+fn delivery_in(team: &str, event: &Value) -> Delivery {
+    let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
     Delivery {
         message_id: MessageId("1".into()),
-        group: GroupId::of(&["T1", "C1"]),
+        group: GroupId::of(&[team, "C1"]),
         body: encode_event(&envelope.to_string()),
         receive_count: 1,
         sent_at: TimestampMs(i64::MAX),

@@ -33,6 +33,21 @@ async fn markup_and_mentions_look_as_in_slack() {
     }
 }
 
+/// Also if nothing else on the page names a channel.
+#[tokio::test]
+async fn a_link_of_slacks_leads_to_the_message_here_too() {
+    let there = "https://acme.slack.com/archives/C1/p1000000100";
+    let page = page_of(json!({ "ts": "1000.000100", "text": format!("see <{there}>") })).await;
+    let expected = format!(
+        "<a href=\"{there}\" rel=\"noopener noreferrer\">{there}</a> <a href=\"/archives/C1/p1000000100\">(in this archive)</a>"
+    );
+    assert!(page.contains(&expected), "{page}");
+    let elsewhere =
+        "<https://acme.slack.com/archives/C9/p1000000100> <https://example.com/archives/C1/p1000000100>";
+    let page = page_of(json!({ "ts": "1000.000100", "text": elsewhere })).await;
+    assert!(!page.contains("(in this archive)"), "{page}");
+}
+
 #[tokio::test]
 async fn blocks_come_before_the_text_that_stands_for_them() {
     let words = |text: &str| json!({ "type": "text", "text": text });
@@ -156,4 +171,14 @@ async fn an_author_is_named_once_for_a_while() {
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
+}
+
+#[tokio::test]
+async fn a_person_has_their_picture_if_it_is_held() {
+    let fixture = Fixture::open();
+    fixture.person_with_picture("U1", "Ana", "abc123").await;
+    fixture.post("C1", "1000.000000", "text").await;
+    let page = fixture.page("/c/T1/C1").await;
+    let picture = "<img class=\"avatar\" src=\"/pictures/T1/abc123\" alt=\"\" loading=\"lazy\" width=\"36\" height=\"36\">";
+    assert!(page.contains(picture) && !page.contains("initials"), "{page}");
 }

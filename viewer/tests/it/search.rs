@@ -33,7 +33,7 @@ async fn hits_are_marked_and_lead_to_their_messages() {
     let third = fixture.page("/search?q=deploy+number&page=3").await;
     assert!(timestamps(&third).len() == 5 && !third.contains("Older"));
     let reply = fixture.page("/search?q=reply").await;
-    assert!(reply.contains("href=\"/t/T1/C1/1000.000000#t1050.000000\""), "{reply}");
+    assert!(reply.contains("href=\"/t/T1/C1/1050.000000#t1050.000000\""), "{reply}");
 }
 
 #[tokio::test]
@@ -48,4 +48,16 @@ async fn a_message_is_found_at_once_and_an_unknown_name_is_said() {
     let answer = fixture.get("/search?q=from%3A%40anna").await;
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("role=\"alert\"") && answer.body.contains("ana"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn an_index_that_cannot_be_used_is_no_fault_of_the_query() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000.000000", "deploy").await;
+    fixture.spoil_index();
+    let answer = fixture.get("/search?q=deploy").await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.contains("The search index cannot be used"), "{}", answer.body);
+    assert!(fixture.page("/c/T1/C1").await.contains("data-ts=\"1000.000000\""), "pages do without");
+    assert_eq!(fixture.get("/search").await.status, 200);
 }

@@ -111,9 +111,8 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
 async fn a_long_thread_goes_on() {
     let fixture = Fixture::open();
     fixture.post("C1", "1000.000000", "a root").await;
-    for n in 1..=205 {
-        fixture.reply("C1", &format!("{}.000000", 1000 + n), "1000.000000", "a reply").await;
-    }
+    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1000 + n), "thread_ts": "1000.000000", "text": "a reply" });
+    fixture.messages("C1", &(1..=205).map(reply).collect::<Vec<_>>()).await;
     let first = fixture.page("/t/T1/C1/1000.000000").await;
     let (_, thread) = first.split_once("<aside").unwrap();
     assert_eq!(timestamps(thread).len(), 201);
@@ -124,6 +123,21 @@ async fn a_long_thread_goes_on() {
         ["1201.000000", "1202.000000", "1203.000000", "1204.000000", "1205.000000"]
     );
     assert!(thread.contains("First replies"));
+
+    // A link to a reply opens the part that has it, with replies on both sides.
+    fixture.messages("C1", &(206..=450).map(reply).collect::<Vec<_>>()).await;
+    for (n, first, last) in [(1, 1, 200), (200, 1, 200), (201, 101, 300), (399, 201, 400), (450, 301, 450)] {
+        let to = fixture.leads_to(&format!("/archives/C1/p{}000000", 1000 + n)).await;
+        assert_eq!(to, format!("/t/T1/C1/{0}.000000#t{0}.000000", 1000 + n));
+        let page = fixture.page(to.split('#').next().unwrap()).await;
+        let (_, thread) = page.split_once("<aside").unwrap();
+        let shown: Vec<String> = (first..=last).map(|n| format!("{}.000000", 1000 + n)).collect();
+        assert_eq!(timestamps(thread)[1..], shown, "{n}");
+        let (before, _) = thread.split_once(&format!("id=\"t{}.000000\"", 1000 + n)).unwrap();
+        assert!(before.rsplit('<').next().unwrap().contains("class=\"message target"), "{n}: {thread}");
+        assert_eq!(thread.contains("First replies"), first > 1, "{n}");
+        assert_eq!(way(thread, "next").is_some(), last < 450, "{n}");
+    }
 }
 
 #[tokio::test]
@@ -137,6 +151,32 @@ async fn a_channel_of_replies_alone_has_a_way_through() {
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(timestamps(&page), ["1000000000.000000", "1000001000.000000"]);
     assert!(page.contains("The archive begins here."));
+}
+
+/// A page reads a bounded number of rows; if all of them are replies, it is short or empty, and leads on.
+#[tokio::test]
+async fn thousands_of_replies_are_passed_in_both_directions() {
+    let fixture = Fixture::open();
+    fixture.post("C1", "1000000000.000000", "the first").await;
+    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1_000_000_000 + n), "thread_ts": "1000000000.000000", "text": "a reply" });
+    fixture.messages("C1", &(1..=9_000).map(reply).collect::<Vec<_>>()).await;
+    fixture.post("C1", "1000009001.000000", "the last").await;
+    let everything = ["1000000000.000000", "1000009001.000000"];
+    for (start, rel) in [("/c/T1/C1".to_owned(), "prev"), ("/c/T1/C1?after=1.000000".to_owned(), "next")] {
+        let (mut seen, mut pages, mut path) = (Vec::new(), 0, Some(start));
+        while let Some(next) = path {
+            let page = fixture.page(&next).await;
+            seen.extend(timestamps(&page).into_iter().map(str::to_owned));
+            let back = if rel == "prev" { "next" } else { "prev" };
+            assert!(pages == 0 || way(&page, back).is_some(), "{next} has a way back: {page}");
+            path = way(&page, rel);
+            pages += 1;
+        }
+        seen.sort();
+        assert_eq!((seen, pages), (everything.map(str::to_owned).to_vec(), 3), "{rel}");
+    }
+    let newest = fixture.page("/c/T1/C1").await;
+    assert!(!newest.contains("The archive begins here."), "{newest}");
 }
 
 #[tokio::test]

@@ -21,8 +21,9 @@ use crate::export::uploads::{Upload, uploads_of};
 use crate::export::{ExportError, ExportProgress};
 
 /// Endings of what no browser runs.
-const HARMLESS: [&str; 15] = [
-    "csv", "doc", "docx", "gz", "json", "log", "md", "odt", "pdf", "ppt", "pptx", "txt", "xls", "xlsx", "zip",
+const HARMLESS: [&str; 17] = [
+    "avif", "csv", "doc", "docx", "gz", "heic", "json", "log", "md", "odt", "pdf", "ppt", "pptx", "txt",
+    "xls", "xlsx", "zip",
 ];
 
 impl<'a> Site<'_, 'a> {
@@ -127,6 +128,9 @@ mod tests {
             ("a.svg", b"<svg", "F1.bin"),
             ("a.HTML", b"<html", "F1.bin"),
             ("notes.TXT", b"notes", "F1.txt"),
+            ("photo.HEIC", b"\0\0\0\x18ftypheic", "F1.heic"),
+            ("photo.avif", b"\0\0\0\x1cftypavif", "F1.avif"),
+            ("film.heic", b"\0\0\0\x20ftypisom", "F1.mp4"),
             ("a.tar.gz", b"\x1f\x8b", "F1.gz"),
             ("../../x/txt", b"", "F1.bin"),
             ("none", b"", "F1.bin"),

@@ -9,11 +9,12 @@
 mod copies;
 mod links;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use reader::joined::ChannelPlace;
 use reader::{directory, thread};
 use search::counts::ThreadSize;
 use slack::ids::Ts;
@@ -76,6 +77,8 @@ struct Site<'s, 'a> {
     pictures: PictureBook,
     names: KnownNames<'a>,
     files: SiteFiles,
+    /// The messages of each channel that was written. The first page has them: it is written last.
+    counts: BTreeMap<ChannelPlace, u64>,
 }
 
 /// A part of a channel that is on its page.
@@ -95,11 +98,10 @@ impl<'s, 'a> Site<'s, 'a> {
         zone: &'s TimeZone,
         folder: &'s Path,
     ) -> Result<Self, ExportError> {
-        let mut names = Vec::new();
+        let mut workspaces = Vec::new();
         for team in &source.teams {
-            names.push(
-                directory::workspace(source.archive, team).await?.name.unwrap_or_else(|| team.to_string()),
-            );
+            let name = directory::workspace(source.archive, team).await?.name;
+            workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
         }
         let mut files = SiteFiles::default();
         let mut channels = Vec::new();
@@ -112,6 +114,7 @@ impl<'s, 'a> Site<'s, 'a> {
                 ("archived", facts.is_archived),
                 ("deleted", facts.is_deleted),
                 ("private", facts.is_private),
+                ("shared", facts.is_shared || channel.joined.teams().len() > 1),
             ];
             channels.push(MenuChannel {
                 place: place.clone(),
@@ -120,10 +123,10 @@ impl<'s, 'a> Site<'s, 'a> {
                 messages: None,
             });
         }
-        let menu = ChannelMenu { site_name: names.join(", "), channels, ..ChannelMenu::default() };
+        let menu = ChannelMenu { channels, ..ChannelMenu::of(workspaces) };
         let emoji = pictures::emoji(source.archive, &source.teams).await?;
         let (pictures, names) = (PictureBook::default(), KnownNames::new(source.archive));
-        let mut site = Self { source, zone, folder, menu, pictures, names, files };
+        let mut site = Self { source, zone, folder, menu, pictures, names, files, counts: BTreeMap::new() };
         site.copy_emoji(&emoji).await?;
         site.pictures.emoji = emoji.into();
         Ok(site)
@@ -139,13 +142,14 @@ impl<'s, 'a> Site<'s, 'a> {
         self.menu.current = Some(channel.joined.main().clone());
         let mut rows = self.source.messages(channel);
         let (mut listed, mut part): (Vec<ListedPart>, _) = (Vec::new(), PartMessages::default());
-        let (mut months, mut threads_at) = (HashMap::new(), HashMap::new());
+        let (mut months, mut threads_at, mut count) = (HashMap::new(), HashMap::new(), 0);
         while let Some(page) = rows.next().await? {
             progress.read(page.len());
             for row in page {
                 let row = self.source.shown(row, &threads).and_then(timeline::of_row);
                 let Some(mut message) = row else { continue };
                 progress.exported_if(true);
+                count += 1;
                 let replies = threads.of(&message.ts);
                 let last = replies.and_then(|replies| replies.each().last());
                 message.thread = last.and_then(|(last, _)| {
@@ -174,6 +178,7 @@ impl<'s, 'a> Site<'s, 'a> {
         if !part.messages.is_empty() {
             self.part(channel, part, None, &mut listed, &threads_at, progress).await?;
         }
+        self.counts.insert(channel.joined.main().clone(), count);
         self.list(channel, &listed).await
     }
 
@@ -270,7 +275,10 @@ impl<'s, 'a> Site<'s, 'a> {
     fn index(&self) -> Result<(), ExportError> {
         let (part, threads) = (SitePart::default(), HashMap::new());
         let links = SiteLinks { up: HERE, files: &self.files, part: &part, threads: &threads };
-        let menu = ChannelMenu { current: None, ..self.menu.clone() };
+        let mut menu = ChannelMenu { current: None, ..self.menu.clone() };
+        for channel in &mut menu.channels {
+            channel.messages = self.counts.get(&channel.place).copied();
+        }
         save(&self.folder.join(INDEX), &site::index(&menu, &links))
     }
 

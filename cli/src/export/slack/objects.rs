@@ -2,6 +2,8 @@
 //!
 //! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
 
+use std::collections::HashSet;
+
 use rules::history::without_tokens;
 use serde_json::{Map, Value, json};
 use slack::envelope;
@@ -16,7 +18,7 @@ const OF_EVENTS: [&str; 3] = ["channel", "channel_type", "event_ts"];
 /// What a row says of a message of which Slack's own words are missing or cannot be read.
 const OF_ROWS: [&str; 6] = ["text", "user", "bot_id", "username", "subtype", "files"];
 
-/// People that a root lists as those who replied: as many as Slack lists.
+/// People that a root lists as those who replied: as many as Slack lists. It counts them all.
 const MAX_REPLY_USERS: usize = 5;
 
 /// What Slack puts in place of a deleted message that has replies.
@@ -65,10 +67,11 @@ fn of_row(row: &Value) -> Map<String, Value> {
 
 /// What a root says of its thread.
 fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
-    let (mut listed, mut users, mut latest) = (Vec::new(), Vec::new(), None);
+    let (mut listed, mut users, mut all_users) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut latest = None;
     for (ts, user) in replies.each() {
         if let Some(user) = user
-            && !users.contains(&user)
+            && all_users.insert(user)
             && users.len() < MAX_REPLY_USERS
         {
             users.push(user);
@@ -79,7 +82,7 @@ fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
     let ts = root.get("ts").cloned().unwrap_or_default();
     root.insert("thread_ts".into(), ts);
     root.insert("reply_count".into(), replies.count().into());
-    root.insert("reply_users_count".into(), users.len().into());
+    root.insert("reply_users_count".into(), all_users.len().into());
     root.insert("reply_users".into(), json!(users));
     root.insert("latest_reply".into(), latest.into());
     root.insert("replies".into(), listed.into());
@@ -87,7 +90,8 @@ fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
 
 /// A channel as Slack lists it. Its name is that of its folder.
 pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ChannelFacts) -> Value {
-    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _ } = facts;
+    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _, is_shared: _ } =
+        facts;
     let told = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
     let mut listed = json!({
         "id": id,
@@ -133,7 +137,13 @@ pub(super) fn stranger(id: &str, team: &TeamId) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use ports::archive::{Item, ItemKey};
+    use slack::ids::Ts;
+
     use super::*;
+    use crate::export::threads::ThreadTable;
 
     fn row(raw: &Value, more: &Value) -> Value {
         let mut row = json!({ "ts": "1700000000.000100", "raw_event": raw.to_string() });
@@ -157,6 +167,22 @@ mod tests {
             (&without["reactions"], &without["thread_ts"]),
             (&Value::Null, &"1600000000.000100".into())
         );
+    }
+
+    #[test]
+    fn a_root_counts_everyone_who_replied_and_lists_five() {
+        let (mut table, mut users) = (ThreadTable::default(), HashMap::new());
+        for n in 1..=8 {
+            let user = format!("U{}", n % 7);
+            let reply = json!({ "ts": format!("1700000000.00020{n}"), "thread_ts": "1700000000.000100", "user": user });
+            let key = ItemKey::new("message#T1#C1", reply["ts"].as_str().unwrap());
+            table.add(&Item { key, attributes: reply.as_object().unwrap().clone() }, &mut users);
+        }
+        let raw = json!({ "text": "a root", "user": "U9" });
+        let replies = table.of(&Ts::parse("1700000000.000100").unwrap());
+        let root = message(&row(&raw, &json!({})), replies);
+        assert_eq!((&root["reply_count"], &root["reply_users_count"]), (&8.into(), &7.into()));
+        assert_eq!(root["reply_users"], json!(["U1", "U2", "U3", "U4", "U5"]));
     }
 
     #[test]

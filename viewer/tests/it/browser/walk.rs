@@ -129,6 +129,12 @@ async fn keys_are_enough() {
     let second = "return document.activeElement === document.querySelectorAll('main .message')[1];";
     assert_eq!(browser.run(second).await, true);
     browser.press("k").await;
+    browser.press("p").await;
+    browser.until_at("?before=").await;
+    assert_eq!(timestamps(&browser).await.last(), Some(&ts(9)));
+    browser.press("n").await;
+    browser.until_at("?after=").await;
+    assert_eq!(timestamps(&browser).await.last(), Some(&ts(59)));
     browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
     browser.press("jt").await;
     browser.until_at("/t/").await;

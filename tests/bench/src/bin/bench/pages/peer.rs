@@ -1,7 +1,7 @@
 //! The same export in slack-export-viewer, <https://github.com/hfaran/slack-export-viewer>.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         rows: vec![row("`annalist view`", &ours)],
         goals: Vec::new(),
     };
-    match installed() {
+    match python::slack_export_viewer() {
         Err(why) => section.method.push_str(&format!(" slack-export-viewer is not installed: {why}.")),
         Ok(program) => {
             progress("pages: the same export in slack-export-viewer");
@@ -82,12 +82,6 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         }
     }
     Ok(section)
-}
-
-/// The program, in an environment of its own.
-fn installed() -> Result<PathBuf, String> {
-    let python = python::environment("slack-export-viewer", include_str!("slack-export-viewer.txt"))?;
-    Ok(python.with_file_name("slack-export-viewer"))
 }
 
 async fn of_annalist(data: &Path) -> anyhow::Result<Run> {
