@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::changes::renew_epoch;
-use super::connection::open_for_compacting;
+use super::connection::{COMPACT_TRIES, open_for_compacting, wait_for_others};
 
 /// Why a database was not written anew.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +35,17 @@ pub(super) fn compact(file: &Path) -> Result<(), CompactError> {
     empty_log(&connection)
 }
 
+/// While another process folds the log, SQLite says that it is busy without calling the busy handler.
+/// <https://www.sqlite.org/c3ref/wal_checkpoint_v2.html>
 fn empty_log(connection: &Connection) -> Result<(), CompactError> {
-    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    if is_busy { Err(CompactError::LogInUse) } else { Ok(()) }
+    for _ in 0..COMPACT_TRIES {
+        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if !is_busy {
+            return Ok(());
+        }
+        wait_for_others();
+    }
+    Err(CompactError::LogInUse)
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ impl Check {
 
     /// What becomes of something while a flood lasts, in which most of what is asked about does not exist; `None` if it is
     /// asked about all the same. Of people a list that was read to its end since the event came is an answer, and one call is
-    /// enough for all of them. If the list is longer than is read of it, the archive's rows tell whom nobody invented.
+    /// enough for all of them. If the list is longer than is read of it, the archive's rows say who is real.
     async fn in_a_flood(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let (known, team) = (&self.0.known, entity.team());
         let unasked = "so much that does not exist was named within a minute that it was not asked";
