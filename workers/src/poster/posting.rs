@@ -24,11 +24,12 @@ use rules::question::job::ReplyJob;
 use rules::question::rows::{self, AnswerRow, QuestionRow};
 use rules::question::state::{PartState, WorkStage};
 use slack::ids::Ts;
+use slack_api::{Method, PermittedCall};
 use tokio::time::Instant;
 
 use super::Poster;
 use super::lookup::{Lookup, UNSEEN_FOR};
-use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR};
+use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR, meaning};
 use crate::claims::{Check, Sink};
 use crate::failure::Failure;
 
@@ -114,6 +115,8 @@ impl Poster {
                 }
                 PartState::New | PartState::Refused(_) => {}
             }
+            // Nothing is waited for behind the intent but the call.
+            let call = self.permit(&answer.id).await?;
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
             let sending = before.state.at(WorkStage::Working);
@@ -133,7 +136,7 @@ impl Poster {
             if tried.elapsed() > POSTED_WITHIN {
                 continue;
             }
-            return match message.post(&self.web).await {
+            return match message.post(call).await {
                 PostOutcome::Posted(ts) => {
                     counter!(REPLIES, "outcome" => "posted").increment(1);
                     self.note(&answer, message, &ts).await
@@ -162,6 +165,26 @@ impl Poster {
             };
         }
         Err(Failure::Transient("the row of an answer keeps changing".into()))
+    }
+
+    /// Waits until the workspace may have a message, and for its token.
+    async fn permit(&self, id: &QuestionId) -> Result<PermittedCall<'_>, Failure> {
+        let permit = self.web.permit(&id.team, Method::ChatPostMessage).await;
+        permit.map_err(|error| match meaning(&error) {
+            PostOutcome::NotPosted(after) => {
+                counter!(REPLIES, "outcome" => "rate_limited").increment(1);
+                Failure::Postponed("Slack wants a pause between messages".into(), after)
+            }
+            PostOutcome::Stopped(why, after) => {
+                counter!(REPLIES, "outcome" => "stopped").increment(1);
+                self.stop(id, after);
+                Failure::Postponed(why, after)
+            }
+            // Slack was asked for the owner of the token and for nothing else.
+            PostOutcome::Posted(_) | PostOutcome::Unknown(_) | PostOutcome::Refused(_) => {
+                Failure::Transient(error.to_string())
+            }
+        })
     }
 
     /// Writes that Slack refused an attempt; `before` is the answer as it was before it. If an earlier attempt may have been posted, its

@@ -189,6 +189,17 @@ impl Fixture {
         Claimant::new(claims, Arc::clone(&self.clock), name, claims::Settings::default())
     }
 
+    /// A poster of its own.
+    pub(super) fn poster(
+        &self,
+        archive: Arc<dyn Archive>,
+        claims: Arc<dyn Claims>,
+        web: Arc<WebApi>,
+    ) -> Poster {
+        let ports = Ports { queue: self.queue.clone(), archive, clock: Arc::clone(&self.clock) };
+        Poster::new(ports, self.claimant(claims, "late"), web, self.limits)
+    }
+
     /// A client of this Slack.
     pub(super) fn client(&self) -> Arc<WebApi> {
         self.slack.client_until(TOKEN, &CrashPoint::never())
