@@ -1,9 +1,9 @@
 //! An answer, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
 //!
-//! 1. the row of the answer says what is left, and whether it may still be posted;
+//! 1. the row of the answer says what is left;
 //! 2. a claim of this attempt;
-//! 3. for each part: the intent, with the time; with the first one the state `sending`;
-//! 4. if there was an intent already, a look for the part, before another one;
+//! 3. for each part: if there was an intent already, a look for it; the wait for its turn; whether it may still be posted;
+//! 4. the intent, with the time; with the first one the state `sending`;
 //! 5. the call, unless the intent is too old by then;
 //! 6. the part's register and the row of the message;
 //! 7. the row that says that the question was answered;
@@ -22,7 +22,7 @@ use rules::outgoing;
 use rules::question::QuestionId;
 use rules::question::job::ReplyJob;
 use rules::question::rows::{self, AnswerRow, QuestionRow};
-use rules::question::state::{PartState, WorkStage};
+use rules::question::state::{PartState, WorkStage, WorkState};
 use slack::ids::Ts;
 use slack_api::{Method, PermittedCall};
 use tokio::time::Instant;
@@ -39,6 +39,16 @@ const POSTED_WITHIN: Duration = Duration::from_secs(5);
 /// Writes to one part of one answer by this process in a row: each round but the last means that the row has changed.
 const MAX_ROUNDS: usize = 8;
 
+/// How posting ends that did not fail.
+enum PostingEnd {
+    /// All that was to be posted is.
+    Posted,
+    /// The answer was erased meanwhile, and what is left of it goes.
+    Erased,
+    /// It is not to be posted any more, and its row says so.
+    Withdrawn,
+}
+
 impl Poster {
     /// Does a job.
     pub(super) async fn post(&self, job: &ReplyJob) -> Result<(), Failure> {
@@ -46,10 +56,6 @@ impl Poster {
             return Ok(self.forget_messages(&job.id).await?);
         };
         if answer.state.is_final() || answer.state.generation > job.attempt {
-            return Ok(());
-        }
-        if let Some(why) = self.withdrawn(&answer).await? {
-            self.fail(&answer, why).await?;
             return Ok(());
         }
         self.check_stopped(&job.id)?;
@@ -65,11 +71,15 @@ impl Poster {
             }
         };
         match guard.keep(self.work_on(&answer)).await {
-            Ok(Ok(false)) => {
+            Ok(Ok(PostingEnd::Erased)) => {
                 guard.release().await;
                 Ok(self.forget_messages(&answer.id).await?)
             }
-            Ok(Ok(true)) => {
+            Ok(Ok(PostingEnd::Withdrawn)) => {
+                guard.release().await;
+                Ok(())
+            }
+            Ok(Ok(PostingEnd::Posted)) => {
                 let sent = answer.state.at(WorkStage::Finished);
                 let sent = rows::answer_becomes(&answer.id, sent, None, self.now_s());
                 let (sent, completed) = tokio::join!(self.ports.archive.write(&sent), guard.complete());
@@ -86,25 +96,29 @@ impl Poster {
         }
     }
 
-    /// Posts what is left of an answer; `false` if it was erased meanwhile.
-    async fn work_on(&self, answer: &AnswerRow) -> Result<bool, Failure> {
+    /// Posts what is left of an answer.
+    async fn work_on(&self, answer: &AnswerRow) -> Result<PostingEnd, Failure> {
         let parts = outgoing::parts(&answer.text);
         for (number, text) in parts.iter().enumerate() {
             let message = PartMessage { id: &answer.id, number, of: parts.len(), text };
-            if !self.part(answer, &message).await? {
-                return Ok(false);
+            match self.part(answer, &message).await? {
+                PostingEnd::Posted => {}
+                end @ (PostingEnd::Erased | PostingEnd::Withdrawn) => return Ok(end),
             }
         }
         self.ports.archive.write(&rows::responded(answer, self.now_s())).await?;
-        Ok(true)
+        Ok(PostingEnd::Posted)
     }
 
-    /// Sees to it that a part is posted once; `false` if the answer was erased meanwhile.
-    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<bool, Failure> {
+    /// Sees to it that a part is posted once.
+    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<PostingEnd, Failure> {
         let archive = &*self.ports.archive;
         let number = message.number;
         for _ in 0..MAX_ROUNDS {
-            let Some(answer) = self.answer(&before.id).await? else { return Ok(false) };
+            let Some(answer) = self.answer(&before.id).await? else { return Ok(PostingEnd::Erased) };
+            if answer.state.is_final() || answer.state.generation > before.state.generation {
+                return Ok(PostingEnd::Withdrawn);
+            }
             match answer.part(number) {
                 PartState::Sent(ts) => return self.note(&answer, message, &ts).await,
                 PartState::Sending(_) => {
@@ -119,6 +133,10 @@ impl Poster {
             let call = self.permit(&answer.id).await?;
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
+            if let Some(why) = self.withdrawn(&answer).await? {
+                self.fail(&answer, why).await?;
+                return Ok(PostingEnd::Withdrawn);
+            }
             let sending = before.state.at(WorkStage::Working);
             let sending = rows::answer_becomes(&answer.id, sending, None, self.now_s());
             let tried = Instant::now();
@@ -126,9 +144,16 @@ impl Poster {
             let first = (number == 0).then_some(&sending);
             let updates: Vec<&Update> = first.into_iter().chain([&intent]).collect();
             let written = archive.write_all(&updates).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+            if let (Some(_), Some(WriteOutcome::Rejected(row))) = (first, written.first())
+                && !row.is_erased()
+                && WorkState::read(row.text(rows::STATE)) > before.state.at(WorkStage::Working)
+            {
+                // It was cancelled at this moment. The intent, if it is written, leads to a look before another attempt.
+                return Ok(PostingEnd::Withdrawn);
+            }
             match written.last() {
                 Some(WriteOutcome::Applied) => {}
-                Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(false),
+                Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(PostingEnd::Erased),
                 // Another process had the claim before, and wrote after it lost it.
                 Some(WriteOutcome::Rejected(_)) | None => continue,
             }
@@ -219,8 +244,13 @@ impl Poster {
         }
     }
 
-    /// Writes that a part is posted; `false` if the answer was erased meanwhile, and then nothing of it is kept.
-    async fn note(&self, answer: &AnswerRow, message: &PartMessage<'_>, ts: &Ts) -> Result<bool, Failure> {
+    /// Writes that a part is posted; if the answer was erased meanwhile, nothing of it is kept.
+    async fn note(
+        &self,
+        answer: &AnswerRow,
+        message: &PartMessage<'_>,
+        ts: &Ts,
+    ) -> Result<PostingEnd, Failure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, .. } = &answer.id;
         let sent = answer.part_becomes(message.number, PartState::sent(ts));
@@ -229,12 +259,12 @@ impl Poster {
         }
         // Who erases reads which messages there are: one that came behind that goes here.
         if self.answer(&answer.id).await?.is_some() {
-            return Ok(true);
+            return Ok(PostingEnd::Posted);
         }
         if let Some(row) = archive.get(&ItemKey::bot_message(team, channel, ts)).await? {
             forget(archive, &row).await?;
         }
-        Ok(false)
+        Ok(PostingEnd::Erased)
     }
 
     /// Removes what an answer that was erased has left behind, if the process died before it could.

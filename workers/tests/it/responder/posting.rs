@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ItemKey};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
 use processor::Answer;
 use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
@@ -197,6 +197,60 @@ async fn a_look_with_a_revoked_token_does_not_say_that_a_part_is_missing() {
     fixture.answer_all().await;
     assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
+
+/// A person cancels a question just before this write.
+struct CancelledBefore {
+    write: usize,
+    writes: AtomicUsize,
+    archive: Arc<dyn Archive>,
+    cancelled: Vec<Update>,
+}
+
+#[async_trait]
+impl FaultSchedule for CancelledBefore {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        if method == Method::Write && self.writes.fetch_add(1, Ordering::Relaxed) == self.write {
+            for update in &self.cancelled {
+                self.archive.write(update).await.unwrap();
+            }
+        }
+        None
+    }
+
+    async fn after(&self, _: Method) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
+    // What is written for a part: its intent, with the state before the first one; its register and its message.
+    for (write, expected_posts) in [(0, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
+        let fixture = Fixture::new().await;
+        fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
+        let id = fixture.ask("C01", 100, "why?").await;
+        let process = fixture.process("two");
+        let (responder, _) = process.workers();
+        let jobs = fixture.receive(responder.queue()).await;
+        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        let failed = |generation| WorkState { generation, stage: WorkStage::Failed };
+        let why = Some("question cancelled");
+        let schedule = CancelledBefore {
+            write,
+            writes: AtomicUsize::new(0),
+            archive: fixture.archive.clone(),
+            cancelled: vec![
+                rows::question_becomes(&id, failed(1), why, 0),
+                rows::answer_becomes(&id, failed(0), why, 0),
+            ],
+        };
+        let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), Arc::new(schedule)));
+        let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
+        let jobs = fixture.receive(poster.queue()).await;
+        assert_eq!(poster.handle(&jobs).await, [Outcome::Done], "before write {write}");
+        let posts = (fixture.posted("C01").len(), fixture.slack.called(POST));
+        assert_eq!(posts, (expected_posts, expected_posts), "before write {write}");
+        assert_eq!(fixture.states(&id).await, ("error", "error"), "before write {write}");
+    }
 }
 
 /// The answer to a write, the intent of a part, comes when it is let go.
