@@ -58,7 +58,10 @@ impl Poster {
         if answer.state.is_final() || answer.state.generation > job.attempt {
             return Ok(());
         }
-        self.check_stopped(&job.id)?;
+        if let Err(stopped) = self.check_stopped(&job.id) {
+            let Some(why) = self.late(&answer).filter(|_| !answer.is_unclear()) else { return Err(stopped) };
+            return Ok(self.fail(&answer, &why).await?);
+        }
         let QuestionId { team, channel, ts, .. } = &answer.id;
         let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
         let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
@@ -134,7 +137,7 @@ impl Poster {
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
             if let Some(why) = self.withdrawn(&answer).await? {
-                self.fail(&answer, why).await?;
+                self.fail(&answer, &why).await?;
                 return Ok(PostingEnd::Withdrawn);
             }
             let sending = before.state.at(WorkStage::Working);
@@ -287,7 +290,7 @@ impl Poster {
     }
 
     /// Why an answer is not to be posted any more.
-    async fn withdrawn(&self, answer: &AnswerRow) -> Result<Option<&'static str>, ArchiveError> {
+    async fn withdrawn(&self, answer: &AnswerRow) -> Result<Option<String>, ArchiveError> {
         let QuestionId { team, channel, ts, .. } = &answer.id;
         let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
         let found = self.ports.archive.get_all(&keys.each_ref()).await?;
@@ -296,12 +299,19 @@ impl Poster {
             QuestionRow::read(row).is_some_and(|question| question.state.stage == WorkStage::Failed)
         };
         Ok(if found.iter().flatten().any(is_gone) {
-            Some("question deleted")
+            Some("question deleted".into())
         } else if found.first().and_then(Option::as_ref).is_some_and(is_failed) {
-            Some("question cancelled")
+            Some("question cancelled".into())
         } else {
-            None
+            self.late(answer)
         })
+    }
+
+    /// Says that an answer is too late: after trouble that took this long, no person waits for it any more.
+    fn late(&self, answer: &AnswerRow) -> Option<String> {
+        let age_s = self.now_s() - answer.begun_at_s()?;
+        let most_s = self.max_age.as_secs();
+        (age_s > i64::try_from(most_s).unwrap_or(i64::MAX)).then(|| format!("not posted within {most_s} s"))
     }
 
     async fn fail(&self, answer: &AnswerRow, why: &str) -> Result<(), ArchiveError> {
