@@ -10,6 +10,7 @@ use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use slack::ids::{Ts, UserId};
 use testkit::corpus::{TEAM, event};
+use testkit::fake_slack::START_S;
 use tokio::time::advance;
 
 use super::fixture::{APP, Fixture};
@@ -183,6 +184,48 @@ async fn beyond_the_budget_a_person_is_told_once_an_hour() {
     let posted = fixture.posted("C01");
     assert_eq!((posted.len(), fixture.processor.asked()), (3, 2));
     assert!(posted[2].contains("2 questions in this hour"), "{posted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_hour() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.per_hour = 2;
+    let ask = async |n: u32, user: &str| {
+        let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> why?"));
+        fixture.told(&event::posted("C01", &message)).await;
+        fixture.answer_all().await;
+        (fixture.posted("C01").len(), fixture.processor.asked())
+    };
+    assert_eq!([ask(100, "U1").await, ask(101, "U2").await], [(1, 1), (2, 2)]);
+    assert_eq!(ask(102, "U1").await, (3, 2));
+    let told = fixture.posted("C01").remove(2);
+    assert!(told.contains("This workspace has asked 2 questions in this hour"), "{told}");
+    advance(Duration::from_secs(3_600)).await;
+    let later = format!("{}.000103", START_S + 3_600);
+    let message = event::message(&later, "U1", &format!("<@{APP}> why?"));
+    fixture.told(&event::posted("C01", &message)).await;
+    fixture.answer_all().await;
+    assert_eq!(fixture.processor.asked(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.per_thread = 2;
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let root = fixture.ts(100);
+    let mut answered = Vec::new();
+    let mention = format!("<@{APP}> and?");
+    for (n, text) in (101..).zip(["a", "b", "c", "d", &*mention, "e", "f", "g"]) {
+        fixture.told(&event::posted("C01", &event::reply(&fixture.ts(n), &root, "U2", text))).await;
+        let before = fixture.posted("C01").len();
+        fixture.answer_all().await;
+        if fixture.posted("C01").len() > before {
+            answered.push(text);
+        }
+    }
+    assert_eq!(answered, ["a", "b", &*mention, "e", "f"]);
 }
 
 #[tokio::test(start_paused = true)]
