@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use ports::archive::ItemKey;
-use ports::archive::erasure::{ErasureFact, ErasureScope};
+use ports::archive::erasure::ErasureScope;
 use processor::{Answer, ProcessorError};
 use rules::question::rows;
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
-use slack::ids::{Ts, UserId};
+use slack::ids::UserId;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::START_S;
 use tokio::time::advance;
 
 use super::fixture::{APP, Fixture};
@@ -201,8 +200,7 @@ async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_h
     let told = fixture.posted("C01").remove(2);
     assert!(told.contains("This workspace has asked 2 questions in this hour"), "{told}");
     advance(Duration::from_secs(3_600)).await;
-    let later = format!("{}.000103", START_S + 3_600);
-    let message = event::message(&later, "U1", &format!("<@{APP}> why?"));
+    let message = event::message(&fixture.later(3_600, 103), "U1", &format!("<@{APP}> why?"));
     fixture.told(&event::posted("C01", &message)).await;
     fixture.answer_all().await;
     assert_eq!(fixture.processor.asked(), 3);
@@ -234,22 +232,7 @@ async fn nothing_is_left_of_a_person_who_is_erased() {
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
     let waiting = fixture.ask("C01", 200, "another secret").await;
-    let until = Ts::parse("1800000000.000000").unwrap();
-    let user = ErasureScope::User(UserId::parse("U1").unwrap());
-    let fact = ErasureFact { team: id.team.clone(), scope: user, until };
-    let files = testkit::memory::files::MemoryFiles::new();
-    let eraser = workers::eraser::Eraser::begin(
-        &*fixture.archive,
-        &files,
-        vec![fact.clone()],
-        workers::eraser::EraserMode::Act,
-    )
-    .await
-    .unwrap();
-    fixture.write(&fact.update()).await;
-    for part in eraser.parts().await.unwrap() {
-        eraser.part(&part).await.unwrap();
-    }
+    fixture.erase(ErasureScope::User(UserId::parse("U1").unwrap())).await;
     fixture.answer_all().await;
     let left: Vec<_> =
         fixture.archive.items().into_iter().filter(|row| format!("{row:?}").contains("secret")).collect();
