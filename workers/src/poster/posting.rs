@@ -101,6 +101,7 @@ impl Poster {
 
     /// Posts what is left of an answer.
     async fn work_on(&self, answer: &AnswerRow) -> Result<PostingEnd, Failure> {
+        self.learn_pace(&answer.id).await?;
         let parts = outgoing::parts(&answer.text);
         for (number, text) in parts.iter().enumerate() {
             let message = PartMessage { id: &answer.id, number, of: parts.len(), text };
@@ -111,6 +112,27 @@ impl Poster {
         }
         self.ports.archive.write(&rows::responded(answer, self.now_s())).await?;
         Ok(PostingEnd::Posted)
+    }
+
+    /// Reads when the channel got its last message: another process may have posted it just now. A clock that is behind Slack's waits
+    /// no longer than for one message.
+    async fn learn_pace(&self, id: &QuestionId) -> Result<(), ArchiveError> {
+        if self.pace.is_lifted() {
+            return Ok(());
+        }
+        let until = Some(format!("{}$", id.channel));
+        let newest =
+            Query { until, descending: true, limit: 1, ..Query::partition(key::bot_messages(&id.team)) };
+        for row in self.ports.archive.query(&newest).await?.items {
+            let posted =
+                row.key.timestamp.split_once('#').filter(|(channel, _)| *channel == id.channel.as_str());
+            if let Some(ts) = posted.and_then(|(_, ts)| Ts::parse(ts).ok()) {
+                let ago_ms = self.ports.clock.now().0.saturating_sub(ts.micros() / 1_000);
+                let ago = Duration::from_millis(u64::try_from(ago_ms).unwrap_or_default());
+                self.pace.posted(&id.team, &id.channel, ago);
+            }
+        }
+        Ok(())
     }
 
     /// Sees to it that a part is posted once.

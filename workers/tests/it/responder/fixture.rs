@@ -265,7 +265,7 @@ impl Fixture {
         self.queue.receive(request).await.unwrap()
     }
 
-    async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
+    pub(super) async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
         match outcome {
             Outcome::Done => {}
             Outcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),

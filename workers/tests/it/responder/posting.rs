@@ -89,6 +89,33 @@ async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
+    let fixture = Fixture::new().await;
+    for n in 100..104 {
+        fixture.ask("C01", n, "why?").await;
+    }
+    let process = fixture.process("responder");
+    let (responder, _) = process.workers();
+    for job in fixture.receive(responder.queue()).await {
+        let outcome = responder.handle(std::slice::from_ref(&job)).await.remove(0);
+        fixture.settle(responder.queue(), &job, outcome).await;
+    }
+    for name in ["one", "two", "one", "three"] {
+        let process = fixture.process(name);
+        let (_, poster) = process.workers();
+        let job = fixture.receive(poster.queue()).await.remove(0);
+        let outcome = poster.handle(std::slice::from_ref(&job)).await.remove(0);
+        fixture.settle(poster.queue(), &job, outcome).await;
+    }
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(
+        at.len() == 4 && at.windows(2).all(|pair| (1_000..1_100).contains(&(pair[1] - pair[0]))),
+        "{at:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_channel_that_the_app_has_left_is_an_error_once() {
     let fixture = Fixture::new().await;
     fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = false.into());
