@@ -232,6 +232,15 @@ async fn every_mistake_in_the_settings_is_one_line_and_exit_code_2() {
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
         assert!(outcome.stderr.contains("ANNALIST_RESPONDER"), "{outcome:?}");
     }
+    // A function runs no command.
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
+        ("ANNALIST_RESPONDER", "on"),
+        ("ANNALIST_PROCESSOR_CMD", "/bin/cat"),
+    ];
+    let outcome = run(&binaries().worker("responder"), &[], &variables).await;
+    assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+    assert!(outcome.stderr.contains("does not work on Lambda"), "{outcome:?}");
     assert!(!data.exists(), "it left something behind");
     let manifest = annalist(&["manifest", "--responder"]).await.stdout;
     let without = annalist(&["manifest"]).await.stdout;
