@@ -6,3 +6,4 @@ mod costs;
 mod crashes;
 mod fixture;
 mod posting;
+mod withdrawn;
