@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ports::changes::Changes;
 use ports::claims::Claims;
@@ -22,6 +23,9 @@ use crate::existence::{self, Check};
 use crate::file_downloader;
 use crate::responder::HelpProcessor;
 use crate::runtime::Ports;
+
+/// If no row can be reset at a prompt, a look only removes what is old: on AWS, each one reads every question, which costs money.
+const BETWEEN_LOOKS_WITHOUT_PROMPT: Duration = Duration::from_secs(3_600);
 
 /// The flags that say how workers work; each is also a variable of the environment.
 #[derive(Debug, Clone, clap::Args)]
@@ -126,7 +130,11 @@ impl Environment {
     /// The environment of this process on an open backend.
     #[must_use]
     pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
-        let WorkSettings { web, join, existence, downloads, backfill, responder, search_index } = settings;
+        let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index } =
+            settings;
+        if !backend.has_prompt() {
+            responder.limits.between_looks = BETWEEN_LOOKS_WITHOUT_PROMPT;
+        }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
         let check = Check::new(existence::Parts {

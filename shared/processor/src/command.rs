@@ -74,7 +74,8 @@ impl CommandLine {
     }
 }
 
-/// The program of this name or path, made absolute: it is started in another folder.
+/// The program of this name or path, made absolute: it is started in another folder. Links stay: the Python of a virtual
+/// environment is a link, and knows by its own path which packages it has.
 fn found(program: &str) -> Option<PathBuf> {
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![PathBuf::from(program)]
@@ -85,7 +86,7 @@ fn found(program: &str) -> Option<PathBuf> {
         let is_program = rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
         path.is_file() && is_program
     };
-    candidates.into_iter().find(may_run)?.canonicalize().ok()
+    std::path::absolute(candidates.into_iter().find(may_run)?).ok()
 }
 
 /// A program that answers.
@@ -299,6 +300,15 @@ mod tests {
         assert_eq!(names, ["HOME", "LANG", "PATH"]);
         let listed = text(answer(r#"["sh", "-c", "ls -A | wc -l"]"#, LONG, "").await);
         assert_eq!(listed.trim(), "0");
+    }
+
+    #[tokio::test]
+    async fn a_program_behind_a_link_is_started_by_the_name_of_the_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("python");
+        std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
+        let command = serde_json::json!([link, "-c", "echo \"$0\""]).to_string();
+        assert_eq!(text(answer(&command, LONG, "").await).trim(), link.to_str().unwrap());
     }
 
     #[tokio::test]

@@ -58,6 +58,26 @@ pub struct WebApi {
     limits: MethodLimits,
 }
 
+/// A call that this program's own rate limit permits now.
+#[derive(Debug)]
+pub struct PermittedCall<'w> {
+    web: &'w WebApi,
+    team: TeamId,
+    method: Method,
+    token: Token,
+}
+
+impl PermittedCall<'_> {
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn make(self, parameters: &[(&str, &str)]) -> Result<Reply, ApiError> {
+        let Self { web, team, method, token } = self;
+        web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await
+    }
+}
+
 impl WebApi {
     /// A client. Nothing is asked before it is needed.
     #[must_use]
@@ -140,6 +160,15 @@ impl WebApi {
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<Reply, ApiError> {
+        self.permit(team, method).await?.make(parameters).await
+    }
+
+    /// Waits as [`WebApi::call_without_pauses`] does, and leaves the call to the caller: what has to be written shortly before it is
+    /// not written before the wait.
+    ///
+    /// # Errors
+    /// [`ApiError`], of a call that was not made.
+    pub async fn permit(&self, team: &TeamId, method: Method) -> Result<PermittedCall<'_>, ApiError> {
         let token = match tokio::time::timeout(Method::AuthTest.time_limit(), self.token(team)).await {
             Ok(token) => token?,
             Err(_) => {
@@ -149,7 +178,7 @@ impl WebApi {
         };
         let permit = self.limits.permit(Some(team), method, Duration::ZERO).await;
         permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
-        self.counted_attempt(Some(team), &token, method, parameters, method.time_limit()).await
+        Ok(PermittedCall { web: self, team: team.clone(), method, token })
     }
 
     /// Calls a method for a workspace less often from now on: Slack's limits for some apps are lower than those it documents

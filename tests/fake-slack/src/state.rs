@@ -94,6 +94,11 @@ impl SlackState {
         self.answers.entry(method.to_owned()).or_default().extend(answers);
     }
 
+    /// From now on a method answers as it should.
+    pub fn forget_planned(&mut self, method: &str) {
+        self.answers.remove(method);
+    }
+
     /// The next calls of a method are done, and their answers do not arrive.
     pub fn lose_answers(&mut self, method: &str, count: usize) {
         *self.lost.entry(method.to_owned()).or_default() += count;

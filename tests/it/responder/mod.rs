@@ -3,6 +3,7 @@
 mod commands;
 mod installation;
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -23,19 +24,19 @@ fn ten_lines_of_python() -> String {
     from.split_once("```").expect("which ends").0.to_owned()
 }
 
+/// Where Python is: it may be anywhere, and the path of a command is short.
+async fn python() -> String {
+    let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin")];
+    let found = run(Path::new("/bin/sh"), &["-c", "command -v python3"], &variables).await;
+    found.stdout.trim().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_processor_of_the_documentation_answers_in_the_thread() {
     let installation = Installation::new().await;
     let script = installation.folder.path().join("processor.py");
     std::fs::write(&script, ten_lines_of_python()).unwrap();
-    // Python itself may be anywhere: the path of a command is short.
-    let python = run(
-        std::path::Path::new("/bin/sh"),
-        &["-c", "command -v python3"],
-        &[("PATH", "/usr/local/bin:/usr/bin:/bin")],
-    )
-    .await;
-    let command = json!([python.stdout.trim(), script.to_str().unwrap()]).to_string();
+    let command = json!([python().await, script.to_str().unwrap()]).to_string();
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", &command)]).await;
     let asked = installation.ask(&server, 1, "is it & was it < \"so\"?").await;
     let posted = installation.posted(1, DEADLINE).await;
@@ -89,6 +90,47 @@ async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too
     installation.until_questions("processed", 2, DEADLINE).await;
     let log = server.process.log();
     assert!(!log.contains("hidden-of-processor"), "{log}");
+    assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+/// Runs statements as a script does that knows nothing of Annalist.
+const PROMPT: &str =
+    "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_is_stuck_is_answered_once_after_the_statements_of_claude_slack_bot() {
+    let installation = Installation::new().await;
+    let model = MockServer::start().await;
+    let busy = ResponseTemplate::new(503).insert_header("retry-after", "1");
+    Mock::given(method("POST")).respond_with(busy).mount(&model).await;
+    let url = format!("{}/answer", model.uri());
+    let server = installation.up(&[("ANNALIST_PROCESSOR_URL", &*url)]).await;
+    let stuck = installation.ask(&server, 1, "why?").await;
+    installation.until_questions("processing", 1, DEADLINE).await;
+    let database = installation.data().join("annalist.db");
+    let statements = installation.folder.path().join("statements.sql");
+    std::fs::write(&statements, include_str!("statements.sql")).unwrap();
+    let (python, arguments) =
+        (python().await, ["-c", PROMPT, database.to_str().unwrap(), statements.to_str().unwrap()]);
+    let prompt = rusqlite::Connection::open(&database).unwrap();
+    let processed_at =
+        "UPDATE items SET attributes = json_set(attributes, '$.processed_at', unixepoch('now') - ?1)
+        WHERE item_id LIKE 'question#%'";
+    for (ago_s, expected) in [(590, "processing"), (610, "pending")] {
+        assert_eq!(prompt.execute(processed_at, [ago_s]).unwrap(), 1);
+        let outcome = run(Path::new(&python), &arguments, &[]).await;
+        assert_eq!((outcome.code, &*outcome.stderr), (Some(0), ""), "{outcome:?}");
+        let status: String =
+            prompt.query_row("SELECT status FROM message_queue", [], |row| row.get(0)).unwrap();
+        assert_eq!(status, expected, "after {ago_s} s");
+    }
+    model.reset().await;
+    let answer = ResponseTemplate::new(200).set_body_json(json!({ "text": "at last" }));
+    Mock::given(method("POST")).respond_with(answer).mount(&model).await;
+    // The responder looks for it every 45 s.
+    installation.until_answers("sent", 1, 2 * DEADLINE).await;
+    assert_eq!(installation.questions("processed").await[0]["message_id"], stuck.as_str());
+    assert_eq!(installation.slack.called("chat.postMessage"), 1);
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
@@ -192,6 +234,15 @@ async fn every_mistake_in_the_settings_is_one_line_and_exit_code_2() {
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
         assert!(outcome.stderr.contains("ANNALIST_RESPONDER"), "{outcome:?}");
     }
+    // A function runs no command.
+    let variables = [
+        ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
+        ("ANNALIST_RESPONDER", "on"),
+        ("ANNALIST_PROCESSOR_CMD", "/bin/cat"),
+    ];
+    let outcome = run(&binaries().worker("responder"), &[], &variables).await;
+    assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
+    assert!(outcome.stderr.contains("does not work on Lambda"), "{outcome:?}");
     assert!(!data.exists(), "it left something behind");
     let manifest = annalist(&["manifest", "--responder"]).await.stdout;
     let without = annalist(&["manifest"]).await.stdout;

@@ -6,7 +6,7 @@ use rules::question::QuestionId;
 use serde::Deserialize;
 use serde_json::json;
 use slack::ids::Ts;
-use slack_api::{ApiError, Method, WebApi};
+use slack_api::{ApiError, PermittedCall};
 
 /// The type of the metadata that every part carries: by it a part is found again.
 pub(super) const METADATA: &str = "annalist_reply";
@@ -49,7 +49,7 @@ struct Posted<'a> {
 
 impl PartMessage<'_> {
     /// Posts it. The generation is no part of its name: what an earlier attempt has posted is found too.
-    pub(super) async fn post(&self, web: &WebApi) -> PostOutcome {
+    pub(super) async fn post(&self, call: PermittedCall<'_>) -> PostOutcome {
         let Self { id, number, of, text } = self;
         let payload = json!({ "id": id.name(), "part": number, "of": of });
         let metadata = json!({ "event_type": METADATA, "event_payload": payload }).to_string();
@@ -64,8 +64,7 @@ impl PartMessage<'_> {
             ("unfurl_links", "false"),
             ("unfurl_media", "false"),
         ];
-        let answer = web.call_without_pauses(&id.team, Method::ChatPostMessage, &parameters).await;
-        match answer {
+        match call.make(&parameters).await {
             Ok(reply) => match reply.read::<Posted<'_>>().ok().and_then(|posted| Ts::parse(posted.ts).ok()) {
                 Some(ts) => PostOutcome::Posted(ts),
                 None => PostOutcome::Unknown("Slack accepted the message and did not name it".into()),
@@ -76,7 +75,7 @@ impl PartMessage<'_> {
 }
 
 /// What an error says of the message. <https://docs.slack.dev/reference/methods/chat.postMessage#errors>
-fn meaning(error: &ApiError) -> PostOutcome {
+pub(super) fn meaning(error: &ApiError) -> PostOutcome {
     match error {
         ApiError::RateLimited { retry_after, .. } => PostOutcome::NotPosted(*retry_after),
         ApiError::Unreachable { .. } | ApiError::Garbled { .. } => PostOutcome::Unknown(error.to_string()),
@@ -95,6 +94,8 @@ fn meaning(error: &ApiError) -> PostOutcome {
 
 #[cfg(test)]
 mod tests {
+    use slack_api::Method;
+
     use super::*;
 
     #[test]

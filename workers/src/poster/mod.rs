@@ -14,6 +14,7 @@ mod posting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::queue::QueueName;
@@ -38,6 +39,8 @@ pub struct Poster {
     claimant: Claimant,
     web: Arc<WebApi>,
     pace: ChannelPace,
+    /// How old an answer may be that is posted.
+    max_age: Duration,
     /// Workspaces whose token may not post, and until when nothing is posted there.
     stopped: Mutex<HashMap<TeamId, Instant>>,
 }
@@ -47,7 +50,7 @@ impl Poster {
     #[must_use]
     pub fn new(ports: Ports, claimant: Claimant, web: Arc<WebApi>, limits: ResponderLimits) -> Self {
         let pace = ChannelPace::new(limits.between_posts);
-        Self { ports, claimant, web, pace, stopped: Mutex::default() }
+        Self { ports, claimant, web, pace, max_age: limits.max_age, stopped: Mutex::default() }
     }
 
     fn now_s(&self) -> i64 {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 const MAX_REMEMBERED: usize = 10_000;
 
 /// When each channel may have its next message. The messages of a channel come one after the other, whichever process has
-/// them; what two processes post within a second, Slack answers with 429.
+/// them; what another process has posted, its row tells this one.
 pub(super) struct ChannelPace {
     between: Duration,
     next: Mutex<HashMap<(TeamId, ChannelId), Instant>>,
@@ -23,9 +23,22 @@ impl ChannelPace {
         Self { between, next: Mutex::default() }
     }
 
+    /// Whether a channel takes any number of messages.
+    pub(super) fn is_lifted(&self) -> bool {
+        self.between.is_zero()
+    }
+
+    /// A channel has got a message this long ago, of this process or of another one.
+    pub(super) fn posted(&self, team: &TeamId, channel: &ChannelId, ago: Duration) {
+        let turn = Instant::now() + self.between.saturating_sub(ago);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let next_turn = next.entry((team.clone(), channel.clone())).or_insert(turn);
+        *next_turn = (*next_turn).max(turn);
+    }
+
     /// Waits until a channel may have its next message.
     pub(super) async fn turn(&self, team: &TeamId, channel: &ChannelId) {
-        if self.between.is_zero() {
+        if self.is_lifted() {
             return;
         }
         let now = Instant::now();
@@ -56,6 +69,19 @@ mod tests {
         for (id, expected_s) in [("C1", 0), ("C2", 0), ("C1", 1), ("C1", 2), ("C2", 2)] {
             pace.turn(&team, &channel(id)).await;
             assert_eq!(began.elapsed().as_secs(), expected_s, "{id}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_process_has_posted_counts_as_well() {
+        let pace = ChannelPace::new(Duration::from_secs(1));
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        for (ago_ms, expected_ms) in [(5_000, 0), (400, 600), (0, 1_000)] {
+            let began = Instant::now();
+            pace.posted(&team, &channel, Duration::from_millis(ago_ms));
+            pace.turn(&team, &channel).await;
+            assert_eq!(began.elapsed().as_millis(), expected_ms, "{ago_ms} ms ago");
+            tokio::time::advance(Duration::from_secs(1)).await;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! An answer, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
 //!
-//! 1. the row of the answer says what is left, and whether it may still be posted;
+//! 1. the row of the answer says what is left;
 //! 2. a claim of this attempt;
-//! 3. for each part: the intent, with the time; with the first one the state `sending`;
-//! 4. if there was an intent already, a look for the part, before another one;
+//! 3. for each part: if there was an intent already, a look for it; the wait for its turn; whether it may still be posted;
+//! 4. the intent, with the time; with the first one the state `sending`;
 //! 5. the call, unless the intent is too old by then;
 //! 6. the part's register and the row of the message;
 //! 7. the row that says that the question was answered;
@@ -22,13 +22,14 @@ use rules::outgoing;
 use rules::question::QuestionId;
 use rules::question::job::ReplyJob;
 use rules::question::rows::{self, AnswerRow, QuestionRow};
-use rules::question::state::{PartState, WorkStage};
+use rules::question::state::{PartState, WorkStage, WorkState};
 use slack::ids::Ts;
+use slack_api::{Method, PermittedCall};
 use tokio::time::Instant;
 
 use super::Poster;
 use super::lookup::{Lookup, UNSEEN_FOR};
-use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR};
+use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR, meaning};
 use crate::claims::{Check, Sink};
 use crate::failure::Failure;
 
@@ -37,6 +38,16 @@ const POSTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Writes to one part of one answer by this process in a row: each round but the last means that the row has changed.
 const MAX_ROUNDS: usize = 8;
+
+/// How posting ends that did not fail.
+enum PostingEnd {
+    /// All that was to be posted is.
+    Posted,
+    /// The answer was erased meanwhile, and what is left of it goes.
+    Erased,
+    /// It is not to be posted any more, and its row says so.
+    Withdrawn,
+}
 
 impl Poster {
     /// Does a job.
@@ -47,11 +58,10 @@ impl Poster {
         if answer.state.is_final() || answer.state.generation > job.attempt {
             return Ok(());
         }
-        if let Some(why) = self.withdrawn(&answer).await? {
-            self.fail(&answer, why).await?;
-            return Ok(());
+        if let Err(stopped) = self.check_stopped(&job.id) {
+            let Some(why) = self.late(&answer).filter(|_| !answer.is_unclear()) else { return Err(stopped) };
+            return Ok(self.fail(&answer, &why).await?);
         }
-        self.check_stopped(&job.id)?;
         let QuestionId { team, channel, ts, .. } = &answer.id;
         let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
         let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
@@ -64,11 +74,15 @@ impl Poster {
             }
         };
         match guard.keep(self.work_on(&answer)).await {
-            Ok(Ok(false)) => {
+            Ok(Ok(PostingEnd::Erased)) => {
                 guard.release().await;
                 Ok(self.forget_messages(&answer.id).await?)
             }
-            Ok(Ok(true)) => {
+            Ok(Ok(PostingEnd::Withdrawn)) => {
+                guard.release().await;
+                Ok(())
+            }
+            Ok(Ok(PostingEnd::Posted)) => {
                 let sent = answer.state.at(WorkStage::Finished);
                 let sent = rows::answer_becomes(&answer.id, sent, None, self.now_s());
                 let (sent, completed) = tokio::join!(self.ports.archive.write(&sent), guard.complete());
@@ -85,25 +99,51 @@ impl Poster {
         }
     }
 
-    /// Posts what is left of an answer; `false` if it was erased meanwhile.
-    async fn work_on(&self, answer: &AnswerRow) -> Result<bool, Failure> {
+    /// Posts what is left of an answer.
+    async fn work_on(&self, answer: &AnswerRow) -> Result<PostingEnd, Failure> {
+        self.learn_pace(&answer.id).await?;
         let parts = outgoing::parts(&answer.text);
         for (number, text) in parts.iter().enumerate() {
             let message = PartMessage { id: &answer.id, number, of: parts.len(), text };
-            if !self.part(answer, &message).await? {
-                return Ok(false);
+            match self.part(answer, &message).await? {
+                PostingEnd::Posted => {}
+                end @ (PostingEnd::Erased | PostingEnd::Withdrawn) => return Ok(end),
             }
         }
         self.ports.archive.write(&rows::responded(answer, self.now_s())).await?;
-        Ok(true)
+        Ok(PostingEnd::Posted)
     }
 
-    /// Sees to it that a part is posted once; `false` if the answer was erased meanwhile.
-    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<bool, Failure> {
+    /// Reads when the channel got its last message: another process may have posted it just now. A clock that is behind Slack's waits
+    /// no longer than for one message.
+    async fn learn_pace(&self, id: &QuestionId) -> Result<(), ArchiveError> {
+        if self.pace.is_lifted() {
+            return Ok(());
+        }
+        let until = Some(format!("{}$", id.channel));
+        let newest =
+            Query { until, descending: true, limit: 1, ..Query::partition(key::bot_messages(&id.team)) };
+        for row in self.ports.archive.query(&newest).await?.items {
+            let posted =
+                row.key.timestamp.split_once('#').filter(|(channel, _)| *channel == id.channel.as_str());
+            if let Some(ts) = posted.and_then(|(_, ts)| Ts::parse(ts).ok()) {
+                let ago_ms = self.ports.clock.now().0.saturating_sub(ts.micros() / 1_000);
+                let ago = Duration::from_millis(u64::try_from(ago_ms).unwrap_or_default());
+                self.pace.posted(&id.team, &id.channel, ago);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that a part is posted once.
+    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<PostingEnd, Failure> {
         let archive = &*self.ports.archive;
         let number = message.number;
         for _ in 0..MAX_ROUNDS {
-            let Some(answer) = self.answer(&before.id).await? else { return Ok(false) };
+            let Some(answer) = self.answer(&before.id).await? else { return Ok(PostingEnd::Erased) };
+            if answer.state.is_final() || answer.state.generation > before.state.generation {
+                return Ok(PostingEnd::Withdrawn);
+            }
             match answer.part(number) {
                 PartState::Sent(ts) => return self.note(&answer, message, &ts).await,
                 PartState::Sending(_) => {
@@ -114,8 +154,14 @@ impl Poster {
                 }
                 PartState::New | PartState::Refused(_) => {}
             }
+            // Nothing is waited for behind the intent but the call.
+            let call = self.permit(&answer.id).await?;
             let QuestionId { team, channel, .. } = &answer.id;
             self.pace.turn(team, channel).await;
+            if let Some(why) = self.withdrawn(&answer).await? {
+                self.fail(&answer, &why).await?;
+                return Ok(PostingEnd::Withdrawn);
+            }
             let sending = before.state.at(WorkStage::Working);
             let sending = rows::answer_becomes(&answer.id, sending, None, self.now_s());
             let tried = Instant::now();
@@ -123,9 +169,16 @@ impl Poster {
             let first = (number == 0).then_some(&sending);
             let updates: Vec<&Update> = first.into_iter().chain([&intent]).collect();
             let written = archive.write_all(&updates).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+            if let (Some(_), Some(WriteOutcome::Rejected(row))) = (first, written.first())
+                && !row.is_erased()
+                && WorkState::read(row.text(rows::STATE)) > before.state.at(WorkStage::Working)
+            {
+                // It was cancelled at this moment. The intent, if it is written, leads to a look before another attempt.
+                return Ok(PostingEnd::Withdrawn);
+            }
             match written.last() {
                 Some(WriteOutcome::Applied) => {}
-                Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(false),
+                Some(WriteOutcome::Rejected(row)) if row.is_erased() => return Ok(PostingEnd::Erased),
                 // Another process had the claim before, and wrote after it lost it.
                 Some(WriteOutcome::Rejected(_)) | None => continue,
             }
@@ -133,7 +186,7 @@ impl Poster {
             if tried.elapsed() > POSTED_WITHIN {
                 continue;
             }
-            return match message.post(&self.web).await {
+            return match message.post(call).await {
                 PostOutcome::Posted(ts) => {
                     counter!(REPLIES, "outcome" => "posted").increment(1);
                     self.note(&answer, message, &ts).await
@@ -162,6 +215,26 @@ impl Poster {
             };
         }
         Err(Failure::Transient("the row of an answer keeps changing".into()))
+    }
+
+    /// Waits until the workspace may have a message, and for its token.
+    async fn permit(&self, id: &QuestionId) -> Result<PermittedCall<'_>, Failure> {
+        let permit = self.web.permit(&id.team, Method::ChatPostMessage).await;
+        permit.map_err(|error| match meaning(&error) {
+            PostOutcome::NotPosted(after) => {
+                counter!(REPLIES, "outcome" => "rate_limited").increment(1);
+                Failure::Postponed("Slack wants a pause between messages".into(), after)
+            }
+            PostOutcome::Stopped(why, after) => {
+                counter!(REPLIES, "outcome" => "stopped").increment(1);
+                self.stop(id, after);
+                Failure::Postponed(why, after)
+            }
+            // Slack was asked for the owner of the token and for nothing else.
+            PostOutcome::Posted(_) | PostOutcome::Unknown(_) | PostOutcome::Refused(_) => {
+                Failure::Transient(error.to_string())
+            }
+        })
     }
 
     /// Writes that Slack refused an attempt; `before` is the answer as it was before it. If an earlier attempt may have been posted, its
@@ -196,8 +269,13 @@ impl Poster {
         }
     }
 
-    /// Writes that a part is posted; `false` if the answer was erased meanwhile, and then nothing of it is kept.
-    async fn note(&self, answer: &AnswerRow, message: &PartMessage<'_>, ts: &Ts) -> Result<bool, Failure> {
+    /// Writes that a part is posted; if the answer was erased meanwhile, nothing of it is kept.
+    async fn note(
+        &self,
+        answer: &AnswerRow,
+        message: &PartMessage<'_>,
+        ts: &Ts,
+    ) -> Result<PostingEnd, Failure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, .. } = &answer.id;
         let sent = answer.part_becomes(message.number, PartState::sent(ts));
@@ -206,12 +284,12 @@ impl Poster {
         }
         // Who erases reads which messages there are: one that came behind that goes here.
         if self.answer(&answer.id).await?.is_some() {
-            return Ok(true);
+            return Ok(PostingEnd::Posted);
         }
         if let Some(row) = archive.get(&ItemKey::bot_message(team, channel, ts)).await? {
             forget(archive, &row).await?;
         }
-        Ok(false)
+        Ok(PostingEnd::Erased)
     }
 
     /// Removes what an answer that was erased has left behind, if the process died before it could.
@@ -234,7 +312,7 @@ impl Poster {
     }
 
     /// Why an answer is not to be posted any more.
-    async fn withdrawn(&self, answer: &AnswerRow) -> Result<Option<&'static str>, ArchiveError> {
+    async fn withdrawn(&self, answer: &AnswerRow) -> Result<Option<String>, ArchiveError> {
         let QuestionId { team, channel, ts, .. } = &answer.id;
         let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
         let found = self.ports.archive.get_all(&keys.each_ref()).await?;
@@ -243,12 +321,19 @@ impl Poster {
             QuestionRow::read(row).is_some_and(|question| question.state.stage == WorkStage::Failed)
         };
         Ok(if found.iter().flatten().any(is_gone) {
-            Some("question deleted")
+            Some("question deleted".into())
         } else if found.first().and_then(Option::as_ref).is_some_and(is_failed) {
-            Some("question cancelled")
+            Some("question cancelled".into())
         } else {
-            None
+            self.late(answer)
         })
+    }
+
+    /// Says that an answer is too late: after trouble that took this long, no person waits for it any more.
+    fn late(&self, answer: &AnswerRow) -> Option<String> {
+        let age_s = self.now_s() - answer.begun_at_s()?;
+        let most_s = self.max_age.as_secs();
+        (age_s > i64::try_from(most_s).unwrap_or(i64::MAX)).then(|| format!("not posted within {most_s} s"))
     }
 
     async fn fail(&self, answer: &AnswerRow, why: &str) -> Result<(), ArchiveError> {

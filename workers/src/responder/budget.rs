@@ -34,8 +34,9 @@ impl Responder {
         let state = question.state.at(WorkStage::Working);
         let mut scopes = Vec::new();
         if !question.is_counted {
-            // A mention opens a thread again.
-            scopes.extend(question.asked.mentioned.is_none().then_some(BudgetScope::Thread));
+            // A mention that begins a thread has nothing to open.
+            let is_reply = question.id.ts != question.id.thread_ts;
+            scopes.extend(is_reply.then_some(BudgetScope::Thread));
             scopes.push(BudgetScope::Person);
         }
         for _ in 0..MAX_ROUNDS {
@@ -75,6 +76,10 @@ impl Responder {
         for ((scope, key), row) in scopes.iter().zip(keys).zip(&rows) {
             let count = budget::counted(row.as_ref());
             match scope {
+                // A mention opens a thread again.
+                BudgetScope::Thread if question.asked.mentioned.is_some() => {
+                    counts.push(budget::reopen(key, row.as_ref()));
+                }
                 BudgetScope::Thread if count >= limits.per_thread => return Ok((Room::Spent, Vec::new())),
                 BudgetScope::Person if count >= limits.per_user_hour => {
                     let told = self.told(question, "You have asked", limits.per_user_hour).await?;

@@ -29,9 +29,6 @@ use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 /// The worker's name in the topology.
 pub const NAME: &str = "responder";
 
-/// Between two looks: a question that is reset by hand is answered within a minute and a half.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(45);
-
 /// Answers questions.
 pub struct Responder {
     ports: Ports,
@@ -76,12 +73,12 @@ impl Worker for Responder {
     }
 
     fn looks_every(&self) -> Option<Duration> {
-        Some(BETWEEN_LOOKS)
+        Some(self.limits.between_looks)
     }
 
     async fn look(&self) {
         if let Err(error) = self.sweep().await {
-            tracing::warn!(%error, "questions that were reset cannot be looked for; the next look is in a minute");
+            tracing::warn!(%error, "questions that were reset cannot be looked for; the next look will find them");
         }
     }
 

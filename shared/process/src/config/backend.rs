@@ -187,6 +187,17 @@ impl Backend {
         }
     }
 
+    /// Whether people may change rows past this program, at a prompt of SQLite.
+    #[must_use]
+    pub fn has_prompt(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(_) => true,
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => false,
+        }
+    }
+
     /// From now on other processes that write to the same data folder come first. AWS has room for all of them.
     pub fn work_in_background(&self) {
         match &self.0 {

@@ -131,6 +131,9 @@ pub struct ResponderArgs {
 /// Most of an answer's time is spent waiting for a model.
 const CONCURRENCY: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
+/// A question that is reset at a prompt is answered within a minute and a half.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(45);
+
 /// How questions are answered, once the settings have been read.
 #[derive(Clone)]
 pub struct ResponderSettings {
@@ -161,6 +164,8 @@ pub struct ResponderLimits {
     pub between_posts: Duration,
     /// Messages a minute to one workspace; any number if missing.
     pub posts_per_minute: Option<NonZeroU32>,
+    /// Between two looks for questions that were reset at a prompt, each of which reads all rows.
+    pub between_looks: Duration,
 }
 
 impl ResponderSettings {
@@ -188,6 +193,7 @@ impl Default for ResponderLimits {
             per_thread: 30,
             between_posts: Duration::from_secs(1),
             posts_per_minute: NonZeroU32::new(200),
+            between_looks: BETWEEN_LOOKS,
         }
     }
 }
@@ -204,6 +210,7 @@ impl ResponderArgs {
             per_thread: self.responder_per_thread,
             between_posts: per_second.map_or(Duration::ZERO, |most| Duration::from_secs(1) / most.get()),
             posts_per_minute: NonZeroU32::new(self.replies_per_minute),
+            between_looks: BETWEEN_LOOKS,
         }
     }
 

@@ -180,17 +180,30 @@ fn link(label: &str, address: &str, out: &mut String) {
             c => out.push(c),
         }
     }
+    let label = label.replace('|', "/").replace('`', "'");
     if !label.is_empty() {
         out.push('|');
-        escape(&label.replace('|', "/").replace('`', "'"), out);
+        escape(&label, out);
     }
     out.push('>');
-    let is_address = label.contains("://") || (label.contains('.') && !label.contains(' '));
-    if is_address && !label.contains(host) {
+    if label.split_whitespace().any(|word| names_another_host(word, host)) {
         out.push_str(" (");
         escape(host, out);
         out.push(')');
     }
+}
+
+/// Whether a word reads as an address that leads elsewhere. The host in its path or its query, or behind an `@`, is not where
+/// people take it to lead.
+fn names_another_host(word: &str, host: &str) -> bool {
+    let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric());
+    let rest = match word.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => rest,
+        Some(_) | None => word,
+    };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    (word.contains("://") || word.contains('.')) && !authority.eq_ignore_ascii_case(host)
 }
 
 /// The host of an address on the web.
@@ -255,6 +268,36 @@ mod tests {
         ] {
             assert_eq!(neutral(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_link_whose_words_read_as_an_address_says_where_it_leads() {
+        for label in [
+            "https://paypal.com/?evil.example",
+            "https://paypal.com/evil.example",
+            "https://paypal.com#evil.example",
+            "https://paypal.com@evil.example",
+            "paypal.com?to=https://evil.example",
+            "paypal.com|evil.example",
+            "paypal.com\\evil.example",
+            "evil.example.com",
+            "my-evil.example",
+            "https://some.com",
+            "sign in at paypal.com now",
+            "(paypal.com)",
+            "//paypal.com/",
+            "evil.example or paypal.com",
+        ] {
+            let posted = neutral(&format!("[{label}](https://evil.example/)"));
+            assert!(posted.ends_with("> (evil.example)"), "{posted}");
+        }
+        for label in
+            ["https://evil.example/a.html", "Evil.Example", "at evil.example.", "sign in", "and so on..."]
+        {
+            let posted = neutral(&format!("[{label}](https://evil.example/)"));
+            assert!(posted.ends_with('>'), "{posted}");
+        }
+        assert_eq!(neutral("[https://some.com](https://e.co)"), "<https://e.co|https://some.com> (e.co)");
     }
 
     #[test]

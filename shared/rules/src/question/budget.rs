@@ -60,8 +60,18 @@ pub fn counted(row: Option<&Item>) -> u32 {
 /// Counts one more question in a row as it was read, unless another question came first.
 #[must_use]
 pub fn count(key: ItemKey, row: Option<&Item>) -> Update {
+    becomes(key, row, counted(row).saturating_add(1))
+}
+
+/// Counts from zero again in a row as it was read, unless another question came first.
+#[must_use]
+pub fn reopen(key: ItemKey, row: Option<&Item>) -> Update {
+    becomes(key, row, 0)
+}
+
+fn becomes(key: ItemKey, row: Option<&Item>, count: u32) -> Update {
     let expected = row.and_then(|row| row.text(COUNT)).map(str::to_owned);
-    let version = format!("{:09}", counted(row).saturating_add(1));
+    let version = format!("{count:09}");
     Update { guard: Guard::Unchanged { register: COUNT.into(), expected, version }, ..Update::new(key) }
 }
 
@@ -114,6 +124,8 @@ mod tests {
             assert_eq!(counted(row.as_ref()), expected);
         }
         let row = row.unwrap();
+        let reopened = reopen(key.clone(), Some(&row)).apply(Some(&row.attributes)).unwrap();
+        assert_eq!(counted(Some(&Item { key: key.clone(), attributes: reopened })), 0);
         assert!(!is_over(&row, 7_200 + 3_600) && is_over(&row, 7_200 + 7_200));
         let told = telling(key.clone(), &id(3)).apply(Some(&row.attributes)).unwrap();
         assert_eq!(telling(key.clone(), &id(4)).apply(Some(&told)), None, "a person is told once");

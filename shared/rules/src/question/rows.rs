@@ -17,6 +17,9 @@ pub const ERROR: &str = "error_message";
 /// The mark of a question that its budgets have counted.
 const COUNTED: &str = "counted";
 
+/// When an attempt to post an answer began.
+const SENDING_AT: &str = "sending_at";
+
 /// The register of a thread.
 const LAST_CHECKED: &str = "last_checked";
 
@@ -138,6 +141,25 @@ impl AnswerRow {
         self.attributes.get(&tried_at(number)).and_then(Value::as_i64)
     }
 
+    /// Since when this attempt has been going on, in seconds since the Unix epoch; `None` for one that a person asked for and that
+    /// has not begun yet.
+    #[must_use]
+    pub fn begun_at_s(&self) -> Option<i64> {
+        let name = match self.state {
+            WorkState { generation: 0, .. } => "created_at",
+            WorkState { stage: WorkStage::Pending, .. } => return None,
+            WorkState { .. } => SENDING_AT,
+        };
+        self.attributes.get(name).and_then(Value::as_i64)
+    }
+
+    /// Whether only Slack knows of one of its parts if it is posted.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        let is_sending = |number| matches!(self.part(number), PartState::Sending(_));
+        (0..).take_while(|number| self.register(*number).is_some()).any(is_sending)
+    }
+
     /// The messages that its parts are, in their order.
     #[must_use]
     pub fn posted(&self) -> Vec<Ts> {
@@ -238,7 +260,11 @@ pub fn begun(id: &QuestionId, state: WorkState, new: Option<Update>, is_counted:
 #[must_use]
 pub fn answer_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
     let key = ItemKey::answer(&id.team, &id.channel, &id.ts);
-    let at = (state.stage == WorkStage::Finished).then_some("sent_at");
+    let at = match state.stage {
+        WorkStage::Working => Some(SENDING_AT),
+        WorkStage::Finished => Some("sent_at"),
+        WorkStage::Pending | WorkStage::Failed => None,
+    };
     becomes(key, TrackedKind::Answer, state, at, error, now_s)
 }
 

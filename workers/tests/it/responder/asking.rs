@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ports::archive::ItemKey;
-use ports::archive::erasure::{ErasureFact, ErasureScope};
+use ports::archive::erasure::ErasureScope;
 use processor::{Answer, ProcessorError};
 use rules::question::rows;
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
-use slack::ids::{Ts, UserId};
+use slack::ids::UserId;
 use testkit::corpus::{TEAM, event};
 use tokio::time::advance;
 
@@ -186,27 +186,53 @@ async fn beyond_the_budget_a_person_is_told_once_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_hour() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.per_hour = 2;
+    let ask = async |n: u32, user: &str| {
+        let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> why?"));
+        fixture.told(&event::posted("C01", &message)).await;
+        fixture.answer_all().await;
+        (fixture.posted("C01").len(), fixture.processor.asked())
+    };
+    assert_eq!([ask(100, "U1").await, ask(101, "U2").await], [(1, 1), (2, 2)]);
+    assert_eq!(ask(102, "U1").await, (3, 2));
+    let told = fixture.posted("C01").remove(2);
+    assert!(told.contains("This workspace has asked 2 questions in this hour"), "{told}");
+    advance(Duration::from_secs(3_600)).await;
+    let message = event::message(&fixture.later(3_600, 103), "U1", &format!("<@{APP}> why?"));
+    fixture.told(&event::posted("C01", &message)).await;
+    fixture.answer_all().await;
+    assert_eq!(fixture.processor.asked(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.per_thread = 2;
+    fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    let root = fixture.ts(100);
+    let mut answered = Vec::new();
+    let mention = format!("<@{APP}> and?");
+    for (n, text) in (101..).zip(["a", "b", "c", "d", &*mention, "e", "f", "g"]) {
+        fixture.told(&event::posted("C01", &event::reply(&fixture.ts(n), &root, "U2", text))).await;
+        let before = fixture.posted("C01").len();
+        fixture.answer_all().await;
+        if fixture.posted("C01").len() > before {
+            answered.push(text);
+        }
+    }
+    assert_eq!(answered, ["a", "b", &*mention, "e", "f"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_person_who_is_erased() {
     let fixture = Fixture::new().await;
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
     let waiting = fixture.ask("C01", 200, "another secret").await;
-    let until = Ts::parse("1800000000.000000").unwrap();
-    let user = ErasureScope::User(UserId::parse("U1").unwrap());
-    let fact = ErasureFact { team: id.team.clone(), scope: user, until };
-    let files = testkit::memory::files::MemoryFiles::new();
-    let eraser = workers::eraser::Eraser::begin(
-        &*fixture.archive,
-        &files,
-        vec![fact.clone()],
-        workers::eraser::EraserMode::Act,
-    )
-    .await
-    .unwrap();
-    fixture.write(&fact.update()).await;
-    for part in eraser.parts().await.unwrap() {
-        eraser.part(&part).await.unwrap();
-    }
+    fixture.erase(ErasureScope::User(UserId::parse("U1").unwrap())).await;
     fixture.answer_all().await;
     let left: Vec<_> =
         fixture.archive.items().into_iter().filter(|row| format!("{row:?}").contains("secret")).collect();

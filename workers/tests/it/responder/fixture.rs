@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
 use ports::claims::Claims;
 use ports::clock::{Clock, SharedClock, TimestampMs};
@@ -23,9 +24,11 @@ use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
 use testkit::faults::{CrashPoint, CrashingArchive, CrashingQueue, FaultyClaims};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
+use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::{Instant, advance};
 use workers::claims::{self, Claimant};
+use workers::eraser::{Eraser, EraserMode};
 use workers::message_writer::MessageWriter;
 use workers::poster::Poster;
 use workers::responder::Responder;
@@ -123,6 +126,11 @@ impl Fixture {
         format!("{START_S}.{n:06}")
     }
 
+    /// The same, this number of seconds later.
+    pub(super) fn later(&self, passed_s: i64, n: u32) -> String {
+        format!("{}.{n:06}", START_S + passed_s)
+    }
+
     /// The message-writer gets an event, and Slack shows what it tells.
     pub(super) async fn told(&self, told: &Value) {
         self.slack.change(TOKEN, |workspace| workspace.happen(told));
@@ -189,9 +197,33 @@ impl Fixture {
         Claimant::new(claims, Arc::clone(&self.clock), name, claims::Settings::default())
     }
 
+    /// A poster of its own.
+    pub(super) fn poster(
+        &self,
+        archive: Arc<dyn Archive>,
+        claims: Arc<dyn Claims>,
+        web: Arc<WebApi>,
+    ) -> Poster {
+        let ports = Ports { queue: self.queue.clone(), archive, clock: Arc::clone(&self.clock) };
+        Poster::new(ports, self.claimant(claims, "late"), web, self.limits)
+    }
+
     /// A client of this Slack.
     pub(super) fn client(&self) -> Arc<WebApi> {
         self.slack.client_until(TOKEN, &CrashPoint::never())
+    }
+
+    /// A person has something forgotten.
+    pub(super) async fn erase(&self, scope: ErasureScope) {
+        let until = Ts::parse("1800000000.000000").unwrap();
+        let fact = ErasureFact { team: TeamId::parse(TEAM).unwrap(), scope, until };
+        let files = MemoryFiles::new();
+        let eraser =
+            Eraser::begin(&*self.archive, &files, vec![fact.clone()], EraserMode::Act).await.unwrap();
+        self.write(&fact.update()).await;
+        for part in eraser.parts().await.unwrap() {
+            eraser.part(&part).await.unwrap();
+        }
     }
 
     /// Lets a process work until nothing is left to do, or it has died.
@@ -233,7 +265,7 @@ impl Fixture {
         self.queue.receive(request).await.unwrap()
     }
 
-    async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
+    pub(super) async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
         match outcome {
             Outcome::Done => {}
             Outcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),

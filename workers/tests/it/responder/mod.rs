@@ -1,8 +1,10 @@
 //! Questions and answers: who is answered, what is posted, and that it is posted once.
 
 mod asking;
+mod context;
 mod costs;
 mod crashes;
 mod fixture;
 mod posting;
 mod searching;
+mod withdrawn;

@@ -1,22 +1,22 @@
 //! What Slack may answer to a post, and what may happen to an answer before it.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::Archive;
+use ports::archive::{Archive, ItemKey};
 use processor::Answer;
-use rules::question::rows;
+use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use testkit::fake_slack::{SlackAnswer, refusal};
 use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::claims::MemoryClaims;
 use tokio::sync::Notify;
-use tokio::time::advance;
-use workers::poster::Poster;
-use workers::runtime::{Outcome, Ports, Worker};
+use tokio::time::{Instant, advance};
+use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TOKEN};
 
@@ -86,6 +86,33 @@ async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
     let calls = fixture.slack.calls();
     let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
     assert!(at.len() == 3 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
+    let fixture = Fixture::new().await;
+    for n in 100..104 {
+        fixture.ask("C01", n, "why?").await;
+    }
+    let process = fixture.process("responder");
+    let (responder, _) = process.workers();
+    for job in fixture.receive(responder.queue()).await {
+        let outcome = responder.handle(std::slice::from_ref(&job)).await.remove(0);
+        fixture.settle(responder.queue(), &job, outcome).await;
+    }
+    for name in ["one", "two", "one", "three"] {
+        let process = fixture.process(name);
+        let (_, poster) = process.workers();
+        let job = fixture.receive(poster.queue()).await.remove(0);
+        let outcome = poster.handle(std::slice::from_ref(&job)).await.remove(0);
+        fixture.settle(poster.queue(), &job, outcome).await;
+    }
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(
+        at.len() == 4 && at.windows(2).all(|pair| (1_000..1_100).contains(&(pair[1] - pair[0]))),
+        "{at:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,10 +262,9 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
     let held = Arc::new(HeldAnswer::default());
     let archive = Arc::new(FaultyArchive::on(archive, Arc::clone(&held) as Arc<dyn FaultSchedule>));
-    let ports = Ports { queue: fixture.queue.clone(), archive, clock: Arc::clone(&fixture.clock) };
     // Its claim is taken for over, as after a jump of the clock.
     let claims = Arc::new(MemoryClaims::new(Arc::clone(&fixture.clock)));
-    let late = Poster::new(ports, fixture.claimant(claims, "one"), fixture.client(), fixture.limits);
+    let late = fixture.poster(archive, claims, fixture.client());
     let other = async {
         held.written.notified().await;
         advance(Duration::from_secs(11)).await;
@@ -249,4 +275,38 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     let (first, second) = tokio::join!(late.handle(&jobs), other);
     assert_eq!((first, second), (vec![Outcome::Done], vec![Outcome::Done]));
     assert_eq!((fixture.posted("C01").len(), fixture.states(&id).await), (1, ("processed", "sent")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_waited_for_between_the_intent_and_the_post() {
+    // The workspace has had its messages of this minute; or Slack takes a while to say whose the token is.
+    for is_lane_full in [true, false] {
+        let fixture = Fixture::new().await;
+        let id = fixture.ask("C01", 100, "why?").await;
+        let process = fixture.process("two");
+        let (responder, _) = process.workers();
+        let jobs = fixture.receive(responder.queue()).await;
+        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        let web = Arc::into_inner(fixture.client()).unwrap().posting(Some(NonZeroU32::MIN));
+        let began = Instant::now();
+        if is_lane_full {
+            while began.elapsed() < Duration::from_secs(60) {
+                web.permit(&id.team, slack_api::Method::ChatPostMessage).await.unwrap();
+            }
+        } else {
+            fixture.slack.next("auth.test", [SlackAnswer::rate_limited(6)]);
+        }
+        let poster = fixture.poster(fixture.archive.clone(), fixture.claims.clone(), Arc::new(web));
+        let jobs = fixture.receive(poster.queue()).await;
+        let began = Instant::now();
+        assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
+        assert!(began.elapsed() > Duration::from_secs(5), "there was nothing to wait for");
+        let row = fixture.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await.unwrap();
+        let tried_at_ms = AnswerRow::read(&row).unwrap().part_tried_at_ms(0).unwrap();
+        let posted = fixture.slack.calls().into_iter().find(|call| call.method == POST).unwrap();
+        assert!(
+            (0..1_000).contains(&(posted.at_ms - tried_at_ms)),
+            "{is_lane_full}: {tried_at_ms} {posted:?}"
+        );
+    }
 }

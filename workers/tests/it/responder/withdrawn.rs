@@ -1,0 +1,133 @@
+//! Answers that are not posted any more: they are cancelled, or too late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use processor::Answer;
+use rules::question::rows;
+use rules::question::state::{WorkStage, WorkState};
+use serde_json::json;
+use testkit::fake_slack::SlackAnswer;
+use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use tokio::time::{Instant, advance};
+use workers::runtime::{Outcome, Worker};
+
+use super::fixture::Fixture;
+
+const POST: &str = "chat.postMessage";
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is_posted() {
+    let fixture = Fixture::new().await;
+    fixture.slack.next(POST, (0..10_000).map(|_| SlackAnswer::new(500)));
+    let id = fixture.ask("C01", 100, "why?").await;
+    let began = Instant::now();
+    fixture.answer_all().await;
+    assert_eq!(fixture.states(&id).await, ("processed", "error"));
+    assert!((3_600..3_700).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    let row = fixture.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await.unwrap();
+    assert_eq!(row.text(rows::ERROR), Some("not posted within 3600 s"));
+
+    // A person asks for it again: then it has an hour again.
+    fixture.slack.with(|slack| slack.forget_planned(POST));
+    let again = WorkState { generation: 1, stage: WorkStage::Pending };
+    fixture.write(&rows::answer_becomes(&id, again, None, 0)).await;
+    fixture.look(&fixture.process("one")).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_may_not_post_holds_no_answer_for_longer_than_an_hour() {
+    let fixture = Fixture::new().await;
+    fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
+    let late = [fixture.ask("C01", 100, "why?").await, fixture.ask("C02", 200, "why?").await];
+    fixture.answer_all().await;
+    for id in &late {
+        assert_eq!(fixture.states(id).await, ("processed", "error"));
+    }
+    assert!(fixture.quarantined.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_yesterday_is_not_posted() {
+    let fixture = Fixture::new().await;
+    let id = fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("one");
+    let (responder, _) = process.workers();
+    let jobs = fixture.receive(responder.queue()).await;
+    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    advance(Duration::from_secs(24 * 3_600)).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("processed", "error"), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_which_a_part_may_be_posted_is_never_too_late() {
+    let fixture = Fixture::new().await;
+    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.next("conversations.replies", (0..70).map(|_| SlackAnswer::rate_limited(60)));
+    let id = fixture.ask("C01", 100, "why?").await;
+    let began = Instant::now();
+    fixture.answer_all().await;
+    assert!(began.elapsed() > Duration::from_secs(3_600), "{:?}", began.elapsed());
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
+    assert_eq!(fixture.states(&id).await, ("processed", "sent"));
+}
+
+/// A person cancels a question just before this write.
+struct CancelledBefore {
+    write: usize,
+    writes: AtomicUsize,
+    archive: Arc<dyn Archive>,
+    cancelled: Vec<Update>,
+}
+
+#[async_trait]
+impl FaultSchedule for CancelledBefore {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        if method == Method::Write && self.writes.fetch_add(1, Ordering::Relaxed) == self.write {
+            for update in &self.cancelled {
+                self.archive.write(update).await.unwrap();
+            }
+        }
+        None
+    }
+
+    async fn after(&self, _: Method) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
+    // What is written for a part: its intent, with the state before the first one; its register and its message.
+    for (write, expected_posts) in [(0, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
+        let fixture = Fixture::new().await;
+        fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
+        let id = fixture.ask("C01", 100, "why?").await;
+        let process = fixture.process("two");
+        let (responder, _) = process.workers();
+        let jobs = fixture.receive(responder.queue()).await;
+        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        let failed = |generation| WorkState { generation, stage: WorkStage::Failed };
+        let why = Some("question cancelled");
+        let schedule = CancelledBefore {
+            write,
+            writes: AtomicUsize::new(0),
+            archive: fixture.archive.clone(),
+            cancelled: vec![
+                rows::question_becomes(&id, failed(1), why, 0),
+                rows::answer_becomes(&id, failed(0), why, 0),
+            ],
+        };
+        let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), Arc::new(schedule)));
+        let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
+        let jobs = fixture.receive(poster.queue()).await;
+        assert_eq!(poster.handle(&jobs).await, [Outcome::Done], "before write {write}");
+        let posts = (fixture.posted("C01").len(), fixture.slack.called(POST));
+        assert_eq!(posts, (expected_posts, expected_posts), "before write {write}");
+        assert_eq!(fixture.states(&id).await, ("error", "error"), "before write {write}");
+    }
+}
