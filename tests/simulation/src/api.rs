@@ -15,6 +15,7 @@ use testkit::corpus::TEAM;
 use testkit::fake_slack::{SlackState, Workspace, channel, person};
 
 use super::checked_archive::BOT_TOKEN;
+use super::questions::APP;
 use super::schedule::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{Invariant, Kind, World, lock};
@@ -57,6 +58,7 @@ impl SlackTruth {
                 members: (0..LISTED_PEOPLE)
                     .map(|n| person(&listed_person(n), &format!("person-{n}")))
                     .collect(),
+                bot_user: APP.to_owned(),
                 emoji: json!({ "listed": "https://emoji.slack-edge.com/listed.png" }),
                 knows_every_id: true,
                 unknown: [INVENTED_PERSON, INVENTED_CHANNEL].map(str::to_owned).into(),

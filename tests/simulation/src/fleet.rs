@@ -31,7 +31,7 @@ use super::checked_worker::CheckedWorker;
 use super::figures;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
-use super::questions;
+use super::questions::{self, LastWishes};
 use super::schedule::{Life, Steps};
 use super::world::{JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
@@ -57,6 +57,8 @@ pub(super) struct Surroundings {
     pub(super) fills_at_once: bool,
     /// Whether people ask questions.
     pub(super) asks: bool,
+    /// What a person wanted last of some of them.
+    pub(super) wishes: LastWishes,
 }
 
 /// A process that runs.

@@ -16,10 +16,12 @@
 //! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events come, in the others after the
 //!   verdict. What it may have brought beyond the accepted events is in [`unaccepted`].
 //! * [`erasing`] is a person who wants something forgotten, at any time: in the end nothing of it is there.
-//! * [`questions`] are asked in some seeds, of a model that never says the same thing twice; each has one answer in the end.
+//! * [`questions`] are asked in some seeds, of a model that never says the same thing twice, and the app hears its own messages;
+//!   [`answers`] says what has to become of them.
 //! * [`history`] reads what Slack shows in the end, and fills the archive from it; [`reconciling`] then finds no difference.
 //! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
 
+mod answers;
 mod api;
 mod checked_archive;
 mod checked_worker;

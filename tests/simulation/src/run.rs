@@ -14,11 +14,12 @@ use super::api::SlackTruth;
 use super::fleet::Surroundings;
 use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
+use super::questions::OwnPosts;
 use super::sender::{Doors, Sender};
 use super::world::{Invariant, JumpyClock, Tally, World};
 use super::{
-    erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor, verdict,
-    workload,
+    answers, erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor,
+    verdict, workload,
 };
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
@@ -89,6 +90,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         erasures: Mutex::default(),
         fills_at_once: world.percent(60),
         asks: world.percent(40),
+        wishes: Mutex::default(),
     });
     let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
     let doors = Arc::new(Doors::of(processes));
@@ -108,6 +110,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         openers.extend(questions::openers());
     }
     let sender = Sender::new(world, &ledger, &doors, &all.truth);
+    let mut own_posts = OwnPosts::new(&all, &sender);
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
@@ -124,9 +127,12 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             world.calm_down();
         },
         erasing::happen(Arc::clone(&all), channels),
+        own_posts.tell(),
+        questions::look_after(&all),
     );
     ended(world, injecting.await.is_ok());
     operator::set_right(&all).await;
+    own_posts.tell_the_rest().await;
     if all.fills_at_once {
         gap_filling::wait(&all).await;
         operator::until_idle(&all).await;
@@ -137,7 +143,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         ended(world, supervisor.is_ok());
     }
     verdict::judge(&all, channels).await;
-    questions::judge(&all);
+    answers::judge(&all);
     if !all.fills_at_once {
         gap_filling::fill(&all, channels).await;
     }
