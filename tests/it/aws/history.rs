@@ -120,7 +120,8 @@ async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
         let [delivery] = &jobs[..] else { panic!("no job for page {page}") };
         assert!(delivery.body.contains(&format!("\"page\":{page}")), "{}", delivery.body);
         assert_eq!(historian.handle(&jobs).await, [Outcome::Done]);
-        let acked = ports.queue.ack(QueueName::Backfill.into(), std::slice::from_ref(&delivery.receipt)).await;
+        let acked =
+            ports.queue.ack(QueueName::Backfill.into(), std::slice::from_ref(&delivery.receipt)).await;
         assert!(acked.iter().all(Result::is_ok), "{acked:?}");
         let facts = query_all(&*ports.archive, Query::partition(key::filled(&team))).await.unwrap();
         let [span] = &filled::spans(&facts)[..] else { panic!("{facts:?}") };
