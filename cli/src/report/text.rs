@@ -9,6 +9,9 @@ use rules::figures::partners::CountByPerson;
 use super::bars;
 use crate::plain::{self, grouped};
 
+/// Columns of a terminal.
+const COLUMNS: usize = 80;
+
 /// Columns for names in tables, and lines of a table.
 const NAME: usize = 24;
 const ROWS: usize = 10;
@@ -62,7 +65,8 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn heading(report: &Report) -> String {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
-    format!("{}\n{from} to {to}, beside {before} to {before_to}\n", title(report))
+    let (title, _) = fitted(&title(report), COLUMNS);
+    format!("{title}\n{from} to {to}, beside {before} to {before_to}\n")
 }
 
 fn figures(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -117,19 +121,25 @@ fn columns(c: char) -> usize {
     if c >= '\u{1100}' { 2 } else { 1 }
 }
 
-/// A name in exactly this number of columns.
-fn padded(name: &str, width: usize) -> String {
-    let name = plain::excerpt(name, width - 1);
-    let mut padded = String::new();
+/// As much of a text as this number of columns holds, and how many it takes.
+fn fitted(text: &str, width: usize) -> (String, usize) {
+    let excerpt = plain::excerpt(text, width - 1);
+    let mut fitted = String::new();
     let mut taken = 0;
-    for c in name.chars() {
+    for c in excerpt.chars() {
         if taken + columns(c) > width {
             break;
         }
         taken += columns(c);
-        padded.push(c);
+        fitted.push(c);
     }
-    padded + &" ".repeat(width - taken)
+    (fitted, taken)
+}
+
+/// A name in exactly this number of columns.
+fn padded(name: &str, width: usize) -> String {
+    let (fitted, taken) = fitted(name, width);
+    fitted + &" ".repeat(width - taken)
 }
 
 fn times(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -184,7 +194,8 @@ fn messages(title: &str, messages: &[TopMessage], out: &mut dyn Write) -> io::Re
     }
     writeln!(out, "\n{title}")?;
     for message in messages {
-        writeln!(out, "{:>6}  {}\n        {}", grouped(message.count), whose(message), message.permalink)?;
+        let (whose, _) = fitted(&whose(message), COLUMNS - 8);
+        writeln!(out, "{:>6}  {whose}\n        {}", grouped(message.count), message.permalink)?;
     }
     Ok(())
 }

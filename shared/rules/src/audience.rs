@@ -22,7 +22,7 @@ struct ChannelFlags<'a> {
 }
 
 impl ChannelFlags<'_> {
-    fn says_private(self) -> bool {
+    fn says_private(&self) -> bool {
         self.is_private.is_some_and(|flag| flag.get() == "true")
     }
 }
@@ -127,7 +127,7 @@ pub fn shows_public(event: &Event<'_>) -> bool {
         Visibility::ChannelObject => {
             let object = event.header.channel_object();
             let flags = object.map(envelope::read::<ChannelFlags<'_>>).transpose();
-            flags.is_ok_and(|flags| !flags.is_some_and(ChannelFlags::says_private))
+            flags.is_ok_and(|flags| !flags.unwrap_or_default().says_private())
         }
         Visibility::ChannelType => match Audience::of(&event.header) {
             Audience::Public => true,

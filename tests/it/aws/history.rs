@@ -29,7 +29,7 @@ const MESSAGES: i64 = 22;
 /// Slack permits a call every 1.2 s, and the emulator takes its time.
 const VISIBLE_AFTER: Duration = Duration::from_secs(300);
 
-/// So many hours before Slack's clock stands still.
+/// This number of hours before Slack's clock stands still.
 fn ts(hours: i64) -> Ts {
     Ts::parse(&format!("{}.000000", START_S - hours * 3_600)).unwrap()
 }

@@ -25,7 +25,7 @@ const CREATED: &str = "1600000000.000000";
 /// A line on standard error that the test waits for, on a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// So many days before Slack's clock stands still, which is at 2023-11-14T22:13:20Z.
+/// This number of days before Slack's clock stands still, which is at 2023-11-14T22:13:20Z.
 fn ts(days: i64) -> String {
     format!("{}.000000", START_S - days * DAY_S)
 }
@@ -35,12 +35,12 @@ fn said(days: i64) -> Value {
 }
 
 /// A Slack whose app is in one of two channels, and a data folder that knows both.
-struct Scene {
+struct FlagsScene {
     slack: FakeSlack,
     folder: tempfile::TempDir,
 }
 
-impl Scene {
+impl FlagsScene {
     async fn new(said_in_general: &[Value]) -> Self {
         let slack = FakeSlack::start().await;
         let mut workspace = Workspace::new("T1");
@@ -101,7 +101,7 @@ fn done(from: &str, to: &str, [messages, new, updated, threads, calls]: [u64; 5]
 async fn dates_limit_what_is_read_and_late_replies_and_files_come_with_it_or_not() {
     let shared = event::file_share(&ts(5), "U1", "said 5 days ago", &["F1"]);
     let late = event::reply(&ts(4), &ts(20), "U2", "a late reply");
-    let scene = Scene::new(&[said(20), said(10), shared, late, said(2)]).await;
+    let scene = FlagsScene::new(&[said(20), said(10), shared, late, said(2)]).await;
     let span = ["general", "--since", "2023-11-05", "--until", "2023-11-12T00:00:00Z"];
     let (from, to) = ("1699142400.000000", "1699747200.000000");
 
@@ -118,7 +118,7 @@ async fn dates_limit_what_is_read_and_late_replies_and_files_come_with_it_or_not
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_is_read_again_for_as_many_days_as_are_asked_for() {
-    let scene = Scene::new(&[said(20), said(10), said(5), said(2)]).await;
+    let scene = FlagsScene::new(&[said(20), said(10), said(5), said(2)]).await;
     let (from, now) = (CREATED, ts(0));
     assert_eq!(scene.backfill(&["general"]).await, (done(from, &now, [4, 4, 0, 0, 1]), Some(0)));
     scene.slack.change(TOKEN, |workspace| {
@@ -142,7 +142,7 @@ async fn what_is_held_is_read_again_for_as_many_days_as_are_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_that_the_app_is_not_in_is_joined_only_on_demand() {
-    let scene = Scene::new(&[]).await;
+    let scene = FlagsScene::new(&[]).await;
     let (lines, code) = scene.backfill(&["outside"]).await;
     let of = |calls: u64, new: u64, state: &str, error: Value| {
         json!({ "channel_id": "C2", "name": "outside", "from": CREATED, "to": ts(0), "messages": new,
@@ -158,7 +158,7 @@ async fn a_channel_that_the_app_is_not_in_is_joined_only_on_demand() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_cannot_be_stored_and_a_time_that_is_none_are_failures() {
-    let scene = Scene::new(&[]).await;
+    let scene = FlagsScene::new(&[]).await;
     let odd = json!({ "ok": true, "has_more": false, "messages": [{ "type": "message", "text": "no time" }, said(1)] });
     scene.slack.next(HISTORY, [SlackAnswer::json(&odd)]);
     let outcome = scene.run(&["backfill", "--json", "general"]).await;
@@ -195,7 +195,7 @@ fn first_pages(slack: &FakeSlack) -> [SlackAnswer; 2] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_what_goes_on_later() {
     let messages: Vec<Value> = (0..50).map(|n| said(50 - n)).collect();
-    let scene = Scene::new(&messages).await;
+    let scene = FlagsScene::new(&messages).await;
     scene.slack.change(TOKEN, |workspace| workspace.restricted = true);
     let pages = first_pages(&scene.slack);
     scene.slack.next(HISTORY, pages);
@@ -224,7 +224,10 @@ async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_wha
     stopped[0]["state"] = "stopped".into();
     stopped[1]["remaining"] = 1.into();
     assert_eq!((lines(&stdout), code), (stopped, Some(1)));
-    let last = said.next_line().await.unwrap().unwrap();
+    let mut last = String::new();
+    while let Some(line) = said.next_line().await.unwrap() {
+        last = line;
+    }
     assert!(last.contains("stopped: run it again to go on where it was"), "{last}");
 
     // It goes on behind the first page, of which it is known that all of it is stored.

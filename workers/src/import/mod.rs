@@ -173,7 +173,7 @@ pub enum ImportError {
     Reader(#[from] JoinError),
 }
 
-/// Why nobody but a person can say which workspace it is of.
+/// Why only the user can say which workspace it is of.
 fn undecided(teams: &str) -> String {
     if teams.is_empty() {
         "it lists no people of a workspace, so it does not say which one it is of".to_owned()

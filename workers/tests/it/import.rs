@@ -18,12 +18,12 @@ use workers::import::{
 };
 
 /// An export whose entries take as many bytes in it as they have.
-struct InMemory {
+struct ExportInMemory {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,
 }
 
-impl ExportSource for InMemory {
+impl ExportSource for ExportInMemory {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }
@@ -33,7 +33,7 @@ impl ExportSource for InMemory {
     }
 }
 
-fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<InMemory> {
+fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemory> {
     let text = |value: Value| value.to_string();
     let lists = [
         ("users.json", text(json!([{ "id": "U1", "team_id": "T1", "name": "ada" }]))),
@@ -47,12 +47,12 @@ fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<InMemory> {
             (ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64 }, text.into_bytes())
         })
         .unzip();
-    Box::new(InMemory { entries, bytes })
+    Box::new(ExportInMemory { entries, bytes })
 }
 
 /// Imports it, and says what came of it and how far it was each time.
 async fn imported(
-    export: Box<InMemory>,
+    export: Box<ExportInMemory>,
     archive: Arc<dyn Archive>,
 ) -> (Result<ImportSum, FailedImport>, Vec<ImportProgress>) {
     let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
