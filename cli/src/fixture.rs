@@ -9,6 +9,7 @@ use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::job::encode_event;
 use ports::queue::{Delivery, GroupId, MessageId, Receipt};
 use process::config::backend::{Backend, BackendArgs};
+use process::config::zone::{NamedZone, ZoneArgs};
 use rules::file::row::Share;
 use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
@@ -21,7 +22,6 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Ports, Worker};
 
 use crate::read::{MessageArgs, ReadArgs};
-use crate::zone::{Zone, ZoneArgs};
 
 /// An open archive, removed when this is dropped.
 pub(crate) struct Fixture {
@@ -204,7 +204,7 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
 /// The arguments of a read of one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
     let backend = BackendArgs::embedded("unused".as_ref());
-    let zone = ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) };
+    let zone = ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) };
     let read = ReadArgs { backend, json: true, limit: None, team: None, zone };
     MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), thread_ts: None, read }
 }

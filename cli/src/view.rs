@@ -24,7 +24,7 @@ use viewer::index::IndexSource;
 use crate::UsageError;
 use crate::composition::turned;
 use crate::search::index_file;
-use crate::zone::{Zone, ZoneArgs};
+use crate::zone::Zone;
 
 /// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
 const LOOK_AT_AWS: Duration = Duration::from_secs(600);
@@ -105,9 +105,7 @@ impl PageDoor {
                 return Err(UsageError::new(why).into());
             }
         };
-        let zone = args.viewer_zone.as_deref().map(Zone::parse).transpose();
-        let zone = zone.map_err(|why| UsageError::new(format!("--tz (ANNALIST_TZ): {why}")))?;
-        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: ZoneArgs { tz: zone }.zone() })
+        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: Zone::of(&args.zone) })
     }
 
     /// Listens.

@@ -2,24 +2,10 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use process::config::zone::{NamedZone, ZoneArgs};
 use slack::ids::Ts;
 
 use crate::plain;
-
-/// The choice of a zone.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct ZoneArgs {
-    /// Time zone of the times in text, such as Europe/Berlin [default: TZ, then the system's]
-    #[arg(long, env = "ANNALIST_TZ", value_name = "ZONE", value_parser = Zone::parse)]
-    pub(crate) tz: Option<Zone>,
-}
-
-impl ZoneArgs {
-    /// The zone that was asked for, or else that of the environment.
-    pub(crate) fn zone(&self) -> Zone {
-        self.tz.clone().unwrap_or_else(Zone::of_the_system)
-    }
-}
 
 /// A time zone and what people call it.
 #[derive(Debug, Clone)]
@@ -29,11 +15,10 @@ pub(crate) struct Zone {
 }
 
 impl Zone {
-    /// A zone by its name in the time zone database, or by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        let zone = TimeZone::get(text).or_else(|_| TimeZone::posix(text));
-        let zone = zone.map_err(|_| "a time zone is such as Europe/Berlin or UTC")?;
-        Ok(Self { name: zone.iana_name().map_or_else(|| plain::excerpt(text, 80), str::to_owned), zone })
+    /// The zone that was asked for, or else that of the environment.
+    pub(crate) fn of(args: &ZoneArgs) -> Self {
+        let chosen = args.tz.clone().map(|NamedZone { name, zone }| Self { zone, name });
+        chosen.unwrap_or_else(Self::of_the_system)
     }
 
     /// What `TZ` says, or else the machine; UTC if neither says anything.
@@ -84,25 +69,29 @@ impl Zone {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Zone, &'static str> {
+        NamedZone::parse(text).map(|zone| Zone::of(&ZoneArgs { tz: Some(zone) }))
+    }
+
     #[test]
     fn a_time_is_shown_in_the_zone_that_was_asked_for() {
-        let time = |zone: &str| Zone::parse(zone).unwrap().time("1795178096.000200");
+        let time = |zone: &str| parse(zone).unwrap().time("1795178096.000200");
         assert_eq!(time("UTC"), "2026-11-20 12:34:56");
         assert_eq!(time("America/New_York"), "2026-11-20 07:34:56");
         assert_eq!(time("<+14>-14"), "2026-11-21 02:34:56");
         assert_eq!(
-            Zone::parse("America/New_York").unwrap().stamp("1795178096.000200").unwrap(),
+            parse("America/New_York").unwrap().stamp("1795178096.000200").unwrap(),
             "2026-11-20T07:34:56-05:00"
         );
-        assert_eq!(Zone::parse("<+14>-14").unwrap().day("1795178096.000200"), "2026-11-21");
+        assert_eq!(parse("<+14>-14").unwrap().day("1795178096.000200"), "2026-11-21");
         for none in ["", "Europe/Nowhere", "../../etc/passwd", "a\u{1b}[2J"] {
-            assert!(Zone::parse(none).is_err(), "{none:?}");
+            assert!(parse(none).is_err(), "{none:?}");
         }
     }
 
     #[test]
     fn times_beyond_the_calendar_are_shown_as_they_are() {
-        let utc = Zone::parse("UTC").unwrap();
+        let utc = parse("UTC").unwrap();
         assert_eq!(utc.time("999999999999.000000"), "999999999999.000000");
         assert_eq!(utc.time("0.000000"), "1970-01-01 00:00:00");
     }

@@ -261,12 +261,11 @@ async fn an_index_for_which_the_disk_has_no_room_is_one_line_until_there_is_room
     fill(&data, 100, 1_000).await;
     // No file may grow beyond this number of blocks of 512 bytes: not even a new index fits, or some messages do.
     for blocks in ["80", "400"] {
-        let mut command = Command::new("sh");
+        let mut command = Command::new("/bin/sh");
         // If the signal is ignored, a write beyond the limit fails as on a full disk.
         command
             .args(["-c", r#"trap '' XFSZ; ulimit -S -f "$1"; shift; exec "$@""#, "sh", blocks])
             .env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap());
         command.arg(&binaries().annalist).arg("index").arg("--data").arg(&data).arg("--index").arg(&index);
         let full = command.output().await.unwrap();
         let said = String::from_utf8(full.stderr).unwrap();

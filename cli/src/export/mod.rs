@@ -27,6 +27,7 @@ use anyhow::Context;
 use ports::archive::ArchiveError;
 use ports::files::{Files, FilesError};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::zone::ZoneArgs;
 use reader::range::TimeRange;
 
 use self::source::ExportSource;
@@ -34,7 +35,7 @@ use crate::operate::target::{TargetFile, TargetFolder, is_free};
 use crate::plain::{self, grouped};
 use crate::progress::Progress;
 use crate::read::{ReadError, TimeBound, channel_name, team};
-use crate::zone::ZoneArgs;
+use crate::zone::Zone;
 use crate::{UsageError, read};
 use ::slack::ids::TeamId;
 
@@ -109,7 +110,7 @@ pub(crate) enum ExportError {
 /// Writes an export, and says what is in it.
 pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let shown = plain::line(&args.out.display().to_string());
-    let zone = args.zone.zone();
+    let zone = Zone::of(&args.zone);
     let range = read::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     check(&range)?;
     is_free(&args.out)?;

@@ -10,6 +10,7 @@ mod shown;
 mod tools;
 
 use process::config::backend::{Backend, BackendArgs};
+use process::config::zone::ZoneArgs;
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
 use rmcp::service::{self, ServerInitializeError};
@@ -20,7 +21,7 @@ use tokio::runtime::Builder;
 use crate::composition::turned;
 use crate::read::team;
 use crate::search::{SearchPlace, index_file};
-use crate::zone::ZoneArgs;
+use crate::zone::Zone;
 use answers::Answers;
 use server::McpServer;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
 
 async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let signalled = shutdown::on_signal()?;
-    let zone = args.zone.zone();
+    let zone = Zone::of(&args.zone);
     let index = index_file(&args.index, &args.backend)?;
     let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
     let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());

@@ -140,6 +140,8 @@ pub(super) fn answer(mut head: Map<String, Value>, name: &str, items: Vec<Value>
 
 #[cfg(test)]
 mod tests {
+    use process::config::zone::{NamedZone, ZoneArgs};
+
     use super::*;
 
     #[test]
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_longest_message_fits_alone() {
-        let zone = Zone::parse("UTC").unwrap();
+        let zone = Zone::of(&ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) });
         for text in ["\"", "\\", "\n", "🎉", "会", "x"] {
             let named = json!({ "id": "F".repeat(500), "name": text.repeat(500), "count": 1 });
             let row = json!({ "ts": "1700000000.000100", "user": "U1", "updated_ts": "x", "deleted": true,

@@ -9,12 +9,13 @@ use ports::archive::Archive;
 use ports::clock::{Clock, TimestampMs};
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
+use process::config::zone::ZoneArgs;
 use serde::Serialize;
 use serde_json::Value;
 use workers::quarantine::{self, Loss, QuarantineError, Quarantined, redaction};
 
 use crate::plain;
-use crate::zone::{Zone, ZoneArgs};
+use crate::zone::Zone;
 
 /// So much of a reason fits a list. Its end says what to do.
 const REASON: usize = 300;
@@ -93,9 +94,9 @@ pub(crate) async fn run(
             }
             Ok(())
         }
-        QuarantineCommand::List { json: false, zone, .. } => list(archive, &zone.zone(), out).await,
+        QuarantineCommand::List { json: false, zone, .. } => list(archive, &Zone::of(zone), out).await,
         QuarantineCommand::Show { id, json, zone, .. } => {
-            show(&find(archive, id).await?, *json, &zone.zone(), out)
+            show(&find(archive, id).await?, *json, &Zone::of(zone), out)
         }
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;

@@ -3,14 +3,14 @@ use std::time::Duration;
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::queue::job::encode_event;
 use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest};
-
+use process::config::zone::NamedZone;
 use reader::gaps::GapProgress;
 
 use super::*;
 use crate::fixture::Fixture;
 
 fn utc() -> ZoneArgs {
-    ZoneArgs { tz: Some(Zone::parse("UTC").unwrap()) }
+    ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) }
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
     };
     let reason = format!("{}; then replay it", "long ".repeat(200));
     quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
-    let zone = ZoneArgs { tz: Some(Zone::parse("America/New_York").unwrap()) };
+    let zone = ZoneArgs { tz: Some(NamedZone::parse("America/New_York").unwrap()) };
     let list = QuarantineCommand::List { backend: fixture.data(), json: false, zone };
     let text = printed(&fixture, &list).await.unwrap();
     assert!(text.contains("    …") && text.contains("; then replay it\n"), "{text}");

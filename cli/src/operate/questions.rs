@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
 use ports::clock::Clock;
 use process::config::backend::{Backend, BackendArgs};
+use process::config::zone::ZoneArgs;
 use reader::find;
 use rules::question::QuestionId;
 use rules::question::job::QuestionJob;
@@ -19,7 +20,7 @@ use slack::ids::TeamId;
 use crate::UsageError;
 use crate::plain;
 use crate::read::{MessageArgs, ReadError, team};
-use crate::zone::{Zone, ZoneArgs};
+use crate::zone::Zone;
 
 /// What is shown of a question in a list.
 const MAX_SHOWN: usize = 100;
@@ -90,7 +91,7 @@ pub(crate) async fn run(
             if args.read.json {
                 return Ok(plain::json_line(out, &found.json())?);
             }
-            Ok(show(&found, &args.read.zone.zone(), out)?)
+            Ok(show(&found, &Zone::of(&args.read.zone), out)?)
         }
         QuestionsCommand::Retry(args) => {
             let found = find(archive, args).await?;
@@ -116,7 +117,7 @@ async fn list(archive: &dyn Archive, args: &ListArgs, out: &mut dyn Write) -> an
         }
     }
     questions.sort_by_key(|found| found.question.id.ts.micros());
-    let zone = args.zone.zone();
+    let zone = Zone::of(&args.zone);
     for found in &questions {
         if args.json {
             plain::json_line(out, &found.json())?;

@@ -33,7 +33,7 @@ pub(crate) async fn channels(
     let ChannelsArgs { read, count, figures } = args;
     let teams = find::teams_asked_for(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
-    let (zone, most) = (read.zone.zone(), if *count { usize::MAX } else { COUNTED });
+    let (zone, most) = (Zone::of(&read.zone), if *count { usize::MAX } else { COUNTED });
     let order = if read.json { ChannelOrder::Id } else { ChannelOrder::Name };
     let list = ChannelList::read(archive, &teams, order).await?;
     let (mut shown_team, mut names) = (None, DisplayNames::in_teams(archive, Vec::new()));
@@ -210,6 +210,7 @@ mod tests {
     #[tokio::test]
     async fn figures_are_the_columns_of_channelstats() {
         let fixture = workspace().await;
+        fixture.rename("T1", "C1", "3.000000", "release").await;
         let (team, id) = (TeamId::parse("T1").unwrap(), "C1".parse().unwrap());
         for (day, members) in [("2026-11-19", 4), ("2026-11-20", 5)] {
             let mut update = Update::new(ItemKey::members(&team, &id, day));

@@ -68,7 +68,7 @@ pub(crate) async fn coverage(
         json: read.json,
         is_detailed: asked_for.is_some(),
         with_team: teams.len() > 1,
-        zone: read.zone.zone(),
+        zone: Zone::of(&read.zone),
         printed: 0,
         has_missing: false,
     };

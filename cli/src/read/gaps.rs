@@ -56,7 +56,7 @@ pub(crate) async fn gaps(
         )?;
         return Ok(());
     }
-    table(archive, &found, teams.len() > 1, &args.zone.zone(), out).await
+    table(archive, &found, teams.len() > 1, &Zone::of(&args.zone), out).await
 }
 
 async fn table(

@@ -11,6 +11,7 @@ use rules::project;
 use super::printer::Printer;
 use super::threads::ThreadsInPlace;
 use super::{MessagesArgs, ReadError, range, render};
+use crate::zone::Zone;
 
 /// Prints a channel's messages, oldest first. JSON is in the order of time.
 pub(crate) async fn messages(
@@ -20,7 +21,7 @@ pub(crate) async fn messages(
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
     let channel = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
-    let zone = read.zone.zone();
+    let zone = Zone::of(&read.zone);
     let mut range = range::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     let with_figures = args.figures;
     let project = move |row: &Item| if with_figures { message::with_own(row) } else { project::message(row) };

@@ -27,9 +27,8 @@ use std::num::NonZeroUsize;
 
 use ports::archive::ArchiveError;
 use process::config::backend::{BackendArgs, BackendError};
+use process::config::zone::ZoneArgs;
 use slack::ids::{TeamId, Ts};
-
-use crate::zone::ZoneArgs;
 
 pub(crate) use channels::channels;
 pub(crate) use coverage::{CoverageArgs, coverage};

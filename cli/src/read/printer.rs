@@ -32,7 +32,8 @@ impl<'a> Printer<'a> {
         args: &'a ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
-        let text = (!args.json).then(|| (DisplayNames::in_teams(archive, channel.teams()), args.zone.zone()));
+        let text =
+            (!args.json).then(|| (DisplayNames::in_teams(archive, channel.teams()), Zone::of(&args.zone)));
         Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
     }
 

@@ -172,7 +172,7 @@ mod tests {
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
         let text = text::read(value);
         names.learn(std::slice::from_ref(&text)).await.unwrap();
-        let (mut out, zone) = (Vec::new(), message_args("C1", "1.000000").read.zone.zone());
+        let (mut out, zone) = (Vec::new(), Zone::of(&message_args("C1", "1.000000").read.zone));
         Render { names: &names, zone: &zone }.message(&mut out, value, &text, layout).unwrap();
         String::from_utf8(out).unwrap()
     }

@@ -47,7 +47,7 @@ pub(crate) async fn channel(
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    let zone = read.zone.zone();
+    let zone = Zone::of(&read.zone);
     let mut names = DisplayNames::new(archive, place.team.clone());
     let mut before: Option<Value> = None;
     while let Some(page) = rows.next().await? {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{ReadArgs, ReadError, UsersArgs};
 use crate::plain;
+use crate::zone::Zone;
 
 /// A name from the command line is shown as far as this.
 const SHOWN: usize = 80;
@@ -47,7 +48,7 @@ async fn history(
         ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())
     });
     let limit = args.limit.map_or(usize::MAX, std::num::NonZeroUsize::get);
-    let zone = args.zone.zone();
+    let zone = Zone::of(&args.zone);
     if !args.json {
         writeln!(out, "Times are in {}.", zone.name())?;
     }

@@ -12,6 +12,7 @@ use ports::archive::Archive;
 use ports::changes::Changes;
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs};
+use process::config::zone::ZoneArgs;
 use reader::find;
 use reader::search::matching::SnippetPart;
 use reader::search::query::{Condition, SearchQuery, SearchTerm};
@@ -25,7 +26,7 @@ use tokio::sync::Mutex;
 use crate::UsageError;
 use crate::plain;
 use crate::read::{channel_name, team};
-use crate::zone::{Zone, ZoneArgs};
+use crate::zone::Zone;
 
 /// A search brings the index up to date itself, for so long.
 const CATCH_UP: Duration = Duration::from_millis(200);
@@ -147,7 +148,7 @@ impl SearchPlace {
 
 /// Prints what is found.
 pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (query, zone) = (args.query()?, args.zone.zone());
+    let (query, zone) = (args.query()?, Zone::of(&args.zone));
     let index = super::index_file(&args.index, &args.backend)?;
     let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
     let limit = args.limit.get();

@@ -145,7 +145,11 @@ fn in_turn(all: &Surroundings, posted: &[Value]) {
     for body in all.ledger.accepted(QueueName::Questions) {
         let Ok(Job { payload: Payload::Question(raw), .. }) = Job::decode(&body) else { continue };
         if let Ok(QuestionJob { id, attempt: 0, .. }) = QuestionJob::decode(raw) {
-            taken_on.entry(id.thread_ts.to_string()).or_default().push(id.name());
+            let names = taken_on.entry(id.thread_ts.to_string()).or_default();
+            // A message writer that died before its ack sends the job again.
+            if !names.contains(&id.name()) {
+                names.push(id.name());
+            }
         }
     }
     let looked_after: BTreeSet<String> = lock(&all.wishes).keys().cloned().collect();

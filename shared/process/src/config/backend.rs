@@ -195,6 +195,8 @@ impl Backend {
             Chosen::Embedded(_) => true,
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => false,
+            #[cfg(not(any(feature = "embedded", feature = "aws")))]
+            _ => false,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod slack;
 #[cfg(feature = "web")]
 mod tokens;
 pub mod viewer;
+pub mod zone;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
+use super::zone::ZoneArgs;
+
 /// Where `annalist view` serves pages if nothing is set: loopback only, beside the metrics, never on the listener that Slack reaches.
 pub const DEFAULT_VIEWER_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3002));
 
@@ -26,7 +28,7 @@ pub struct ViewerArgs {
     /// The header in which a proxy names the reader; nothing but the proxy may reach the address
     #[arg(long, env = "ANNALIST_VIEWER_USER_HEADER", value_name = "HEADER")]
     pub viewer_user_header: Option<String>,
-    /// Time zone of the pages, such as Europe/Berlin [default: TZ, then the system's]
-    #[arg(long = "tz", env = "ANNALIST_TZ", value_name = "ZONE")]
-    pub viewer_zone: Option<String>,
+    /// That of the pages
+    #[command(flatten)]
+    pub zone: ZoneArgs,
 }

@@ -100,10 +100,10 @@ async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
         let outcome = responder.handle(std::slice::from_ref(&job)).await.remove(0);
         fixture.settle(responder.queue(), &job, outcome).await;
     }
-    for name in ["one", "two", "one", "three"] {
+    let jobs = fixture.receive(process.workers().1.queue()).await;
+    for (name, job) in ["one", "two", "one", "three"].into_iter().zip(jobs) {
         let process = fixture.process(name);
         let (_, poster) = process.workers();
-        let job = fixture.receive(poster.queue()).await.remove(0);
         let outcome = poster.handle(std::slice::from_ref(&job)).await.remove(0);
         fixture.settle(poster.queue(), &job, outcome).await;
     }

@@ -34,7 +34,8 @@ impl Fixture {
             let there: Vec<Written> =
                 self.written.iter().filter(|written| written.channel == id).cloned().collect();
             let of = self.random.choice(&there).unwrap().clone();
-            let row = self.archive.item(&of.key()).unwrap();
+            // This page may list it and not be stored yet.
+            let Some(row) = self.archive.item(&of.key()) else { continue };
             let author = self.random.choice(PEOPLE).unwrap();
             let mut message = json!({ "type": "message", "ts": of.ts, "user": row.text("user").unwrap_or(author),
                 "text": row.text("text"), "thread_ts": of.root });

@@ -1,0 +1,32 @@
+//! In which time zone people read times.
+
+use jiff::tz::TimeZone;
+
+/// The choice of a zone.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ZoneArgs {
+    /// Time zone of the times in text, such as Europe/Berlin [default: TZ, then the system's]
+    #[arg(long, env = "ANNALIST_TZ", value_name = "ZONE", value_parser = NamedZone::parse)]
+    pub tz: Option<NamedZone>,
+}
+
+/// A time zone and what people call it.
+#[derive(Debug, Clone)]
+pub struct NamedZone {
+    /// Its name in the time zone database, or its rule.
+    pub name: String,
+    /// The zone.
+    pub zone: TimeZone,
+}
+
+impl NamedZone {
+    /// A zone by its name in the time zone database, or by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
+    ///
+    /// # Errors
+    /// What a zone looks like.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let zone = TimeZone::get(text).or_else(|_| TimeZone::posix(text));
+        let zone = zone.map_err(|_| "a time zone is such as Europe/Berlin or UTC")?;
+        Ok(Self { name: zone.iana_name().unwrap_or(text).to_owned(), zone })
+    }
+}
