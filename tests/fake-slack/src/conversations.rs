@@ -202,7 +202,8 @@ fn vary(message: &mut Value, ts: &Ts, nonce: usize) {
         message["pinned_to"] = json!(["C1"]);
         message["saved"] = json!({ "date_created": nonce });
     }
-    for file in message["files"].as_array_mut().into_iter().flatten().filter(|file| file.is_object()) {
+    let files = message.get_mut("files").and_then(Value::as_array_mut);
+    for file in files.into_iter().flatten().filter(|file| file.is_object()) {
         file["num_stars"] = nonce.into();
         file["comments_count"] = nonce.into();
         file["has_more_shares"] = is_odd.into();

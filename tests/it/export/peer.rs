@@ -57,5 +57,5 @@ async fn every_text_is_shown_by_another_program() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 19, "every message that is not deleted");
+    assert_eq!(shown, 17, "every message that is not deleted");
 }
