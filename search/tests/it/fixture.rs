@@ -33,7 +33,7 @@ impl ByDay {
     async fn rows(&self, cursor: Option<&ChangeCursor>, limit: usize) -> (Vec<Item>, ChangeCursor) {
         match self.0.since(cursor, limit).await.unwrap() {
             ChangeBatch::Items { items, next } => (items, next),
-            other => panic!("{other:?}"),
+            other @ (ChangeBatch::Spans { .. } | ChangeBatch::Rebuild) => panic!("{other:?}"),
         }
     }
 }
