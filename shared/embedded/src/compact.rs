@@ -1,11 +1,15 @@
 //! Writes the database anew, so that nothing is left in its file of what was removed.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::changes::renew_epoch;
-use super::connection::{COMPACT_TRIES, open_for_compacting, wait_for_others};
+use super::connection::{open_for_compacting, wait_for_others};
+
+/// How long another process may fold the log: it does so for moments.
+const OTHERS_FOLD_FOR: Duration = Duration::from_secs(10);
 
 /// Why a database was not written anew.
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +42,17 @@ pub(super) fn compact(file: &Path) -> Result<(), CompactError> {
 /// While another process folds the log, SQLite says that it is busy without calling the busy handler.
 /// <https://www.sqlite.org/c3ref/wal_checkpoint_v2.html>
 fn empty_log(connection: &Connection) -> Result<(), CompactError> {
-    for _ in 0..COMPACT_TRIES {
+    let began = Instant::now();
+    loop {
         let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if !is_busy {
             return Ok(());
         }
+        if began.elapsed() > OTHERS_FOLD_FOR {
+            return Err(CompactError::LogInUse);
+        }
         wait_for_others();
     }
-    Err(CompactError::LogInUse)
 }
 
 #[cfg(test)]

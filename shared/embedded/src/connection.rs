@@ -17,7 +17,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Between two attempts to get the lock for a compaction, and how many there are: half a minute.
 const COMPACT_RETRY: Duration = Duration::from_millis(1);
-pub(super) const COMPACT_TRIES: i32 = 30_000;
+const COMPACT_TRIES: i32 = 30_000;
 
 /// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
