@@ -8,7 +8,7 @@ use ports::queue::QueueName;
 use ports::queue::job::{Job, Payload};
 use rules::outgoing;
 use rules::question::QuestionId;
-use rules::question::job::QuestionJob;
+use rules::question::job::{QuestionJob, ReplyJob};
 use rules::question::state::WorkStage;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -136,27 +136,35 @@ fn answered(all: &Surroundings, id: &QuestionId, parts: &[&Value], is_deleted: b
 }
 
 /// The questions of a thread are answered in the order in which they were taken on, each whole before the next. What a person asks
-/// again comes when they do, and a dead letter when it is replayed.
+/// again comes when they do, and a dead letter or a quarantined job when it is replayed.
 fn in_turn(all: &Surroundings, posted: &[Value]) {
     if all.world.tally().of(Kind::DeadLetters) > 0 {
         return;
     }
     let mut taken_on: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut out_of_turn: BTreeSet<String> = lock(&all.wishes).keys().cloned().collect();
     for body in all.ledger.accepted(QueueName::Questions) {
-        let Ok(Job { payload: Payload::Question(raw), .. }) = Job::decode(&body) else { continue };
-        if let Ok(QuestionJob { id, attempt: 0, .. }) = QuestionJob::decode(raw) {
-            let names = taken_on.entry(id.thread_ts.to_string()).or_default();
+        let Ok(Job { payload: Payload::Question(raw), origin, .. }) = Job::decode(&body) else { continue };
+        let Ok(QuestionJob { id, attempt: 0, .. }) = QuestionJob::decode(raw) else { continue };
+        let names = taken_on.entry(id.thread_ts.to_string()).or_default();
+        if origin.is_some() {
+            out_of_turn.insert(id.name());
+        } else if !names.contains(&id.name()) {
             // A message writer that died before its ack sends the job again.
-            if !names.contains(&id.name()) {
-                names.push(id.name());
-            }
+            names.push(id.name());
         }
     }
-    let looked_after: BTreeSet<String> = lock(&all.wishes).keys().cloned().collect();
+    for body in all.ledger.accepted(QueueName::Replies) {
+        if let Ok(Job { payload: Payload::Reply(raw), origin: Some(_), .. }) = Job::decode(&body)
+            && let Ok(ReplyJob { id, .. }) = ReplyJob::decode(raw)
+        {
+            out_of_turn.insert(id.name());
+        }
+    }
     for (thread_ts, expected) in taken_on {
         let in_thread = posted.iter().filter(|message| message["thread_ts"] == thread_ts.as_str());
         let mut names: Vec<&str> =
-            in_thread.map(name_of).filter(|name| !looked_after.contains(*name)).collect();
+            in_thread.map(name_of).filter(|name| !out_of_turn.contains(*name)).collect();
         names.dedup();
         let expected: Vec<&str> =
             expected.iter().map(String::as_str).filter(|name| names.contains(name)).collect();
