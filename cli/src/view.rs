@@ -29,8 +29,9 @@ use crate::zone::Zone;
 /// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
 const LOOK_AT_AWS: Duration = Duration::from_secs(600);
 
-/// Threads that make pages, beside those that read and parse rows for them. The allocator keeps what each thread has freed, so a second
-/// one costs some 8 MiB. No page takes long enough to keep others waiting: it is made between one wait for rows and the next.
+/// Threads that make pages, beside those that read and parse rows for them. The allocator keeps what each thread has freed, so a
+/// second one costs memory. One serves more pages than people ask for, and a page that is long in the making, such as figures that
+/// are counted from rows, delays others by up to that time.
 const PAGE_THREADS: usize = 1;
 
 /// Threads that wait for the disk: as many as read the archive at once. Each keeps memory of its own.

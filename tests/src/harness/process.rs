@@ -26,6 +26,9 @@ const START_DEADLINE: Duration = Duration::from_secs(30);
 /// Lines of log that are kept for a failure's message.
 const LOG_LINES: usize = 200;
 
+/// Of them the first ones stay: a process says there where it listens.
+const FIRST_LINES: usize = 20;
+
 /// A program that runs; it is killed when this is dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -60,7 +63,7 @@ impl Log {
         {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() == LOG_LINES {
-                lines.pop_front();
+                lines.remove(FIRST_LINES);
             }
             lines.push_back(line);
         }
