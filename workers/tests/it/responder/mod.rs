@@ -6,5 +6,6 @@ mod costs;
 mod crashes;
 mod fixture;
 mod posting;
+#[cfg(feature = "embedded")]
 mod searching;
 mod withdrawn;
