@@ -9,9 +9,10 @@
 //! * [`search`]: what is looked for, and whether a message is it.
 //! * [`figures`]: what is counted of a period.
 //! * [`files`]: what is held of files, in words; [`numbers`]: numbers as people read them.
-//! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
+//! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one; [`concurrent`]: reads side by side.
 
 pub mod channels;
+pub mod concurrent;
 pub mod coverage;
 pub mod directory;
 pub mod figures;

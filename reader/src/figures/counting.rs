@@ -11,7 +11,7 @@ use rules::figures::rollup::{ChannelDay, RollupDay};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::period::Period;
-use super::rollups::{Rolled, Rollups};
+use super::rollups::Rolled;
 use crate::joined::JoinedChannel;
 
 /// Rows read at once.
@@ -106,22 +106,24 @@ impl<'a> Counter<'a> {
         Self { credits_replies: false, ..self }
     }
 
-    /// Counts a channel in a period: what was counted before is taken from its roll-ups.
+    pub(super) fn people(&self) -> &'a People {
+        self.people
+    }
+
+    pub(super) fn is_about_person(&self) -> bool {
+        self.person.is_some()
+    }
+
+    /// Counts a channel in a period, with what its roll-ups have of it.
     ///
     /// # Errors
     /// As [`Archive::query`].
-    pub async fn count(
+    pub(super) async fn count(
         &mut self,
         channel: &JoinedChannel<'_>,
         period: &Period,
-        rollups: Option<&Rollups>,
+        Rolled { mut days, rest }: Rolled,
     ) -> Result<CountedChannel, ArchiveError> {
-        // What has to do with one person is in no roll-up.
-        let rollups = rollups.filter(|_| self.person.is_none());
-        let Rolled { mut days, rest } = match rollups {
-            Some(rollups) => rollups.counted(channel, period, self.people).await?,
-            None => Rolled { days: BTreeMap::new(), rest: vec![*period] },
-        };
         let mut authors = Authors::default();
         let mut of_everyone = BTreeMap::new();
         for part in rest {

@@ -9,6 +9,7 @@ use slack::ids::TeamId;
 
 use super::counting::People;
 use super::rollups::Rollups;
+use crate::concurrent::read_all;
 use crate::joined::JoinedChannel;
 use crate::range::ts_of;
 
@@ -53,9 +54,10 @@ impl FirstPosts<'_> {
             }
         }
         let keys: Vec<&ItemKey> = earlier.iter().map(|(_, key)| key).collect();
-        let rows = self.archive.get_all(&keys).await?;
+        let reads: Vec<_> = keys.chunks(PAGE).map(|keys| self.archive.get_all(keys)).collect();
+        let rows = read_all(reads).await?.into_iter().flatten();
         let mut old = BTreeSet::new();
-        for ((id, _), row) in earlier.iter().zip(&rows) {
+        for ((id, _), row) in earlier.iter().zip(rows) {
             let message = row.as_ref().and_then(CountedMessage::read);
             let is_theirs =
                 |message: &CountedMessage<'_>| message.author == Some(id) && !people.is_bot(message);

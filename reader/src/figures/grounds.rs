@@ -15,6 +15,7 @@ use super::message;
 use super::period::Period;
 use super::report::Scope;
 use super::rollups::Rollups;
+use crate::concurrent::read_all;
 use crate::directory::{self, Channels, Workspace};
 use crate::joined::{ChannelPlace, JoinedChannel};
 use crate::range::ts_of;
@@ -104,15 +105,14 @@ impl Grounds {
 impl Candidates {
     /// Whether each of them has as many replies as it had.
     pub(super) async fn hold(&self, channels: &[JoinedChannel<'_>]) -> Result<bool, ArchiveError> {
-        for (id, ts, count) in &self.0 {
+        let mut reads = Vec::with_capacity(self.0.len());
+        for (id, ts, _) in &self.0 {
             let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
                 return Ok(false);
             };
-            if message::reply_count(channel, ts).await? != *count {
-                return Ok(false);
-            }
+            reads.push(message::reply_count(channel, ts));
         }
-        Ok(true)
+        Ok(read_all(reads).await?.iter().eq(self.0.iter().map(|(.., count)| count)))
     }
 
     /// As they are stored.

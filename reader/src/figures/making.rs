@@ -14,9 +14,10 @@ use super::firsts::{self, FirstPosts};
 use super::grounds::{Candidates, Grounds};
 use super::period::Period;
 use super::report::{Figure, FigureName, Number, Report, Scope, ZoneRow};
-use super::rollups::Rollups;
+use super::rollups::{Rolled, Rollups};
 use super::summary::{Summary, accounts};
 use super::tables::Tables;
+use crate::concurrent::read_all;
 use crate::coverage::TeamCoverage;
 use crate::directory::Channels;
 use crate::joined::{ChannelPlace, JoinedChannel};
@@ -192,14 +193,15 @@ async fn channels_of<'a>(
     let ids: BTreeSet<ChannelId> = history::marked(archive, team).await?.into_iter().chain(named).collect();
     let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
     let mut seen: BTreeSet<ChannelId> = BTreeSet::new();
-    for channel in ids {
-        if seen.contains(&channel) {
-            continue;
+    let places: Vec<ChannelPlace> =
+        ids.into_iter().map(|channel| ChannelPlace { team: team.clone(), channel }).collect();
+    let reads: Vec<_> =
+        places.iter().map(|place| find::joined(archive, place, std::slice::from_ref(team))).collect();
+    for (place, joined) in places.iter().zip(read_all(reads).await?) {
+        if !seen.contains(&place.channel) {
+            seen.extend(joined.places().iter().map(|place| place.channel.clone()));
+            channels.push(joined);
         }
-        let place = ChannelPlace { team: team.clone(), channel };
-        let joined = find::joined(archive, &place, std::slice::from_ref(team)).await?;
-        seen.extend(joined.places().iter().map(|place| place.channel.clone()));
-        channels.push(joined);
     }
     Ok(channels)
 }
@@ -211,8 +213,13 @@ async fn count_all(
     rollups: Option<&Rollups>,
 ) -> Result<(Vec<CountedChannel>, AboutPerson), ArchiveError> {
     let mut counted = Vec::with_capacity(channels.len());
-    for channel in channels {
-        counted.push(counter.count(channel, period, rollups).await?);
+    let people = counter.people();
+    // What has to do with one person is in no roll-up.
+    let rollups = rollups.filter(|_| !counter.is_about_person());
+    let reads: Vec<_> =
+        channels.iter().map(|channel| Rolled::read(rollups, channel, period, people)).collect();
+    for (channel, rolled) in channels.iter().zip(read_all(reads).await?) {
+        counted.push(counter.count(channel, period, rolled).await?);
     }
     Ok((counted, counter.about))
 }

@@ -45,6 +45,25 @@ pub(super) struct Rolled {
     pub(super) rest: Vec<Period>,
 }
 
+impl Rolled {
+    /// What is counted of a channel in a period; without roll-ups, everything has to be counted from rows.
+    pub(super) async fn read(
+        rollups: Option<&Rollups>,
+        channel: &JoinedChannel<'_>,
+        period: &Period,
+        people: &People,
+    ) -> Result<Self, ArchiveError> {
+        match rollups {
+            Some(rollups) => rollups.counted(channel, period, people).await,
+            None => Ok(Self::nothing(period)),
+        }
+    }
+
+    fn nothing(period: &Period) -> Self {
+        Self { days: BTreeMap::new(), rest: vec![*period] }
+    }
+}
+
 impl Rollups {
     /// Which roll-ups of a workspace hold; `None` if that cannot be said without reading more than the rows of a report.
     ///
@@ -119,21 +138,21 @@ impl Rollups {
 
     /// What is counted of a channel in a period. A channel that lies in several places is read from rows: what counts of a
     /// message is only known of all of them.
-    pub(super) async fn counted(
+    async fn counted(
         &self,
         channel: &JoinedChannel<'_>,
         period: &Period,
         people: &People,
     ) -> Result<Rolled, ArchiveError> {
         let [place] = channel.places() else {
-            return Ok(Rolled { days: BTreeMap::new(), rest: vec![*period] });
+            return Ok(Rolled::nothing(period));
         };
         let (first, end) = (period.from(), period.to());
         let whole_days = (first + DAY_MICROS - 1).div_euclid(DAY_MICROS)..end.div_euclid(DAY_MICROS);
         let within: Vec<RollupDay> =
             whole_days.filter_map(RollupDay::new).filter(|day| self.holds(&place.channel, *day)).collect();
         let (Some(earliest), Some(latest)) = (within.first(), within.last()) else {
-            return Ok(Rolled { days: BTreeMap::new(), rest: vec![*period] });
+            return Ok(Rolled::nothing(period));
         };
         let partition = key::rollups(&place.team, &place.channel);
         let mut query =

@@ -13,6 +13,7 @@ use super::grounds::Candidates;
 use super::message;
 use super::report::{ChannelRow, PersonRow, Report, TopMessage};
 use super::summary::{ChannelTotal, Summary};
+use crate::concurrent::read_all;
 use crate::directory::{Channels, Workspace};
 use crate::joined::JoinedChannel;
 use crate::permalink;
@@ -127,11 +128,16 @@ impl Tables<'_> {
             }
         }
         roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
-        let mut candidates = Vec::new();
-        for (_, channel, root_ts) in roots.into_iter().take(MAX_ROOTS) {
-            let replies = message::reply_count(channel, root_ts).await?;
-            candidates.push((channel.main().channel.clone(), root_ts.clone(), replies));
-        }
+        roots.truncate(MAX_ROOTS);
+        let reads: Vec<_> =
+            roots.iter().map(|(_, channel, root_ts)| message::reply_count(channel, root_ts)).collect();
+        let counts = read_all(reads).await?;
+        let candidates = roots.iter().zip(counts);
+        let mut candidates: Vec<(ChannelId, Ts, u64)> = candidates
+            .map(|((_, channel, root_ts), replies)| {
+                (channel.main().channel.clone(), (*root_ts).clone(), replies)
+            })
+            .collect();
         candidates.sort_by(|one, other| {
             other.2.cmp(&one.2).then_with(|| one.1.cmp(&other.1)).then_with(|| one.0.cmp(&other.0))
         });

@@ -13,6 +13,7 @@ mod erase;
 mod existence;
 mod export;
 mod faults;
+mod figures;
 mod files;
 mod fleet;
 mod history;

@@ -1,0 +1,101 @@
+//! Figures on AWS: a report from rows, from roll-ups, and stored is the one of a data folder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ports::archive::{Query, key, query_all};
+use ports::clock::{Clock, ManualClock, TimestampMs};
+use ports::queue::{Queue, QueueName, ReceiveRequest};
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId};
+use testkit::memory::queue::MemoryQueue;
+use tests::harness::command::json_lines;
+use tests::harness::place::Place;
+use workers::runtime::{Outcome, Ports, Worker};
+use workers::statistician::Statistician;
+
+use super::view::Both;
+use crate::import::export::TEAM;
+
+/// Everything that the export and the events say is of these two weeks.
+const WEEKS: [&str; 2] = ["2020-W37", "2020-W38"];
+
+/// The reports of a place: of the workspace, of a channel, and of a person.
+async fn reports(place: &(impl Place + ?Sized)) -> Vec<Value> {
+    let mut reports = Vec::new();
+    for week in WEEKS {
+        for asked in [&[][..], &["--channel", "general"], &["--user", "U1"]] {
+            let args = [&["report", "--json", "--week", week], asked].concat();
+            let [report] = &json_lines(place, &args).await[..] else { panic!("{args:?}: not one line") };
+            reports.push(report.clone());
+        }
+    }
+    reports
+}
+
+/// The figures of channels, and of the messages of one.
+async fn figures(place: &(impl Place + ?Sized)) -> Vec<Vec<Value>> {
+    let channels = json_lines(place, &["channels", "--figures", "--json"]).await;
+    vec![channels, json_lines(place, &["messages", "general", "--figures", "--json"]).await]
+}
+
+/// Whether each was stored, and all of them as if none had been.
+fn without_cached(mut reports: Vec<Value>) -> (Vec<bool>, Vec<Value>) {
+    let cached = reports.iter_mut().map(|report| report["cached"].take() == json!(true)).collect();
+    (cached, reports)
+}
+
+/// Looks once, and counts what that asks for. Its jobs are in memory, so that their delay passes at once.
+async fn look_and_count(statistician: &Statistician, queue: &MemoryQueue, clock: &ManualClock) {
+    statistician.look().await;
+    clock.advance(Duration::from_secs(91));
+    loop {
+        let request = ReceiveRequest {
+            queue: QueueName::Stats.into(),
+            max: 10,
+            visibility_timeout: Duration::from_secs(300),
+            wait: Duration::ZERO,
+        };
+        let jobs = queue.receive(request).await.unwrap();
+        if jobs.is_empty() {
+            return;
+        }
+        assert!(statistician.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
+        let receipts: Vec<_> = jobs.into_iter().map(|job| job.receipt).collect();
+        assert!(queue.ack(QueueName::Stats.into(), &receipts).await.iter().all(Result::is_ok));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_of_what_a_fleet_wrote_is_that_of_one_machine() {
+    let both = Both::filled().await;
+    let (data, installation) = (both.data(), &both.installation);
+    let (of_folder, of_fleet) = (reports(&*data).await, reports(installation).await);
+    assert!(of_folder[0]["figures"]["messages"]["value"].as_u64() > Some(0), "{}", of_folder[0]);
+    assert_eq!(of_folder, of_fleet);
+    assert_eq!(figures(&*data).await, figures(installation).await);
+
+    let archive = installation.aws.archive();
+    let clock = ManualClock::starting_at(TimestampMs(Timestamp::now().as_millisecond()));
+    let queue = Arc::new(MemoryQueue::new(clock.clone()));
+    let ports = Ports { queue: queue.clone(), archive: archive.clone(), clock: clock.clone() };
+    let statistician = Statistician::new(ports, installation.aws.changes(clock.clone()));
+    let team = TeamId::parse(TEAM).unwrap();
+    let days = key::rollups(&team, &ChannelId::parse("C1").unwrap());
+    // The second look passes what the first one wrote.
+    for _ in 0..2 {
+        look_and_count(&statistician, &queue, &clock).await;
+    }
+    assert!(!query_all(&*archive, Query::partition(days)).await.unwrap().is_empty(), "days were counted");
+    assert!(query_all(&*archive, Query::partition(key::rollups_due(&team))).await.unwrap().is_empty());
+
+    let (cached, counted) = without_cached(reports(installation).await);
+    assert_eq!(cached, [false; 6], "no report was stored before days were counted");
+    let (cached, stored) = without_cached(reports(installation).await);
+    // What a person has to do with others is in no roll-up: their reports are made anew.
+    assert_eq!(cached, [true, true, false].repeat(WEEKS.len()));
+    let (_, from_rows) = without_cached(of_folder);
+    assert_eq!(from_rows, counted);
+    assert_eq!(counted, stored);
+}
