@@ -25,7 +25,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Of two workspaces, on a day that keeps nothing whole and so many more outlines.
+    /// Of two workspaces, on a day that keeps nothing whole and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
         let clock = ManualClock::starting_at(NOON);
         let shared: SharedClock = Arc::clone(&clock) as SharedClock;
