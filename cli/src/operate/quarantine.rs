@@ -129,8 +129,8 @@ pub(crate) async fn run(
                     format!("; `annalist gaps` shows that {channel} lacks it")
                 }
                 Some(Loss { channel: None, .. }) => "; `annalist gaps` shows that it is missing".to_owned(),
-                None if job.names_no_team() => {
-                    "; it names no workspace, so `annalist gaps` cannot show that it is missing".to_owned()
+                None if job.is_unreadable() => {
+                    "; it cannot be read, so `annalist gaps` shows the whole hour in which it came".to_owned()
                 }
                 None => String::new(),
             };

@@ -8,6 +8,7 @@ use reader::gaps::GapProgress;
 
 use super::*;
 use crate::fixture::Fixture;
+use crate::operate::status;
 
 fn utc() -> ZoneArgs {
     ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) }
@@ -141,6 +142,34 @@ async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_n
     assert_eq!(quarantine::list(fixture.archive()).await.unwrap().iter().filter(has_text).count(), 1);
     let drop = QuarantineCommand::Drop { id: outline.id.clone(), backend: fixture.data() };
     assert!(printed(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
+}
+
+#[tokio::test]
+async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_beside_their_gap() {
+    let fixture = Fixture::open().await;
+    fixture.channel("T1", "C1", "1795178000.000000", "general").await;
+    let day = fixture.ports.clock.now().seconds() / 86_400;
+    let full = Update {
+        set: [("kept".to_owned(), format!("{day}/100000/0/10000").into())].into_iter().collect(),
+        ..Update::new(ItemKey::new("meta#quarantine", "kept"))
+    };
+    fixture.archive().write(&full).await.unwrap();
+    for message_id in ["m1", "m2", "m3"] {
+        put(&fixture, message_id).await;
+    }
+    let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
+    let text = printed(&fixture, &list(false)).await.unwrap();
+    assert!(text.contains("3 more jobs of this day are only counted"), "{text}");
+    let line: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
+    let status = status::read(&*fixture.ports.queue, fixture.archive()).await.unwrap();
+    assert_eq!((status.quarantined, status.gaps), (3, 1));
+    let id = || line["id"].as_str().unwrap().to_owned();
+    let show = QuarantineCommand::Show { id: id(), backend: fixture.data(), json: false, zone: utc() };
+    assert!(printed(&fixture, &show).await.unwrap().contains("only counted"));
+    let drop = QuarantineCommand::Drop { id: id(), backend: fixture.data() };
+    assert_eq!(printed(&fixture, &drop).await.unwrap(), format!("dropped {}\n", id()));
+    let status = status::read(&*fixture.ports.queue, fixture.archive()).await.unwrap();
+    assert_eq!((status.quarantined, status.gaps), (0, 1));
 }
 
 /// Receives everything that is on the queue of events.

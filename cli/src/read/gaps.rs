@@ -132,7 +132,7 @@ pub(super) fn meaning(reason: Reason) -> &'static str {
         Reason::RateLimited => "rate_limited: too many events, Slack held them back",
         Reason::Left => "left: the app was not in the channel",
         Reason::Revoked => "revoked: the app was uninstalled, or its token revoked",
-        Reason::Dropped => "dropped: a person removed an event from quarantine",
+        Reason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
         Reason::Refused => "refused: Slack's requests came at another time by this machine's clock",
         Reason::HistoryChanged => "history_changed: Slack changed many messages at once",
     }

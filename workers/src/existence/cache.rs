@@ -160,25 +160,10 @@ impl KnownEntities {
         self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
     }
 
-    /// Whether all of these are known to exist, and not as private if they should be public: the common case, under
-    /// one lock.
-    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>, public: bool) -> bool {
+    /// What is known now, for a whole batch: nothing is added while this is held.
+    pub(super) fn now(&self) -> KnownNow<'_> {
         let now = self.clock.now();
-        let known = self.entities();
-        entities.all(|entity| match known.get(entity) {
-            Some(entry @ (_, Knowledge::Found { reach, .. })) => {
-                counts(entry, now) && !(public && reach.is_some_and(|reach| reach.private))
-            }
-            Some((_, Knowledge::Missing { .. })) | None => false,
-        })
-    }
-
-    /// Whether a channel is known to be shared with another workspace.
-    pub(super) fn is_shared(&self, channel: &Entity) -> bool {
-        matches!(
-            self.get(channel),
-            Some(Knowledge::Found { reach: Some(ChannelReach { shared: true, .. }), .. })
-        )
+        KnownNow { now, entities: self.entities() }
     }
 
     fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
@@ -196,6 +181,30 @@ impl KnownEntities {
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
         // Each change is one insert, so a panic elsewhere leaves a whole map.
         self.entities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known at one time, under one lock.
+pub(super) struct KnownNow<'k> {
+    now: TimestampMs,
+    entities: MutexGuard<'k, HashMap<Entity, (TimestampMs, Knowledge)>>,
+}
+
+impl KnownNow<'_> {
+    /// Whether all of these are known to exist, and not as private if they should be public: the common case.
+    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>, public: bool) -> bool {
+        entities.all(|entity| match self.entities.get(entity) {
+            Some(entry @ (_, Knowledge::Found { reach, .. })) => {
+                counts(entry, self.now) && !(public && reach.is_some_and(|reach| reach.private))
+            }
+            Some((_, Knowledge::Missing { .. })) | None => false,
+        })
+    }
+
+    /// Whether a channel is known to be shared with another workspace.
+    pub(super) fn is_shared(&self, channel: &Entity) -> bool {
+        let known = self.entities.get(channel).filter(|entry| counts(entry, self.now));
+        matches!(known, Some((_, Knowledge::Found { reach: Some(ChannelReach { shared: true, .. }), .. })))
     }
 }
 
@@ -292,13 +301,13 @@ mod tests {
         let (clock, known) = known();
         known.found(team(), None);
         clock.advance(Duration::from_millis(299_999));
-        assert!(known.has_all([team()].iter(), true));
+        assert!(known.now().has_all([team()].iter(), true));
         clock.advance(Duration::from_millis(1));
-        assert!(!known.has_all([team()].iter(), true) && known.get(&team()).is_none());
+        assert!(!known.now().has_all([team()].iter(), true) && known.get(&team()).is_none());
 
         let later = clock.now().plus(Duration::from_millis(1));
         known.missing(team(), "team_not_found");
-        assert!(!known.has_all([team()].iter(), true));
+        assert!(!known.now().has_all([team()].iter(), true));
         let demand = Demand { sent_at: later, replayed: false, newborn: false, former: false };
         assert!(known.answer(&team(), &demand).is_some());
         assert_eq!(known.answer(&team(), &Demand { replayed: true, ..demand }), None);

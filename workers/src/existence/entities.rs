@@ -187,7 +187,7 @@ impl Subject {
         let mut reader = Reader { team: &event.team, shared: envelope.says_shared(), people: Vec::new() };
         match event.rule() {
             Some(Rule::Message) => {
-                subject.channels.push(channel(event, &event.channel()?));
+                subject.channels.push(channel(event, event.channel()?));
                 reader.author(
                     header.user(),
                     header.bot_id.as_deref(),
@@ -204,7 +204,7 @@ impl Subject {
                 }
             }
             Some(Rule::Reaction(_)) => {
-                subject.channels.push(channel(event, &event.channel()?));
+                subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
             Some(Rule::User) => {
@@ -215,11 +215,11 @@ impl Subject {
                 let (old, new) = event.changed_ids()?;
                 // What is stored of the old id is stored of the new one from then on: it opens it.
                 subject.public = true;
-                subject.former = Some(channel(event, &old));
-                subject.channels.push(channel(event, &new));
+                subject.former = Some(channel(event, old));
+                subject.channels.push(channel(event, new));
             }
             Some(Rule::Channel(change)) => {
-                subject.channels.push(channel(event, &event.channel()?));
+                subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
                 if change == ChannelChange::Created {
                     subject.special_case = SpecialCase::ChannelCreated;
@@ -229,7 +229,7 @@ impl Subject {
                 }
             }
             Some(Rule::Joined) => {
-                subject.channels.push(channel(event, &event.channel()?));
+                subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), [&header.user_team, &header.source_team])?;
             }
             Some(Rule::FileDeleted) => {
@@ -279,8 +279,8 @@ impl Subject {
     }
 }
 
-fn channel(event: &Event<'_>, id: &ChannelId) -> Entity {
-    Entity::Channel(event.team.clone(), id.clone())
+fn channel(event: &Event<'_>, id: ChannelId) -> Entity {
+    Entity::Channel(event.team.clone(), id)
 }
 
 #[derive(Default, Deserialize)]
@@ -318,6 +318,9 @@ impl Reader<'_> {
     fn person(&mut self, user: Option<Cow<'_, str>>, teams: Teams<'_, '_>) -> Result<(), Malformed> {
         let foreign = self.is_foreign(teams);
         let Some(user) = user.filter(|user| !user.is_empty() && user != SLACKBOT) else { return Ok(()) };
+        if self.has_person(&user) {
+            return Ok(());
+        }
         let who = Entity::User(self.team.clone(), UserId::parse(&user)?);
         self.add(who, foreign);
         Ok(())
@@ -329,6 +332,11 @@ impl Reader<'_> {
             self.add(Entity::User(self.team.clone(), UserId::parse(&user)?), false);
         }
         Ok(())
+    }
+
+    /// Whether a person is among them: nearly every message names its author twice.
+    fn has_person(&self, user: &str) -> bool {
+        self.people.iter().any(|known| matches!(&known.who, Entity::User(_, id) if id.as_str() == user))
     }
 
     fn add(&mut self, who: Entity, foreign: bool) {

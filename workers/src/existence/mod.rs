@@ -29,7 +29,7 @@ use slack_api::WebApi;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use cache::Demand;
+use cache::{Demand, KnownNow};
 use entities::Entity;
 use evaluate::{Evaluated, Evaluation, Fact};
 use lookup::{Breakers, Floods, List, QuestionLimits, SingleFlight};
@@ -171,15 +171,14 @@ impl Check {
     async fn verdicts(&self, subjects: &[Subject]) -> Vec<Verdict> {
         let deadline = Instant::now() + PATIENCE;
         let mut verdicts = vec![Verdict::Exists; subjects.len()];
-        let mut open: Vec<usize> =
-            (0..subjects.len()).filter(|index| !self.knows(&subjects[*index])).collect();
+        let mut open = self.unknown(subjects, 0..subjects.len());
         answered("process", subjects.len() - open.len());
         if open.is_empty() {
             return verdicts;
         }
         self.consult_table(open.iter().map(|index| &subjects[*index])).await;
         let before = open.len();
-        open.retain(|index| !self.knows(&subjects[*index]));
+        open = self.unknown(subjects, open.into_iter());
         answered("table", before - open.len());
         answered("slack", open.len());
 
@@ -213,18 +212,23 @@ impl Check {
         verdicts
     }
 
-    /// Whether this process knows all that it takes: the common case.
-    fn knows(&self, subject: &Subject) -> bool {
-        let known = &self.0.known;
-        // Whether a channel has left its old id is asked each time.
-        if subject.former.is_some() {
-            return false;
-        }
-        known.has_all(subject.entities(), subject.public)
-            || (subject.has_foreigners()
-                && known.has_all(subject.own_entities(), subject.public)
-                && subject.channels.iter().all(|channel| known.is_shared(channel)))
+    /// Those of which this process does not know all that it takes. Most often it knows it of all.
+    fn unknown(&self, subjects: &[Subject], indices: impl Iterator<Item = usize>) -> Vec<usize> {
+        let known = self.0.known.now();
+        indices.filter(|index| !knows(&known, &subjects[*index])).collect()
     }
+}
+
+/// Whether all is known that a verdict takes: the common case.
+fn knows(known: &KnownNow<'_>, subject: &Subject) -> bool {
+    // Whether a channel has left its old id is asked each time.
+    if subject.former.is_some() {
+        return false;
+    }
+    known.has_all(subject.entities(), subject.public)
+        || (subject.has_foreigners()
+            && known.has_all(subject.own_entities(), subject.public)
+            && subject.channels.iter().all(|channel| known.is_shared(channel)))
 }
 
 fn answered(layer: &'static str, events: usize) {

@@ -1,5 +1,5 @@
-//! Limits how many jobs of a day are kept whole. Anyone with the signing secret can fill the quarantine: beyond these limits
-//! a job's row holds what the job is about, and no body.
+//! Limits how much of a day is kept. Anyone with the signing secret can fill the quarantine: beyond the first limits a job's row
+//! holds what the job is about, and no body; beyond the last one, jobs are counted.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,13 @@ const JOBS_A_DAY: u64 = 100_000;
 /// Their bytes.
 const BYTES_A_DAY: u64 = 256 * 1024 * 1024;
 
-const DAY_S: i64 = 24 * 3_600;
+/// Jobs of a day that have an outline. It takes 2 KB, so they take 20 MB, and are more than a person looks at.
+const OUTLINES_A_DAY: u64 = 10_000;
+
+pub(super) const DAY_S: i64 = 24 * 3_600;
 
 /// How often the count is tried if other processes count at the same time.
-const ATTEMPTS: u32 = 50;
+pub(super) const ATTEMPTS: u32 = 50;
 
 const KEPT: &str = "kept";
 
@@ -33,66 +36,88 @@ const EVENT: [&str; 8] =
 /// Slack sends no longer value in these fields.
 const MAX_FIELD_BYTES: usize = 100;
 
-/// What was kept whole on a day.
+/// What is kept of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// All of it.
+    Whole,
+    /// What it is about.
+    Outline,
+    /// That it was there: see [`super::counted`].
+    Number,
+}
+
+/// What was kept on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct DayTotals {
     day: i64,
+    /// Of jobs that are kept whole.
     jobs: u64,
     bytes: u64,
+    outlines: u64,
 }
 
 impl DayTotals {
     fn read(register: &str) -> Option<Self> {
         let mut parts = register.split('/');
         let mut next = || parts.next()?.parse::<u64>().ok();
-        Some(Self { day: i64::try_from(next()?).ok()?, jobs: next()?, bytes: next()? })
+        let (day, jobs, bytes) = (i64::try_from(next()?).ok()?, next()?, next()?);
+        // Earlier versions did not count outlines.
+        Some(Self { day, jobs, bytes, outlines: next().unwrap_or_default() })
     }
 
     fn label(self) -> String {
-        format!("{}/{}/{}", self.day, self.jobs, self.bytes)
+        format!("{}/{}/{}/{}", self.day, self.jobs, self.bytes, self.outlines)
     }
 
-    /// Which of these jobs are kept whole on this day, and what is kept then.
-    fn with(self, day: i64, sizes: &[usize]) -> (Self, Vec<bool>) {
-        let mut kept = if self.day == day { self } else { Self { day, jobs: 0, bytes: 0 } };
-        let whole = sizes.iter().map(|size| {
+    /// What is kept of each of these jobs on this day, and in all then.
+    fn with(self, day: i64, sizes: &[usize]) -> (Self, Vec<Keeping>) {
+        let mut kept = if self.day == day { self } else { Self { day, ..Self::default() } };
+        let keepings = sizes.iter().map(|size| {
             let bytes = kept.bytes.saturating_add(u64::try_from(*size).unwrap_or(u64::MAX));
-            let fits = kept.jobs < JOBS_A_DAY && bytes <= BYTES_A_DAY;
-            if fits {
-                kept = DayTotals { day, jobs: kept.jobs + 1, bytes };
+            if kept.jobs < JOBS_A_DAY && bytes <= BYTES_A_DAY {
+                kept = DayTotals { jobs: kept.jobs + 1, bytes, ..kept };
+                Keeping::Whole
+            } else if kept.outlines < OUTLINES_A_DAY {
+                kept.outlines += 1;
+                Keeping::Outline
+            } else {
+                Keeping::Number
             }
-            fits
         });
-        let whole = whole.collect();
-        (kept, whole)
+        let keepings = keepings.collect();
+        (kept, keepings)
     }
 }
 
-/// Counts jobs of these sizes and says which of them are kept whole.
+/// Counts jobs of these sizes and says what is kept of each.
 pub(super) async fn keep(
     archive: &dyn Archive,
     now: TimestampMs,
     sizes: &[usize],
-) -> Result<Vec<bool>, ArchiveError> {
+) -> Result<Vec<Keeping>, ArchiveError> {
     if sizes.is_empty() {
         return Ok(Vec::new());
     }
     let key = ItemKey::new("meta#quarantine", "kept");
     let mut stored = archive.get(&key).await?.and_then(|row| row.text(KEPT).map(str::to_owned));
     for _ in 0..ATTEMPTS {
-        let before =
-            stored.as_deref().and_then(DayTotals::read).unwrap_or(DayTotals { day: 0, jobs: 0, bytes: 0 });
-        let (after, whole) = before.with(now.seconds().div_euclid(DAY_S), sizes);
+        let before = stored.as_deref().and_then(DayTotals::read).unwrap_or_default();
+        let (after, keepings) = before.with(now.seconds().div_euclid(DAY_S), sizes);
         if after == before {
-            return Ok(whole);
+            return Ok(keepings);
         }
         let guard = Guard::Unchanged { register: KEPT.into(), expected: stored, version: after.label() };
         match archive.write(&Update { guard, ..Update::new(key.clone()) }).await? {
-            WriteOutcome::Applied => return Ok(whole),
+            WriteOutcome::Applied => return Ok(keepings),
             WriteOutcome::Rejected(row) => stored = row.text(KEPT).map(str::to_owned),
         }
     }
-    Err(ArchiveError::Unavailable("too many count the day's quarantine at once".into()))
+    Err(too_many_count())
+}
+
+pub(super) fn too_many_count() -> ArchiveError {
+    ArchiveError::Unavailable("too many count the day's quarantine at once".into())
 }
 
 /// What is left of a job whose body is not kept: enough to know where something is missing, and when.
@@ -137,17 +162,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_keeps_so_many_jobs_and_bytes_whole_and_the_next_begins_anew() {
-        let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10 };
-        assert_eq!(
-            full.with(7, &[5, 5]),
-            (DayTotals { jobs: JOBS_A_DAY, bytes: 15, ..full }, vec![true, false])
-        );
-        let heavy = DayTotals { day: 7, jobs: 1, bytes: BYTES_A_DAY - 10 };
-        let (kept, whole) = heavy.with(7, &[11, 10, 1]);
-        assert_eq!((kept.bytes, whole), (BYTES_A_DAY, vec![false, true, false]));
-        assert_eq!(kept.with(8, &[3]), (DayTotals { day: 8, jobs: 1, bytes: 3 }, vec![true]));
+    fn a_day_keeps_a_limited_amount_whole_then_outlines_then_numbers_and_the_next_begins_anew() {
+        use Keeping::{Number, Outline, Whole};
+        let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10, outlines: OUTLINES_A_DAY - 1 };
+        let (kept, keepings) = full.with(7, &[5, 5, 5, 5]);
+        assert_eq!(keepings, [Whole, Outline, Number, Number]);
+        let expected = DayTotals { day: 7, jobs: JOBS_A_DAY, bytes: 15, outlines: OUTLINES_A_DAY };
+        assert_eq!(kept, expected);
+        assert_eq!(kept.with(7, &[5]), (kept, vec![Number]));
+        let heavy = DayTotals { day: 7, jobs: 1, bytes: BYTES_A_DAY - 10, outlines: 0 };
+        let (kept, keepings) = heavy.with(7, &[11, 10, 1]);
+        assert_eq!((kept.bytes, kept.outlines, keepings), (BYTES_A_DAY, 2, vec![Outline, Whole, Outline]));
+        let next = DayTotals { day: 8, jobs: 1, bytes: 3, outlines: 0 };
+        assert_eq!(kept.with(8, &[3]), (next, vec![Whole]));
         assert_eq!(DayTotals::read(&kept.label()), Some(kept));
+        assert_eq!(DayTotals::read("8/1/3"), Some(next), "of a version without a limit for outlines");
         assert_eq!(DayTotals::read("soon"), None);
     }
 

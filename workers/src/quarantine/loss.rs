@@ -1,8 +1,12 @@
-//! What is lost with a job that a person drops: a gap, if it carried an event.
+//! What is lost with a job that a person drops: a gap, if it carried an event. Of one that cannot be read, and of one that was
+//! only counted, it is the hour.
 //!
 //! A file or a picture is no event: its message is stored, and its own row says that the bytes are missing.
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Update};
+use std::collections::BTreeMap;
+
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, Update, key, query_all};
+use ports::clock::TimestampMs;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
 use rules::public_mark::MarkState;
@@ -41,7 +45,7 @@ pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Los
     Ok(Some(loss).filter(|_| kept))
 }
 
-fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
+pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     let payload = Job::decode(&job.payload).ok()?.payload;
     if let Payload::Refused(time) = payload {
         // It is a gap already.
@@ -70,10 +74,70 @@ fn sent_at(job: &Quarantined) -> Option<Ts> {
     Ts::parse(&format!("{}.{:03}000", ms / 1000, ms % 1000)).ok()
 }
 
+const SECOND_MICROS: i64 = 1_000_000;
+
+/// How far ahead of its coming a true clock may be: as far as the clock of this machine may be wrong.
+const AHEAD_MICROS: i64 = 5 * 60 * SECOND_MICROS;
+
+/// Slack tries to deliver an event for a day at most; an older clock is made up.
+const LATEST_RETRY_MICROS: i64 = 24 * 3_600 * SECOND_MICROS;
+
+/// How late an event usually comes at most, if its own clock cannot be read: Slack's last quick retry is after five minutes.
+/// <https://docs.slack.dev/apis/events-api/#retries>
+const LATE_MICROS: i64 = 10 * 60 * SECOND_MICROS;
+
+/// Notes the hours in which something is missing, for bodies and when each was sent. If a body names no workspace that is
+/// known, something may be missing in each of them. Whatever the bodies are, they leave some 26 rows per day and known
+/// workspace at most.
+pub(super) async fn note_hours(
+    archive: &dyn Archive,
+    bodies: &[(&str, TimestampMs)],
+) -> Result<(), ArchiveError> {
+    let rows = query_all(archive, Query::partition(key::TEAMS)).await?;
+    let teams: Vec<TeamId> = rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect();
+    let mut gaps = BTreeMap::new();
+    for (body, sent_at) in bodies {
+        let (named, moments) = about_when(body, *sent_at);
+        let named = named.filter(|named| teams.contains(named));
+        for team in teams.iter().filter(|team| named.as_ref().is_none_or(|named| named == *team)) {
+            let hours = moments.iter().map(|micros| gap::dropped_in_hour(team, *micros));
+            gaps.extend(hours.map(|gap| (gap.key.timestamp.clone() + team.as_str(), gap)));
+        }
+    }
+    for gap in gaps.into_values() {
+        archive.write(&gap).await?;
+    }
+    Ok(())
+}
+
+/// Which workspace misses a job, and about when it happened, in microseconds; no time if it carried no event.
+fn about_when(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, Vec<i64>) {
+    let envelope = match Job::decode(body).map(|job| job.payload) {
+        Ok(Payload::Event(raw)) => Envelope::peek(raw.get().as_bytes()).ok(),
+        Ok(Payload::Refused(_)) | Err(_) => None,
+        Ok(
+            Payload::File(_)
+            | Payload::Image(_)
+            | Payload::Backfill(_)
+            | Payload::Stats(_)
+            | Payload::Question(_)
+            | Payload::Reply(_),
+        ) => return (None, Vec::new()),
+    };
+    let team = envelope.as_ref().and_then(|envelope| TeamId::parse(envelope.team_id.as_deref()?).ok());
+    let event = envelope.and_then(|envelope| Event::read(&envelope).ok());
+    let sent = sent_at.0.saturating_mul(1_000);
+    let plausible = sent - LATEST_RETRY_MICROS..=sent + AHEAD_MICROS;
+    let moments = match event.map(|event| event.clock().micros()) {
+        Some(clock) if plausible.contains(&clock) => vec![clock],
+        Some(_) | None => vec![sent - LATE_MICROS, sent],
+    };
+    (team, moments)
+}
+
 #[cfg(test)]
 mod tests {
     use ports::archive::{Attributes, Item};
-    use ports::clock::TimestampMs;
     use ports::queue::QueueName;
     use serde_json::{Value, json};
 
@@ -103,11 +167,35 @@ mod tests {
     fn an_event_is_lost_from_its_channel_at_its_own_time() {
         let message =
             json!({ "type": "message", "channel": "C1", "channel_type": "channel", "event_ts": "5.000100" });
-        assert_eq!(lost(&message), Some(("C1#5.000100#dropped".into(), Audience::Public)));
+        assert_eq!(lost(&message), Some(("C1#5.000100#dropped#5.000100".into(), Audience::Public)));
         let person = json!({ "type": "user_change", "user": { "id": "U1" }, "event_ts": "6.000000" });
-        assert_eq!(lost(&person), Some(("all#6.000000#dropped".into(), Audience::Untyped)));
+        assert_eq!(lost(&person), Some(("all#6.000000#dropped#6.000000".into(), Audience::Untyped)));
         let odd = json!({ "type": "message", "channel": "c#1", "event_ts": "soon" });
-        assert_eq!(lost(&odd), Some(("all#1700000000.123000#dropped".into(), Audience::Untyped)));
+        assert_eq!(
+            lost(&odd),
+            Some(("all#1700000000.123000#dropped#1700000000.123000".into(), Audience::Untyped))
+        );
+    }
+
+    #[test]
+    fn the_clock_of_an_event_counts_if_it_may_be_true_and_else_when_it_came() {
+        let sent_at = TimestampMs(1_700_000_000_123);
+        let when = |payload: Value| about_when(&payload.to_string(), sent_at);
+        let event = |clock: &str| {
+            let event = json!({ "type": "message", "channel": "C1", "event_ts": clock });
+            json!({ "v": 1, "event": { "team_id": "T1", "event": event } })
+        };
+        let team = TeamId::parse("T1").ok();
+        let came = vec![1_699_999_400_123_000, 1_700_000_000_123_000];
+        assert_eq!(when(event("1699990000.000100")), (team.clone(), vec![1_699_990_000_000_100]));
+        for made_up in ["5.000100", "1700009999.000100", "999999999999.000000"] {
+            assert_eq!(when(event(made_up)), (team.clone(), came.clone()), "{made_up}");
+        }
+        assert_eq!(when(json!({ "v": 1, "event": { "team_id": "T1", "event": 7 } })), (team, came.clone()));
+        for unreadable in [json!({ "v": 1, "event": 7 }), json!({ "v": 1, "refused": {} }), json!("no job")] {
+            assert_eq!(when(unreadable), (None, came.clone()));
+        }
+        assert_eq!(when(json!({ "v": 1, "file": { "team": "T1" } })), (None, Vec::new()));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Jobs that wait for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
-//! * [`bounds`] limits how many jobs of a day are kept whole.
+//! * [`bounds`] limits how many jobs of a day are kept whole, and how many in outline; [`counted`] counts the others.
 //! * [`redaction`] removes secrets from a job that is shown; [`Loss`] is the gap that a dropped job leaves.
 
 mod bounds;
+mod counted;
 mod loss;
 pub mod redaction;
 
@@ -25,6 +26,7 @@ use slack::event::EventHeader;
 use slack::ids::Ts;
 
 use crate::runtime::Ports;
+use bounds::Keeping;
 
 pub use loss::{Loss, loss};
 
@@ -70,8 +72,8 @@ pub enum QuarantineError {
     Queue(#[from] QueueError),
     /// There is nothing to send.
     #[error(
-        "its body was not kept, since too much was put in quarantine that day: `annalist quarantine drop` notes what is lost \
-         as a gap"
+        "its body was not kept, since too much was put in quarantine that day: `annalist quarantine drop` removes it, and \
+         `annalist gaps` then shows what is lost"
     )]
     Withheld,
 }
@@ -91,7 +93,8 @@ pub async fn put(
 }
 
 /// Puts many jobs in quarantine, each with its reason; one result per job, in their order. Beyond what is kept whole in a day, a row
-/// holds what the job is about, its size and a hash. A job that a person replayed is always kept whole.
+/// holds what the job is about, its size and a hash; beyond a number of such rows, jobs are only counted, and gaps say when
+/// something is missing. A job that a person replayed is always kept whole.
 pub async fn put_all(
     ports: &Ports,
     queue: QueueRef,
@@ -101,14 +104,27 @@ pub async fn put_all(
     let origins: Vec<Option<Origin>> = jobs.iter().map(|(delivery, _)| replayed(delivery)).collect();
     let counted = jobs.iter().zip(&origins).filter(|(_, origin)| origin.is_none());
     let sizes: Vec<usize> = counted.map(|((delivery, _), _)| delivery.body.len()).collect();
-    let mut whole = match bounds::keep(&*ports.archive, ports.clock.now(), &sizes).await {
-        Ok(whole) => whole.into_iter(),
+    let mut kept = match bounds::keep(&*ports.archive, ports.clock.now(), &sizes).await {
+        Ok(kept) => kept.into_iter(),
         Err(error) => return vec![Err(error); jobs.len()],
     };
-    let rows = jobs.iter().zip(origins).map(|((delivery, reason), origin)| {
-        let is_whole = origin.is_some() || whole.next().unwrap_or_default();
-        put_row(ports, queue, delivery, reason, origin, is_whole)
-    });
+    let mut keep_one = |origin: &Option<Origin>| match origin {
+        Some(_) => Keeping::Whole,
+        None => kept.next().unwrap_or(Keeping::Outline),
+    };
+    let keepings: Vec<Keeping> = origins.iter().map(&mut keep_one).collect();
+    let excess = jobs.iter().zip(&keepings).filter(|(_, keeping)| **keeping == Keeping::Number);
+    let excess: Vec<(&Delivery, &str)> = excess.map(|(job, _)| *job).collect();
+    let counted = &counted::add(ports, queue, &excess).await;
+    let rows =
+        jobs.iter().zip(origins).zip(keepings).map(|(((delivery, reason), origin), keeping)| async move {
+            match keeping {
+                Keeping::Number => counted.clone(),
+                Keeping::Whole | Keeping::Outline => {
+                    put_row(ports, queue, delivery, reason, origin, keeping == Keeping::Whole).await
+                }
+            }
+        });
     join_all(rows).await
 }
 
@@ -202,7 +218,7 @@ pub async fn page(
     Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
 }
 
-/// How many jobs are in quarantine.
+/// How many jobs are in quarantine, with those that were only counted.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -212,7 +228,7 @@ pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
         let mut query = Query { limit: READ_AT_ONCE, ..Query::partition(partition(spec.name)) };
         loop {
             let page = archive.query(&query).await?;
-            jobs += u64::try_from(page.items.len()).unwrap_or_default();
+            jobs += page.items.iter().map(|row| counted::of(row).max(1)).sum::<u64>();
             match page.next {
                 Some(next) => query.after = Some(next),
                 None => break,
@@ -279,6 +295,8 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
         archive.write(&gap).await?;
         // So that readers find the workspace: this may be the first that is known of it.
         archive.write(&Update::mark(ItemKey::team(&team))).await?;
+    } else if job.is_unreadable() {
+        loss::note_hours(archive, &[(&job.payload, job.first_seen)]).await?;
     }
     archive.delete_unchanged(&job.item).await
 }
@@ -334,12 +352,12 @@ impl Quarantined {
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
 
-    /// Whether it is a request in which no workspace can be read: no gap can be noted for it.
+    /// Whether it is a request in which no workspace or no event can be read: if it is dropped, the whole hour is a gap.
     #[must_use]
-    pub fn names_no_team(&self) -> bool {
-        let names =
-            |event: &str| Envelope::peek(event.as_bytes()).is_ok_and(|envelope| envelope.team_id.is_some());
-        self.event().is_some_and(|event| !names(event))
+    pub fn is_unreadable(&self) -> bool {
+        // The outline of another job looks like that of a request.
+        let carries_events = matches!(self.queue, QueueName::Events | QueueName::Channels);
+        carries_events && self.event().is_some() && loss::read(self).is_none()
     }
 
     /// The request in the job, if it carries one.

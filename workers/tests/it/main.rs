@@ -9,6 +9,7 @@ mod file_downloader;
 mod historian;
 mod import;
 mod message_writer;
+mod quarantine;
 mod responder;
 mod runtime;
 mod statistician;

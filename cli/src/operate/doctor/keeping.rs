@@ -202,7 +202,7 @@ fn meaning(reason: Reason) -> &'static str {
         }
         Reason::Left => "the app was removed from the channel",
         Reason::Revoked => "the app was uninstalled, or its token revoked",
-        Reason::Dropped => "a person removed an event from quarantine",
+        Reason::Dropped => "an event was removed from quarantine, or only counted there",
         Reason::Refused => {
             "requests were refused although Slack had signed them: this machine's clock was wrong"
         }

@@ -6,7 +6,7 @@
 //! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it came back
 //! * `tokens_revoked`, `app_uninstalled`: the app may ask for nothing any more
 //! * [`run`]: when an ingest was there to take events; what lies between is downtime
-//! * [`dropped`]: a person removed an event from quarantine
+//! * [`dropped`]: a person removed an event from quarantine; [`dropped_in_hour`]: or it was only counted, or cannot be read
 //! * [`refused`]: requests were refused although Slack had signed them
 //! * `channel_history_changed`, `group_history_changed`: Slack changed many messages of a channel at once,
 //!   <https://docs.slack.dev/reference/events/channel_history_changed>
@@ -26,6 +26,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Event, Malformed, version};
+use crate::interval::Interval;
 use ports::archive::key::gaps;
 use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::{ChannelChange, GapKind, Rule};
@@ -46,7 +47,7 @@ pub enum Reason {
     Left,
     /// The app was uninstalled, or its token revoked.
     Revoked,
-    /// A person removed an event from quarantine.
+    /// A person removed an event from quarantine, or it was only counted there.
     Dropped,
     /// Slack had signed them, and by this machine's clock they came at another time.
     Refused,
@@ -91,8 +92,8 @@ impl Reason {
     /// Whether several gaps of one channel may begin at the same time: their ends tell them apart then.
     fn is_told_apart_by_its_end(self) -> bool {
         match self {
-            Self::Refused | Self::HistoryChanged => true,
-            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked | Self::Dropped => false,
+            Self::Dropped | Self::Refused | Self::HistoryChanged => true,
+            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked => false,
         }
     }
 }
@@ -242,6 +243,18 @@ pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
     GapRow { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
 
+const HOUR_MICROS: i64 = 3_600 * 1_000_000;
+
+/// The gap of an event of which it is known about when it happened, in microseconds since the Unix epoch, and no more: the
+/// whole hour, in every channel. However many there are, they leave one row per hour.
+#[must_use]
+pub fn dropped_in_hour(team: &TeamId, micros: i64) -> Update {
+    let from = micros - micros.rem_euclid(HOUR_MICROS);
+    let hour = Interval { from, to: from + HOUR_MICROS };
+    let (from, to) = (hour.from_ts(), Some(hour.to_ts()));
+    GapRow { team, channel: None, reason: Reason::Dropped, from, to }.update()
+}
+
 /// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.
 fn revokes_bot(raw: &RawValue) -> bool {
     let event = envelope::value(raw.get()).unwrap_or_default();
@@ -337,11 +350,24 @@ mod tests {
         assert_eq!(mark.key, ItemKey::new("meta#T1#joined#C1", "000000000007.000000"));
         let team = TeamId::parse("T1").unwrap();
         let gap = dropped(&team, Some(ChannelId::parse("C1").unwrap()), Ts::parse("7.000000").unwrap());
-        assert_eq!(gap.key, ItemKey::new("gap#T1", "C1#7.000000#dropped"));
+        assert_eq!(gap.key, ItemKey::new("gap#T1", "C1#7.000000#dropped#7.000000"));
         assert_eq!(
             (&gap.set_if_absent["from"], &gap.set_if_absent["to"]),
             (&"7.000000".into(), &"7.000000".into())
         );
+    }
+
+    #[test]
+    fn whatever_is_dropped_within_an_hour_is_one_gap_beside_that_of_a_single_event() {
+        let team = TeamId::parse("T1").unwrap();
+        let hour = dropped_in_hour(&team, 1_700_000_000_123_456);
+        assert_eq!(hour.key, ItemKey::new("gap#T1", "all#1699999200.000000#dropped#1700002800.000000"));
+        for within in [1_699_999_200_000_000, 1_700_002_799_999_999] {
+            assert_eq!(dropped_in_hour(&team, within), hour);
+        }
+        assert_ne!(dropped_in_hour(&team, 1_700_002_800_000_000), hour);
+        let single = dropped(&team, None, Ts::parse("1699999200.000000").unwrap());
+        assert_ne!(single.key, hour.key, "it would hide the rest of the hour");
     }
 
     #[test]
