@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
+use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::event;
 use testkit::faults::{CrashPoint, CrashingArchive};
 use testkit::memory::archive::MemoryArchive;
@@ -143,4 +144,36 @@ async fn logs_of_edits_and_deletions_bring_versions_and_deletions_and_no_message
     let (again, _) = imported(export(&days, &[]), archive.clone()).await;
     let again = again.unwrap();
     assert_eq!((again.new, again.updated), (0, 0));
+}
+
+#[tokio::test]
+async fn files_beside_the_days_of_a_channel_are_kept_if_their_length_is_what_slack_announced() {
+    let file = |id: &str, size: usize| {
+        let place = format!("attachments/{id}-a.txt");
+        json!({ "id": id, "name": "a.txt", "size": size, "url_private": place, "url_private_download": place })
+    };
+    let shared = event::message("1600000000.000100", "U1", "see");
+    let shared = event::with(shared, [("files", json!([file("F1", 10), file("F2", 11)]))]);
+    let days = [("general/2020-09-13.json", json!([shared]))];
+    let uploads =
+        [("general/attachments/F1-a.txt", "some bytes"), ("general/attachments/F2-a.txt", "some bytes")];
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(export(&days, &uploads), archive.clone()).await;
+    let sum = sum.unwrap();
+    // The other one is asked for.
+    assert_eq!((sum.messages, sum.files, sum.problems), (1, 2, 0));
+
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let message = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
+    let message = archive.get(&message).await.unwrap().unwrap();
+    let state = |id: &str| row::state(&message, &FileId::parse(id).unwrap());
+    assert!(matches!(state("F1"), Some(FileState::Stored(_))), "{message:?}");
+    assert_eq!(state("F2"), None);
+    assert!(!message.attributes["raw_event"].as_str().unwrap().contains("attachments/"));
+
+    // An event about the same file, with Slack's address of it, needs no second download.
+    let own =
+        json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
+    let held = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
+    assert!(row::held_as(&held, &team, &FileObject::read(&own).unwrap()).is_some(), "{held:?}");
 }
