@@ -47,15 +47,48 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if nobody_reads {
         return ExitCode::SUCCESS;
     }
-    say(&format!("{error:#}"));
+    say(&line(error));
     let misconfigured = error.is::<ConfigError>()
         || error.is::<UsageError>()
         || error.downcast_ref().is_some_and(BackendError::is_usage);
     if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
+/// An error and its causes, each said once: some errors name their cause themselves.
+fn line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line.push_str(": ");
+            line.push_str(&cause);
+        }
+    }
+    line
+}
+
 /// One line on standard error.
 fn say(text: &str) {
     // There is nowhere else to complain.
     drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use ports::archive::ArchiveError;
+    use workers::import::ImportError;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once_even_if_the_error_names_it() {
+        let failed = ImportError::from(ArchiveError::Unavailable("no space left".to_owned()));
+        let error = Err::<(), _>(failed).context("cannot import a.zip").unwrap_err();
+        let expected = "cannot import a.zip: the archive is unavailable: no space left; what was imported stays: import it \
+            again once this is solved";
+        assert_eq!(line(&error), expected);
+        let unnamed =
+            anyhow::Error::new(io::Error::other("no such folder")).context("cannot open the archive");
+        assert_eq!(line(&unnamed), "cannot open the archive: no such folder");
+    }
 }

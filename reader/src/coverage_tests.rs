@@ -1,5 +1,5 @@
 use ports::archive::{ArchiveExt, ItemKey, Update};
-use rules::filled::{Source, Unreadable, reached, unreadable};
+use rules::filled::{Source, limited, reached};
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HoleReason};
 use rules::public_mark;
@@ -65,7 +65,7 @@ async fn messages_of_history_are_the_last_ones_and_no_events() {
         message(&archive, second, &rules::version::zero()).await;
     }
     write(&archive, reached(&team(), &channel(), &at(20), &at(95), Source::History)).await;
-    write(&archive, unreadable(&team(), &channel(), &at(5), Unreadable::PlanLimit)).await;
+    write(&archive, limited(&team(), &channel(), &at(5))).await;
     let coverage = TeamCoverage::read(&archive, &team()).await.unwrap();
     assert_eq!(
         coverage.channels(),

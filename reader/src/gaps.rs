@@ -50,7 +50,8 @@ pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapPro
 }
 
 /// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is a time
-/// that is not later than now by Slack's clock.
+/// that is not later than now by Slack's clock. What Slack refused to show is left out for a day, or until the app joins the
+/// channel.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -61,7 +62,13 @@ pub async fn wanted(
     limit: usize,
 ) -> Result<Vec<WantedSpan>, ArchiveError> {
     let gaps = read(archive, team).await?;
-    Ok(history::facts(archive, team, &gaps).await?.wanted(&gaps, now, limit))
+    let mut facts = history::facts(archive, team, &gaps).await?;
+    for (channel, refused) in facts.not_let_in() {
+        if joined_after(archive, team, &channel, &refused).await?.is_some() {
+            facts.let_in(&channel);
+        }
+    }
+    Ok(facts.wanted(&gaps, now, limit))
 }
 
 /// The gaps of a workspace, oldest first.
@@ -116,12 +123,22 @@ pub(crate) async fn back_in(
     channel: &ChannelId,
     from: &Ts,
 ) -> Result<Vec<Ts>, ArchiveError> {
+    let join = joined_after(archive, team, channel, from).await?;
+    let post = first_post(archive, team, channel, from).await?;
+    Ok(join.into_iter().chain(post).collect())
+}
+
+/// When the app was first told after this time that it has joined a channel.
+async fn joined_after(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+    from: &Ts,
+) -> Result<Option<Ts>, ArchiveError> {
     let joins = key::joins(team, channel);
     let after = Some(ItemKey::new(joins.clone(), from.padded()));
     let join = archive.query(&Query { after, limit: 1, ..Query::partition(joins) }).await?;
-    let join = join.items.first().and_then(|join| unpadded(&join.key.timestamp));
-    let post = first_post(archive, team, channel, from).await?;
-    Ok(join.into_iter().chain(post).collect())
+    Ok(join.items.first().and_then(|join| unpadded(&join.key.timestamp)))
 }
 
 /// When events are known to have come again: the first message from any channel, and the first event that a later run of

@@ -1,7 +1,7 @@
 use ports::archive::{ArchiveExt, Item, ItemKey, Update};
 use rules::Event;
 use rules::channel::ChannelEvent;
-use rules::filled::{Source, reached, unreadable};
+use rules::filled::{Source, reached, refused};
 use rules::gap::Reason;
 use rules::gap::closing::GapState;
 use rules::public_mark;
@@ -48,7 +48,7 @@ impl Story {
     }
 
     async fn refused(&self, id: &str, reason: Unreadable) {
-        self.write(&unreadable(&team(), &channel(id), &ts(70), reason)).await;
+        self.write(&refused(&team(), &channel(id), &ts(70), reason, &ts(75))).await;
     }
 
     /// What happens to a channel, as its rows keep it.
@@ -105,6 +105,23 @@ async fn a_channel_that_was_created_later_or_that_the_app_was_never_in_misses_no
         .told(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C3", "event_ts": ts(5).as_str() }))
         .await;
     assert_eq!(story.state().await, (GapState::Missing, Some(1)));
+}
+
+#[tokio::test]
+async fn a_channel_that_slack_refused_to_show_is_asked_for_once_the_app_joins_it() {
+    let story = Story::of(&["C1"]).await;
+    let asked = async || wanted(&story.0, &team(), &ts(100), 9).await.unwrap().len();
+    let joined = async |second: i64| {
+        story
+            .told(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C1", "event_ts": ts(second).as_str() }))
+            .await;
+    };
+    joined(5).await;
+    assert_eq!(asked().await, 1);
+    story.refused("C1", Unreadable::NotInChannel).await;
+    assert_eq!(asked().await, 0);
+    joined(80).await;
+    assert_eq!(asked().await, 1);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ports::archive::{ArchiveExt, Update};
 use ports::clock::SystemClock;
-use rules::filled::{Source, Unreadable, reached, unreadable};
+use rules::filled::{Source, limited, reached};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -323,7 +323,7 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
     };
     record(data, read(40, 70)).await;
     assert_eq!(json_lines(data, &["gaps"]).await, [downtime(10, 70)]);
-    record(data, |team, channel| unreadable(team, channel, &clock(30), Unreadable::PlanLimit)).await;
+    record(data, |team, channel| limited(team, channel, &clock(30))).await;
     let lost = json_lines(data, &["gaps"]).await;
     assert_eq!((&lost[0]["state"], &lost[0]["channels_left"]), (&"lost".into(), &1.into()));
     assert_eq!(status(data).await["gaps"], 0);

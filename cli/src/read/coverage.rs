@@ -281,7 +281,7 @@ fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use rules::filled::{self, Source, Unreadable};
+    use rules::filled::{self, Source};
     use serde_json::Value;
 
     use super::*;
@@ -361,7 +361,7 @@ mod tests {
         let limit = ts("1600000000.000000");
         let write = async |update| fixture.archive().write(&update).await.unwrap();
         write(filled::reached(&team, &channel, &limit, &ts("1700000200.000000"), Source::History)).await;
-        write(filled::unreadable(&team, &channel, &limit, Unreadable::PlanLimit)).await;
+        write(filled::limited(&team, &channel, &limit)).await;
         let text = printed(&fixture, Some("C1"), true).await;
         let row: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(row["limited_before"], "1600000000.000000");

@@ -141,7 +141,7 @@ pub(super) fn meaning(reason: Reason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use rules::filled::{self, Source, Unreadable};
+    use rules::filled::{self, Source};
     use serde_json::Value;
     use slack::ids::ChannelId;
 
@@ -226,7 +226,7 @@ mod tests {
         let reached = |from, to| filled::reached(&team, &gone, &ts(from), &ts(to), Source::Import);
         write(reached("1700000060.000000", "1700000125.000100")).await;
         assert!(printed(&fixture, &args(true)).await.contains(r#""state":"missing""#));
-        let limit = filled::unreadable(&team, &gone, &ts("1700000060.000000"), Unreadable::PlanLimit);
+        let limit = filled::limited(&team, &gone, &ts("1700000060.000000"));
         write(limit).await;
         let lost = printed(&fixture, &args(false)).await;
         assert!(lost.contains("lost: Slack's plan no longer shows it"), "{lost}");

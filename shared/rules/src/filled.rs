@@ -3,7 +3,8 @@
 //! * `filled#{team}` / `{channel}#{to padded}`: everything of a channel from `from` on and before `to` was read, its threads
 //!   included. `from` is a minimum: pages come newest first, so it is the progress of a backfill, the point at which it goes
 //!   on after a crash, and what closes a gap. It is written after the rows that it claims.
-//! * `unreadable#{team}` / `{channel}#{from padded}`: what is older than `from` could not be read, and why.
+//! * `unreadable#{team}` / `{channel}#{from padded}`: what is older than `from` could not be read, and why: `reason` if Slack's plan
+//!   hides it for good, `refused` with the time at which Slack last said no.
 
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use crate::interval::Interval;
 
 const FROM: &str = "from";
 const REASON: &str = "reason";
+const REFUSED: &str = "refused";
 const SOURCE: &str = "source";
 
 /// Where a span was read.
@@ -56,7 +58,7 @@ impl Unreadable {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::PlanLimit, Self::NotInChannel, Self::NotFound, Self::MissingScope];
 
-    /// The reason as it is stored. Of several for one time the greatest stays, and that is the only final one.
+    /// The reason as it is stored.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,12 +83,23 @@ pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: S
     Update { guard, set_if_absent, ..Update::new(ItemKey::filled(team, channel, to)) }
 }
 
-/// The fact that what is older than `from` could not be read: for the plan's limit, `from` is the oldest ts that Slack still
-/// gave, or what was asked for as the newest if it gave nothing; for the other reasons it is always what was asked for as the
-/// newest.
+/// The fact that Slack's plan hides what is older than `from`: the oldest ts that Slack still gave, or what was asked for as the
+/// newest if it gave nothing.
 #[must_use]
-pub fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts, reason: Unreadable) -> Update {
-    let guard = Guard::Greater { register: REASON.into(), version: reason.as_str().into() };
+pub fn limited(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
+    let version = Unreadable::PlanLimit.as_str().into();
+    unreadable(team, channel, from, Guard::Greater { register: REASON.into(), version })
+}
+
+/// The fact that Slack refused at `asked`, by its clock, to show what is older than `from`, which was asked for as the newest.
+/// Of several the latest stays.
+#[must_use]
+pub fn refused(team: &TeamId, channel: &ChannelId, from: &Ts, reason: Unreadable, asked: &Ts) -> Update {
+    let version = format!("{}/{}", asked.padded(), reason.as_str());
+    unreadable(team, channel, from, Guard::Greater { register: REFUSED.into(), version })
+}
+
+fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts, guard: Guard) -> Update {
     let mut set_if_absent = identity("unreadable", team, channel);
     set_if_absent.insert(FROM.into(), from.as_str().into());
     Update { guard, set_if_absent, ..Update::new(ItemKey::unreadable(team, channel, from)) }
@@ -143,18 +156,30 @@ pub struct UnreadableBefore {
     pub from: Ts,
     /// Why.
     pub reason: Unreadable,
+    /// When Slack last said so; `None` for the plan's limit, and for rows of earlier versions.
+    pub asked: Option<Ts>,
 }
 
 /// What these rows of `unreadable#{team}` say. A row that this version does not understand is skipped.
 #[must_use]
 pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
-    let fact = |row: &Item| {
+    let reason = |text: &str| Unreadable::ALL.into_iter().find(|known| known.as_str() == text);
+    let facts = |row: &Item| {
         let (channel, from) = place(row)?;
-        let reason = row.text(REASON)?;
-        let reason = Unreadable::ALL.into_iter().find(|known| known.as_str() == reason)?;
-        Some(UnreadableBefore { channel, from, reason })
+        let refused = row.text(REFUSED).and_then(|refused| refused.split_once('/'));
+        let refused = refused.and_then(|(asked, why)| Some((reason(why)?, Some(unpadded(asked)?))));
+        // Earlier versions had no time for it.
+        let other = row.text(REASON).and_then(reason).map(|reason| (reason, None));
+        let other = other.filter(|(reason, _)| refused.is_none() || *reason == Unreadable::PlanLimit);
+        let fact = move |(reason, asked)| UnreadableBefore {
+            channel: channel.clone(),
+            from: from.clone(),
+            reason,
+            asked,
+        };
+        Some(refused.into_iter().chain(other).map(fact))
     };
-    rows.iter().filter_map(fact).collect()
+    rows.iter().filter_map(facts).flatten().collect()
 }
 
 /// The channel and the time of a fact's key.
@@ -213,18 +238,38 @@ mod tests {
     }
 
     #[test]
-    fn of_what_could_not_be_read_the_final_reason_stays() {
+    fn of_what_could_not_be_read_the_limit_stays_and_the_latest_refusal() {
         let team = TeamId::parse("T1").unwrap();
-        let mut updates: Vec<Update> =
-            Unreadable::ALL.into_iter().map(|reason| unreadable(&team, &channel(), &ts(7), reason)).collect();
+        let refused = |reason, asked| refused(&team, &channel(), &ts(7), reason, &ts(asked));
+        let mut updates = [
+            refused(Unreadable::NotInChannel, 8),
+            limited(&team, &channel(), &ts(7)),
+            refused(Unreadable::MissingScope, 90),
+            refused(Unreadable::NotFound, 10),
+        ];
+        let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
         for _ in 0..updates.len() {
             updates.rotate_left(1);
             let rows = rows(&updates);
             assert_eq!(rows[0].key, ItemKey::new("unreadable#T1", "C1#000000000007.000000"));
-            let expected =
-                UnreadableBefore { channel: channel(), from: ts(7), reason: Unreadable::PlanLimit };
-            assert_eq!(unreadables(&rows), [expected]);
+            let expected = [fact(Unreadable::MissingScope, Some(ts(90))), fact(Unreadable::PlanLimit, None)];
+            assert_eq!(unreadables(&rows), expected);
         }
+    }
+
+    #[test]
+    fn a_refusal_of_an_earlier_version_has_no_time_until_slack_is_asked_again() {
+        let team = TeamId::parse("T1").unwrap();
+        let mut earlier = limited(&team, &channel(), &ts(7)).apply(None).unwrap();
+        earlier.insert(REASON.into(), "not_in_channel".into());
+        let key = ItemKey::unreadable(&team, &channel(), &ts(7));
+        let row = Item { key, attributes: earlier };
+        let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
+        assert_eq!(unreadables(std::slice::from_ref(&row)), [fact(Unreadable::NotInChannel, None)]);
+        let asked =
+            refused(&team, &channel(), &ts(7), Unreadable::NotFound, &ts(9)).apply(Some(&row.attributes));
+        let row = Item { attributes: asked.unwrap(), ..row };
+        assert_eq!(unreadables(&[row]), [fact(Unreadable::NotFound, Some(ts(9)))]);
     }
 
     #[test]

@@ -113,6 +113,7 @@ async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
         to: ts(0),
         why: "downtime".into(),
         page: 0,
+        looked: None,
     };
     ports.queue.send(vec![job.outgoing()]).await.remove(0).unwrap();
     for page in 0..2 {

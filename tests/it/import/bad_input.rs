@@ -253,6 +253,7 @@ async fn a_disk_that_takes_no_more_is_one_line_and_the_next_import_does_the_rest
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("import it again") && stderr.trim_end().lines().count() == 1, "{stderr}");
+    assert_eq!(stderr.matches("the archive is unavailable").count(), 1, "{stderr}");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let sum: Value = serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap();
     assert!(sum["new"].as_u64().is_some_and(|new| new < 4_000), "what was stored until then: {sum}");

@@ -123,6 +123,11 @@ impl HistoryCalls {
         &self.team
     }
 
+    /// What time it is by Slack's clock, to the second before.
+    pub(super) async fn now(&self) -> Result<Ts, ApiError> {
+        self.api.now(&self.team).await
+    }
+
     /// Calls that were made.
     #[must_use]
     pub fn made(&self) -> u64 {

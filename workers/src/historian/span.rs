@@ -5,7 +5,7 @@
 //! While a page is stored, the next one is fetched.
 
 use ports::archive::ArchiveExt;
-use rules::filled::{self, Source, Unreadable};
+use rules::filled::{self, Source};
 use rules::history::HistoryMessage;
 use rules::interval::Interval;
 use slack::ids::Ts;
@@ -115,7 +115,10 @@ impl ChannelReader<'_> {
         if let Err(error) = &end
             && let Consequence::Channel(Some(reason)) = error.consequence()
         {
-            self.note_unreadable(&wanted.span.to_ts(), reason).await?;
+            let (team, to) = (self.calls.team(), wanted.span.to_ts());
+            let asked = self.calls.now().await?;
+            let refused = filled::refused(team, self.channel, &to, reason, &asked);
+            self.archive.write(&refused).await?;
         }
         end
     }
@@ -161,7 +164,8 @@ impl ChannelReader<'_> {
                 None if has_more => return Ok(SpanEnd::Paused),
                 None => {
                     let shown = oldest.unwrap_or_else(|| span.to_ts());
-                    self.note_unreadable(&shown, Unreadable::PlanLimit).await?;
+                    let limited = filled::limited(self.calls.team(), self.channel, &shown);
+                    self.archive.write(&limited).await?;
                     return Ok(SpanEnd::Limited);
                 }
             }
@@ -205,10 +209,5 @@ impl ChannelReader<'_> {
     async fn note_reached(&self, from: &Ts, to: &Ts) -> Result<(), HistoryError> {
         let reached = filled::reached(self.calls.team(), self.channel, from, to, Source::History);
         Ok(self.archive.write(&reached).await.map(drop)?)
-    }
-
-    async fn note_unreadable(&self, from: &Ts, reason: Unreadable) -> Result<(), HistoryError> {
-        let unreadable = filled::unreadable(self.calls.team(), self.channel, from, reason);
-        Ok(self.archive.write(&unreadable).await.map(drop)?)
     }
 }

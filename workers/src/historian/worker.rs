@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::ItemKey;
+use ports::archive::{ItemKey, Query, key, query_all};
 use ports::queue::{Outgoing, QueueName};
 use process::config::backfill::BackfillMode;
 use reader::gaps;
-use rules::filled;
+use rules::filled::{self, UnreadableBefore};
 use rules::history::job::SpanJob;
 use rules::interval::Interval;
 use rules::public_mark::MarkState;
@@ -56,7 +56,8 @@ impl Historian {
             Ok(()) => Outcome::Done,
             Err(error) => match error.consequence() {
                 Consequence::Later(after) => Outcome::Retry(Retry { reason: error.to_string(), after }),
-                // The gap stays open or missing, and a later look asks again.
+                // The gap stays open or missing. A later look asks again: for what Slack refuses to show, after a day, or once the
+                // app has joined the channel.
                 Consequence::Channel(_) | Consequence::Workspace => {
                     let SpanJob { team, channel, from, to, why, .. } = job;
                     tracing::warn!(%team, %channel, %from, %to, why, %error, "a gap cannot be filled from history");
@@ -77,7 +78,7 @@ impl Historian {
         let fact = archive.get(&ItemKey::filled(team, channel, to)).await?;
         let reached = filled::spans(fact.as_slice()).pop().map_or_else(|| to.clone(), |span| span.from);
         let span = Interval { from: from.micros(), to: reached.micros() };
-        if span.from >= span.to {
+        if span.from >= span.to || self.is_refused_since(job).await? {
             return Ok(());
         }
         let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), PausePolicy::HandBack);
@@ -99,6 +100,19 @@ impl Historian {
             self.send(vec![SpanJob { page: job.page + 1, ..job.clone() }.outgoing()]).await?;
         }
         Ok(())
+    }
+
+    /// Whether Slack has refused to show the channel since the job was sent: another span of the same look asked for it.
+    async fn is_refused_since(&self, job: &SpanJob) -> Result<bool, HistoryError> {
+        let Some(looked) = &job.looked else { return Ok(false) };
+        let partition = key::unreadable(&job.team);
+        let after = Some(ItemKey::new(partition.clone(), format!("{}#", job.channel)));
+        // The sign that comes next after `#`: the bound of this channel's keys.
+        let until = Some(format!("{}$", job.channel));
+        let rows = Query { after, until, ..Query::partition(partition) };
+        let rows = query_all(&*self.ports.archive, rows).await?;
+        let is_later = |fact: &UnreadableBefore| fact.asked.as_ref().is_some_and(|asked| asked >= looked);
+        Ok(filled::unreadables(&rows).iter().any(is_later))
     }
 
     async fn send(&self, jobs: Vec<Outgoing>) -> Result<(), HistoryError> {
@@ -127,6 +141,7 @@ impl Historian {
                 to: span.to,
                 why: span.reason.as_str().to_owned(),
                 page: 0,
+                looked: Some(now.clone()),
             };
             let jobs: Vec<Outgoing> = wanted.into_iter().map(|span| job(span).outgoing()).collect();
             if !jobs.is_empty() {

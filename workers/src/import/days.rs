@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use rules::Malformed;
-use rules::history::{self, HistoryMessage};
+use rules::history::{self, ExportedElement, HistoryMessage};
 use serde_json::value::RawValue;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use tokio::sync::mpsc::Sender;
@@ -165,24 +165,46 @@ impl DaysReader<'_> {
         raw: &RawValue,
         seen: &mut HashSet<i64>,
     ) -> Option<()> {
-        let ChannelDays { team, channel, people, .. } = day.channel;
-        let message = match history::read(team, channel, raw) {
-            Ok(message) => message,
+        let ChannelDays { team, channel, .. } = day.channel;
+        match history::exported(team, channel, raw) {
+            Ok(ExportedElement::Message(message)) => {
+                if !self.is_past(day, number, &message)? {
+                    return Some(());
+                }
+                if !seen.insert(message.ts.micros()) {
+                    self.problem(day, ProblemKind::Duplicate, format!("{} occurs twice", message.ts))?;
+                }
+                self.note_time(&message.ts);
+                self.take(day, *message, raw.get().len())
+            }
+            // It may be about a message of before the time of the export: that time begins no earlier for it.
+            Ok(ExportedElement::Log(versions)) => versions.into_iter().try_for_each(|version| {
+                if self.is_past(day, number, &version)? {
+                    self.take(day, version, raw.get().len())?;
+                }
+                Some(())
+            }),
             Err(malformed) => {
                 let is_time = matches!(malformed, Malformed::Id(_));
                 let kind = if is_time { ProblemKind::BadTime } else { ProblemKind::BrokenMessage };
-                return self.problem(day, kind, format!("message {number}: {malformed}"));
+                self.problem(day, kind, format!("message {number}: {malformed}"))
             }
-        };
+        }
+    }
+
+    /// Whether nothing in a message is later than now.
+    fn is_past(&mut self, day: &mut Day<'_>, number: u64, message: &HistoryMessage) -> Option<bool> {
         let times = [Some(message.newest_time()), message.thread_ts.as_ref()];
-        if let Some(future) = times.into_iter().flatten().find(|ts| ts.micros() > self.latest_micros) {
-            let detail =
-                format!("message {number}: {future} is more than a day ahead of this machine's clock");
-            return self.problem(day, ProblemKind::BadTime, detail);
-        }
-        if !seen.insert(message.ts.micros()) {
-            self.problem(day, ProblemKind::Duplicate, format!("{} occurs twice", message.ts))?;
-        }
+        let Some(future) = times.into_iter().flatten().find(|ts| ts.micros() > self.latest_micros) else {
+            return Some(true);
+        };
+        let detail = format!("message {number}: {future} is more than a day ahead of this machine's clock");
+        self.problem(day, ProblemKind::BadTime, detail)?;
+        Some(false)
+    }
+
+    fn take(&mut self, day: &mut Day<'_>, message: HistoryMessage, bytes: usize) -> Option<()> {
+        let ChannelDays { team, people, .. } = day.channel;
         let stranger =
             message.author.as_ref().filter(|author| author.as_str() != SLACKBOT && !people.contains(*author));
         if let Some(stranger) = stranger
@@ -191,8 +213,7 @@ impl DaysReader<'_> {
             let detail = format!("{stranger} wrote {} and is not among the people", message.ts);
             self.problem(day, ProblemKind::UnknownUser, detail)?;
         }
-        self.note_time(&message.ts);
-        self.batch.bytes += raw.get().len();
+        self.batch.bytes += bytes;
         self.batch.messages.push(message);
         self.batch.places.push((day.place, Arc::clone(&day.name)));
         if self.batch.messages.len() >= BATCH || self.batch.bytes >= BATCH_BYTES {
@@ -307,6 +328,25 @@ mod tests {
             [BrokenMessage, BrokenMessage, BadTime, BadTime, BadTime, Duplicate, BrokenMessage, UnknownUser];
         assert_eq!(kinds(&delivered), expected);
         assert_eq!(read.strangers.len(), 1);
+    }
+
+    #[test]
+    fn an_entry_of_a_log_is_versions_of_a_message_and_no_duplicate_and_no_time_of_the_export() {
+        let day = r#"[{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
+            {"ts":"6.000100","subtype":"message_changed","message":{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
+                "original":{"ts":"5.000000","text":"old"}},
+            {"ts":"7.000100","subtype":"message_deleted","deleted_ts":"2.000000","previous_message":{"ts":"2.000000","text":"gone"}},
+            {"ts":"8.000100","subtype":"message_changed"},
+            {"ts":"8.000200","subtype":"message_changed","message":{"ts":"1700000001.000000","text":"later"}},
+            {"ts":"9.000000","text":"bye"}]"#;
+        let (delivered, read) = delivered(&[("general/2023-01-01.json", day)], &[]);
+        assert_eq!(
+            times(&delivered),
+            ["5.000000", "5.000000", "5.000000", "2.000000", "2.000000", "9.000000"]
+        );
+        assert_eq!(kinds(&delivered), [ProblemKind::BrokenMessage, ProblemKind::BadTime]);
+        let span = read.span.map(|(oldest, newest)| (oldest.to_string(), newest.to_string()));
+        assert_eq!(span, Some(("5.000000".to_owned(), "9.000000".to_owned())));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! * A plain export has lists of people and conversations, and one folder per conversation, with a file for each day.
 //! * An export of an Enterprise organisation has `org_users.json`, and the same once more for each workspace, below `teams/`.
-//! * Slackdump adds the bytes of files, below `__uploads/`.
+//! * Slackdump adds the bytes of files: below `__uploads/{file}/`, or in its standard format as `attachments/{file}-{name}` in the
+//!   folder of the conversation.
 //!
-//! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
+//! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>,
+//! <https://github.com/rusq/slackdump/blob/master/doc/usage-export.md>
 
 use std::collections::BTreeMap;
 
@@ -13,8 +15,9 @@ use slack::ids::FileId;
 /// Where an organisation's workspaces are.
 const TEAMS: &str = "teams";
 
-/// Where slackdump puts the bytes of files.
+/// Where slackdump puts the bytes of files, and where in the folder of a conversation it does so in its standard format.
 const UPLOADS: &str = "__uploads";
+const ATTACHMENTS: &str = "attachments";
 
 /// Folders that are no conversations: what slackdump and the Mac put beside them.
 const OTHER_FOLDERS: [&str; 3] = [UPLOADS, "__avatars", "__MACOSX"];
@@ -54,7 +57,7 @@ pub(crate) struct Layout {
     /// The workspaces.
     pub(crate) sections: Vec<Section>,
     /// The bytes of files.
-    pub(crate) uploads: BTreeMap<String, EntryIndex>,
+    pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
     /// Entries whose names lead out of where they are.
     pub(crate) tricks: Vec<EntryIndex>,
 }
@@ -83,10 +86,11 @@ impl Layout {
                 }
                 rest => (String::new(), rest),
             };
+            if let Some(file) = upload(parts) {
+                layout.uploads.entry(file).or_insert(index);
+                continue;
+            }
             match parts {
-                [UPLOADS, file, _] if FileId::parse(file).is_ok() => {
-                    layout.uploads.entry((*file).to_owned()).or_insert(index);
-                }
                 [list] => sections.entry(section).or_default().list(list, index),
                 [folder, day] if is_conversation(folder) && is_day(day) => {
                     let folders = &mut sections.entry(section).or_default().folders;
@@ -143,6 +147,16 @@ fn parts(name: &str) -> Option<Vec<&str>> {
     parts.iter().all(is_plain).then_some(parts)
 }
 
+/// The file whose bytes an entry is.
+fn upload(parts: &[&str]) -> Option<FileId> {
+    let file = match parts {
+        [UPLOADS, file, _] => file,
+        [folder, ATTACHMENTS, name] if is_conversation(folder) => name.split_once('-')?.0,
+        _ => return None,
+    };
+    FileId::parse(file).ok()
+}
+
 /// Whether a folder may be that of a conversation. One with a colon is that of the comments on a file, `FC:{file}:{title}`.
 fn is_conversation(folder: &str) -> bool {
     !OTHER_FOLDERS.contains(&folder) && !folder.contains(':')
@@ -189,6 +203,14 @@ mod tests {
             "D1/2024-01-02.json",
             "__uploads/F1/a.png",
             "__uploads/../a.png",
+            "general/attachments/F2-b-c.png",
+            "D1/attachments/F1-a.png",
+            "general/attachments/b.png",
+            "general/attachments/../F3-a.png",
+            "general/attachments/F4-\\..\\a.png",
+            "__MACOSX/attachments/F5-a.png",
+            "general/attachments/more/F6-a.png",
+            "general/attachments/-a.png",
             "__MACOSX/general/._2024-01-02.json",
         ];
         let layout = layout(&names);
@@ -201,8 +223,10 @@ mod tests {
         let folders: Vec<(&str, &[usize])> =
             section.folders.iter().map(|(name, days)| (name.as_str(), &days[..])).collect();
         assert_eq!(folders, [("D1", &[11][..]), ("general", &[8, 7][..])]);
-        assert_eq!(layout.uploads.iter().collect::<Vec<_>>(), [(&"F1".to_owned(), &12)]);
-        assert_eq!(layout.tricks, [13]);
+        let uploads: Vec<(&str, usize)> =
+            layout.uploads.iter().map(|(file, entry)| (file.as_str(), *entry)).collect();
+        assert_eq!(uploads, [("F1", 12), ("F2", 14)]);
+        assert_eq!(layout.tricks, [13, 17, 18]);
     }
 
     #[test]

@@ -62,8 +62,7 @@ pub(crate) fn read(source: &mut dyn ExportSource) -> Draft {
         problems.extend(problem.map(|problem| Problem { path: entries[*entry].name.clone(), ..problem }));
     }
     problems.extend(tricks.rest());
-    let uploads = std::mem::take(&mut layout.uploads).into_iter();
-    let uploads = uploads.filter_map(|(file, entry)| Some((FileId::parse(&file).ok()?, entry))).collect();
+    let uploads = std::mem::take(&mut layout.uploads);
     let sections = layout.sections.into_iter();
     let sections = sections
         .map(|section| {

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use bytes::Bytes;
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::files::{FileKey, Published};
+use rules::file::object::OWN;
 use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileJob, FileObject, FileState};
 use serde_json::Value;
@@ -87,7 +88,8 @@ impl Import<'_> {
                     self.ask_for(target, team, share, message.as_ref(), object).await?;
                     return Ok(source);
                 };
-                let held = tally.held(&key, object.source(team).unwrap_or_default());
+                // An export that names a place of its own instead of Slack's address means the file that has this id there.
+                let held = tally.held(&key, object.source(team).unwrap_or_else(|| OWN.to_owned()));
                 (source, key, Some(held))
             }
         };

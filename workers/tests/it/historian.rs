@@ -172,6 +172,7 @@ fn job(from: i64, to: i64) -> Delivery {
         to: ts(to),
         why: "downtime".into(),
         page: 0,
+        looked: None,
     };
     delivery_of(job.outgoing())
 }

@@ -3,10 +3,11 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use ports::archive::{Archive, ItemKey};
+use ports::archive::{Archive, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
+use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::event;
 use testkit::faults::{CrashPoint, CrashingArchive};
 use testkit::memory::archive::MemoryArchive;
@@ -105,4 +106,74 @@ async fn an_import_that_fails_says_what_it_did_until_then() {
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
     let first = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
     assert!(memory.get(&first).await.unwrap().is_some(), "what was stored stays");
+}
+
+#[tokio::test]
+async fn logs_of_edits_and_deletions_bring_versions_and_deletions_and_no_messages_of_their_own() {
+    let (first, second) = ("1600000000.000100", "1600000010.000100");
+    let message = |text: &str| event::message(first, "U1", text);
+    let steps = [("1600000100.000000", "second"), ("1600000200.000000", "third")];
+    let edited = |at: usize| event::edited(&message("first"), steps[at].0, steps[at].1);
+    let changed = |ts: &str, after: Value, name: &str, before: Value| json!({ "type": "message", "subtype": "message_changed", "hidden": true, "ts": ts, "message": after, name: before });
+    let day = json!([
+        edited(1),
+        changed("1600000100.000100", edited(0), "original", message("first")),
+        changed("1600000200.000100", edited(1), "previous_message", edited(0)),
+        { "type": "message", "subtype": "message_deleted", "ts": "1600000300.000100", "deleted_ts": second,
+            "previous_message": event::message(second, "U1", "gone") },
+        event::message("1600000400.000100", "U1", "bye"),
+    ]);
+    let archive = Arc::new(MemoryArchive::new());
+    let days = [("general/2020-09-13.json", day)];
+    let (sum, _) = imported(export(&days, &[]), archive.clone()).await;
+    let sum = sum.unwrap();
+    assert_eq!((sum.new, sum.problems, sum.skipped), (3, 0, 0));
+
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let rows = query_all(&*archive, Query::partition(key::messages(&team, &channel))).await.unwrap();
+    let said: Vec<(&str, bool)> =
+        rows.iter().map(|row| (row.text("text").unwrap(), row.is("deleted"))).collect();
+    assert_eq!(said, [("third", false), ("gone", true), ("bye", false)]);
+    let first = Ts::parse(first).unwrap();
+    let revisions = key::revisions(&team, &channel, &first);
+    let revisions = query_all(&*archive, Query::partition(revisions)).await.unwrap();
+    let versions = rules::message::versions(&revisions, Some(&rows[0]));
+    let before: Vec<&str> = versions.replaced.iter().map(|one| one.row.text("text").unwrap()).collect();
+    assert_eq!(before, ["first", "second"]);
+
+    let (again, _) = imported(export(&days, &[]), archive.clone()).await;
+    let again = again.unwrap();
+    assert_eq!((again.new, again.updated), (0, 0));
+}
+
+#[tokio::test]
+async fn files_beside_the_days_of_a_channel_are_kept_if_their_length_is_what_slack_announced() {
+    let file = |id: &str, size: usize| {
+        let place = format!("attachments/{id}-a.txt");
+        json!({ "id": id, "name": "a.txt", "size": size, "url_private": place, "url_private_download": place })
+    };
+    let shared = event::message("1600000000.000100", "U1", "see");
+    let shared = event::with(shared, [("files", json!([file("F1", 10), file("F2", 11)]))]);
+    let days = [("general/2020-09-13.json", json!([shared]))];
+    let uploads =
+        [("general/attachments/F1-a.txt", "some bytes"), ("general/attachments/F2-a.txt", "some bytes")];
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(export(&days, &uploads), archive.clone()).await;
+    let sum = sum.unwrap();
+    // The other one is asked for.
+    assert_eq!((sum.messages, sum.files, sum.problems), (1, 2, 0));
+
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let message = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
+    let message = archive.get(&message).await.unwrap().unwrap();
+    let state = |id: &str| row::state(&message, &FileId::parse(id).unwrap());
+    assert!(matches!(state("F1"), Some(FileState::Stored(_))), "{message:?}");
+    assert_eq!(state("F2"), None);
+    assert!(!message.attributes["raw_event"].as_str().unwrap().contains("attachments/"));
+
+    // An event about the same file, with Slack's address of it, needs no second download.
+    let own =
+        json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
+    let held = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
+    assert!(row::held_as(&held, &team, &FileObject::read(&own).unwrap()).is_some(), "{held:?}");
 }

@@ -23,7 +23,7 @@ const MAX_URL_BYTES: usize = 4096;
 const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
 
 /// The source of a file whose address is its own.
-const OWN: &str = "own";
+pub const OWN: &str = "own";
 
 /// What is known of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

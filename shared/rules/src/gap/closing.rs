@@ -73,9 +73,19 @@ struct ReadHistory {
     cover: Cover,
     /// Slack's plan shows nothing older, in microseconds; zero if it shows everything.
     limited_before: i64,
-    /// What is older could not be read for other reasons.
-    refused: BTreeMap<Unreadable, i64>,
+    refused: Vec<Refusal>,
 }
+
+/// Slack did not show what is older than `before`, although its plan does: when it last said so, in microseconds.
+#[derive(Debug, Clone)]
+struct Refusal {
+    reason: Unreadable,
+    before: i64,
+    asked: i64,
+}
+
+/// What Slack refused to show is asked for again after this long: the app may have been let in, or been given the scope.
+const ASKED_AGAIN_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 impl HistoryFacts {
     /// What these facts say of the channels that are kept.
@@ -92,15 +102,16 @@ impl HistoryFacts {
         for history in read.values_mut() {
             history.cover = Cover::of(history.spans.iter().copied());
         }
-        for UnreadableBefore { channel, from, reason } in unreadables {
+        for UnreadableBefore { channel, from, reason, asked } in unreadables {
             let history = read.entry(channel.clone()).or_default();
-            let before = match reason {
-                Unreadable::PlanLimit => &mut history.limited_before,
+            let before = from.micros();
+            match reason {
+                Unreadable::PlanLimit => history.limited_before = before.max(history.limited_before),
                 Unreadable::NotInChannel | Unreadable::NotFound | Unreadable::MissingScope => {
-                    history.refused.entry(*reason).or_default()
+                    let asked = asked.as_ref().map_or(0, Ts::micros);
+                    history.refused.push(Refusal { reason: *reason, before, asked });
                 }
-            };
-            *before = from.micros().max(*before);
+            }
         }
         Self { read, kept: kept.into_iter().map(|channel| (channel, None)).collect() }
     }
@@ -120,7 +131,27 @@ impl HistoryFacts {
     /// Whether Slack refused to show the channel for this reason.
     #[must_use]
     pub fn is_refused(&self, channel: &ChannelId, reason: Unreadable) -> bool {
-        self.read.get(channel).is_some_and(|history| history.refused.contains_key(&reason))
+        let is_why = |refusal: &Refusal| refusal.reason == reason;
+        self.read.get(channel).is_some_and(|history| history.refused.iter().any(is_why))
+    }
+
+    /// The channels that Slack does not show to an app that is not in them, and when it last said so of each.
+    #[must_use]
+    pub fn not_let_in(&self) -> Vec<(ChannelId, Ts)> {
+        let is_that =
+            |refusal: &&Refusal| matches!(refusal.reason, Unreadable::NotInChannel | Unreadable::NotFound);
+        let last = |(channel, history): (&ChannelId, &ReadHistory)| {
+            let asked = history.refused.iter().filter(is_that).map(|refusal| refusal.asked).max()?;
+            Some((channel.clone(), Interval { from: asked, to: asked }.from_ts()))
+        };
+        self.read.iter().filter_map(last).collect()
+    }
+
+    /// The app was let into a channel after Slack refused to show it.
+    pub fn let_in(&mut self, channel: &ChannelId) {
+        if let Some(history) = self.read.get_mut(channel) {
+            history.refused.retain(|refusal| refusal.reason == Unreadable::MissingScope);
+        }
     }
 
     /// The oldest ts that Slack still showed of a channel, if its plan does not show everything.
@@ -171,10 +202,11 @@ impl HistoryFacts {
     }
 
     /// The spans that are to be read of Slack's history for gaps that have ended, at most `limit` of them: those of the
-    /// gaps that are filled, and what Slack refused to show, are left out. Reading all of it, and asking again until there
-    /// is nothing left, fills every gap of which Slack shows everything.
+    /// gaps that are filled, and what Slack refused to show in the last 24 hours, are left out. Reading all of it, and asking
+    /// again until there is nothing left, fills every gap of which Slack shows everything.
     ///
-    /// One channel comes after the other, so a channel that fails again and again holds up no other.
+    /// One channel comes after the other, so a channel that fails again and again holds up no other; of each channel the newest
+    /// span comes first: if Slack refuses to show that, it is not asked for the older ones.
     #[must_use]
     pub fn wanted(&self, gaps: &[Gap], now: &Ts, limit: usize) -> Vec<WantedSpan> {
         let goes_on = |gap: &&Gap| gap.to.is_none();
@@ -186,7 +218,7 @@ impl HistoryFacts {
         let mut wanted: BTreeMap<&ChannelId, BTreeMap<i64, (i64, Reason)>> = BTreeMap::new();
         for gap in gaps {
             for channel in self.concerned(gap).into_iter().filter(|channel| !left.contains(channel)) {
-                let Some(Interval { from, to }) = self.wanted_in(channel, gap) else { continue };
+                let Some(Interval { from, to }) = self.wanted_in(channel, gap, now) else { continue };
                 if to > now.micros() {
                     continue;
                 }
@@ -198,7 +230,7 @@ impl HistoryFacts {
         }
         let mut in_turn: Vec<(usize, WantedSpan)> = Vec::new();
         for (channel, spans) in wanted {
-            in_turn.extend(spans.into_iter().enumerate().map(|(turn, (to, (from, reason)))| {
+            in_turn.extend(spans.into_iter().rev().enumerate().map(|(turn, (to, (from, reason)))| {
                 let interval = Interval { from, to };
                 let (from, to) = (interval.from_ts(), interval.to_ts());
                 (turn, WantedSpan { channel: channel.clone(), from, to, reason })
@@ -209,14 +241,17 @@ impl HistoryFacts {
     }
 
     /// What is to be read of one channel to fill a gap in it, as far as Slack shows it.
-    fn wanted_in(&self, channel: &ChannelId, gap: &Gap) -> Option<Interval> {
+    fn wanted_in(&self, channel: &ChannelId, gap: &Gap, now: &Ts) -> Option<Interval> {
         let whole = gap.interval()?;
         let shown_from = self.limited_before(channel).unwrap_or_default();
         let oldest = self.rest(channel, gap).into_iter().find(|rest| rest.to > shown_from)?;
         let told = gap.told.as_ref().map_or(0, |told| told.micros() + 1);
         let to = whole.to.max(told);
         let history = self.read.get(channel);
-        let is_refused = history.is_some_and(|history| history.refused.values().any(|before| *before >= to));
+        let holds = |refusal: &Refusal| {
+            refusal.before >= to && now.micros().saturating_sub(refusal.asked) < ASKED_AGAIN_MICROS
+        };
+        let is_refused = history.is_some_and(|history| history.refused.iter().any(holds));
         (!is_refused).then(|| Interval { from: oldest.from.max(shown_from), to })
     }
 

@@ -19,7 +19,8 @@ fn span(id: &str, from: i64, to: i64) -> Span {
 }
 
 fn unreadable(id: &str, from: i64, reason: Unreadable) -> UnreadableBefore {
-    UnreadableBefore { channel: channel(id), from: ts(from), reason }
+    let asked = (reason != Unreadable::PlanLimit).then(|| ts(NOW_S - 1));
+    UnreadableBefore { channel: channel(id), from: ts(from), reason, asked }
 }
 
 fn gap(reason: Reason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
@@ -148,6 +149,33 @@ fn nothing_is_asked_that_slack_would_refuse() {
 }
 
 #[test]
+fn what_slack_refused_is_asked_for_again_after_a_day_or_once_the_app_is_let_in() {
+    const DAY_S: i64 = 86_400;
+    let downs = [gap(Reason::Downtime, None, 10, Some(30)), gap(Reason::Downtime, None, 40, Some(50))];
+    let asked = |facts: &HistoryFacts, now| {
+        let wanted = facts.wanted(&downs, &ts(now), 9);
+        let of_one = wanted.iter().filter(|span| span.channel.as_str() == "C1");
+        of_one.map(|span| span.to.micros() / 1_000_000).collect::<Vec<_>>()
+    };
+    for (reason, is_let_in) in
+        [(Unreadable::NotInChannel, true), (Unreadable::NotFound, true), (Unreadable::MissingScope, false)]
+    {
+        let mut facts = facts(&[], &[unreadable("C1", 50, reason)]);
+        assert_eq!(asked(&facts, NOW_S), Vec::<i64>::new(), "{reason:?}");
+        assert_eq!(asked(&facts, NOW_S + DAY_S - 2), Vec::<i64>::new(), "{reason:?}");
+        assert_eq!(asked(&facts, NOW_S + DAY_S - 1), [50, 30], "{reason:?}");
+        let not_let_in = if is_let_in { vec![(channel("C1"), ts(NOW_S - 1))] } else { vec![] };
+        assert_eq!(facts.not_let_in(), not_let_in, "{reason:?}");
+        facts.let_in(&channel("C1"));
+        assert_eq!(asked(&facts, NOW_S).is_empty(), !is_let_in, "{reason:?}");
+    }
+    let mut earlier = unreadable("C1", 50, Unreadable::MissingScope);
+    earlier.asked = None;
+    // This version asks once, and notes when.
+    assert_eq!(asked(&facts(&[], &[earlier]), DAY_S), [50, 30]);
+}
+
+#[test]
 fn one_channel_comes_after_the_other() {
     let gaps = [
         gap(Reason::Left, Some("C1"), 10, Some(20)),
@@ -159,7 +187,7 @@ fn one_channel_comes_after_the_other() {
     ];
     let wanted = facts(&[], &[]).wanted(&gaps, &ts(NOW_S), 3);
     let told: Vec<_> = wanted.iter().map(|span| (span.channel.as_str(), span.from.as_str())).collect();
-    assert_eq!(told, [("C1", "10.000000"), ("C2", "45.000000"), ("C1", "30.000000")]);
+    assert_eq!(told, [("C1", "50.000000"), ("C2", "45.000000"), ("C1", "30.000000")]);
 }
 
 fn any_gap() -> impl Strategy<Value = Gap> {

@@ -36,6 +36,7 @@ impl Told {
             channel: channel(),
             from: ts(from),
             reason: Unreadable::PlanLimit,
+            asked: None,
         };
         let unreadables: Vec<_> = self.limit.map(fact).into_iter().collect();
         let facts = HistoryFacts::new(&self.spans, &unreadables, []);

@@ -26,6 +26,8 @@ pub struct SpanJob {
     pub why: String,
     /// How often the reading was interrupted so that others had their turn.
     pub page: u32,
+    /// When it was found to be missing, by Slack's clock; `None` in jobs of earlier versions.
+    pub looked: Option<Ts>,
 }
 
 #[derive(Serialize)]
@@ -36,6 +38,8 @@ struct Encoded<'a> {
     to: &'a Ts,
     why: &'a str,
     page: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    looked: Option<&'a Ts>,
 }
 
 #[derive(Default, Deserialize)]
@@ -52,15 +56,17 @@ struct Decoded<'a> {
     why: Option<Cow<'a, str>>,
     #[serde(default)]
     page: u32,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    looked: Option<Cow<'a, str>>,
 }
 
 impl SpanJob {
     /// The job as a message.
     #[must_use]
     pub fn outgoing(&self) -> Outgoing {
-        let Self { team, channel, from, to, why, page } = self;
+        let Self { team, channel, from, to, why, page, looked } = self;
         let parts = ["span", team.as_str(), channel.as_str(), from.as_str(), to.as_str(), &page.to_string()];
-        let encoded = Encoded { team, channel, from, to, why, page: *page };
+        let encoded = Encoded { team, channel, from, to, why, page: *page, looked: looked.as_ref() };
         Outgoing {
             queue: QueueName::Backfill,
             group: GroupId::of(&[team.as_str()]),
@@ -85,7 +91,8 @@ impl SpanJob {
             return Err(missing("to"));
         }
         let why = decoded.why.map(Cow::into_owned).unwrap_or_default();
-        Ok(Self { team, channel, from, to, why, page: decoded.page })
+        let looked = decoded.looked.and_then(|looked| Ts::parse(&looked).ok());
+        Ok(Self { team, channel, from, to, why, page: decoded.page, looked })
     }
 }
 
@@ -104,6 +111,7 @@ mod tests {
             to: Ts::parse("9.000000").unwrap(),
             why: "downtime".to_owned(),
             page: 0,
+            looked: Some(Ts::parse("10.000000").unwrap()),
         }
     }
 
@@ -114,10 +122,15 @@ mod tests {
         assert_ne!(first.dedup, next.dedup);
         assert_eq!(
             first.body,
-            r#"{"v":1,"backfill":{"team":"T1","channel":"C1","from":"1.000000","to":"9.000000","why":"downtime","page":0}}"#
+            r#"{"v":1,"backfill":{"team":"T1","channel":"C1","from":"1.000000","to":"9.000000","why":"downtime","page":0,"looked":"10.000000"}}"#
         );
         let Payload::Backfill(raw) = Job::decode(&first.body).unwrap().payload else { panic!("{first:?}") };
         assert_eq!(SpanJob::decode(raw), Ok(job()));
+        let earlier = SpanJob { looked: None, ..job() };
+        let body = earlier.outgoing().body;
+        assert!(body.ends_with(r#""page":0}}"#), "{body}");
+        let Payload::Backfill(raw) = Job::decode(&body).unwrap().payload else { panic!("{body}") };
+        assert_eq!(SpanJob::decode(raw), Ok(earlier));
     }
 
     #[test]

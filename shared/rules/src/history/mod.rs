@@ -2,6 +2,7 @@
 //!
 //! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
 //! * [`links`] takes tokens out of addresses.
+//! * [`exported`] reads a day of an export, which may hold logs of edits and deletions.
 //! * [`compare`] says what a list of Slack's and the archive lack of each other.
 //! * [`job`] is what is sent to the historian.
 //!
@@ -11,6 +12,7 @@
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
 pub mod compare;
+mod exported;
 pub mod job;
 mod links;
 mod normal;
@@ -19,6 +21,8 @@ mod tests;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
+
+pub use exported::{ExportedElement, exported};
 
 use crate::message::{self, Content};
 use crate::{Change, Malformed, file, reaction};
@@ -107,18 +111,30 @@ impl HistoryMessage {
     }
 }
 
-/// Reads a message object of a page of history or of an export.
+/// Reads a message object of a page of history.
 ///
 /// # Errors
 /// [`Malformed`] if it is no object, or has no usable `ts`; [`Malformed::Id`] if a timestamp in it does not have Slack's shape.
 pub fn read(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<HistoryMessage, Malformed> {
-    let missing = |field| Malformed::Missing { event: "history", field };
-    let Value::Object(mut object) = envelope::value(raw.get())? else { return Err(missing("message")) };
+    match envelope::value(raw.get())? {
+        Value::Object(object) => read_object(team, channel, object),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(Malformed::Missing { event: "history", field: "message" })
+        }
+    }
+}
+
+fn read_object(
+    team: &TeamId,
+    channel: &ChannelId,
+    mut object: Map<String, Value>,
+) -> Result<HistoryMessage, Malformed> {
     normal::timestamps(&mut object);
     let listed = object.get("reactions").map(to_raw_value).transpose().map_err(|_| Unreadable)?;
     let reactions = listed.as_deref().map(reaction::listed).unwrap_or_default();
     let reactions_cut = is_cut(&object) || reactions.len() >= reaction::MAX_LISTED;
-    let ts = Ts::parse(text(&object, "ts").ok_or(missing("ts"))?)?;
+    let missing = Malformed::Missing { event: "history", field: "ts" };
+    let ts = Ts::parse(text(&object, "ts").ok_or(missing)?)?;
     let thread = thread_head(&object);
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));

@@ -35,6 +35,9 @@ const LEFT_OUT: [&str; 21] = [
 const LEFT_OUT_OF_FILES: [&str; 5] =
     ["comments_count", "has_more_shares", "is_starred", "num_stars", "shares"];
 
+/// Addresses of a file. Slackdump used to write a place in its export there.
+const ADDRESSES: [&str; 2] = ["url_private", "url_private_download"];
+
 /// Members that hold timestamps. Old exports have numbers there.
 const TIMESTAMPS: [&str; 3] = ["ts", "thread_ts", "latest_reply"];
 
@@ -78,6 +81,14 @@ fn file(file: &mut Value) {
     if let Some(file) = file.as_object_mut() {
         for name in LEFT_OUT_OF_FILES {
             file.remove(name);
+        }
+        let is_place = |address: &Value| {
+            address.as_str().is_some_and(|address| !address.is_empty() && !address.contains("://"))
+        };
+        for name in ADDRESSES {
+            if file.get(name).is_some_and(is_place) {
+                file.remove(name);
+            }
         }
     }
     clean(file);

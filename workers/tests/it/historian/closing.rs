@@ -1,5 +1,8 @@
 //! Gaps that close by themselves: historians that run on one queue, beside a Slack on virtual time.
 
+use std::future::pending;
+
+use ports::archive::Update;
 use ports::clock::{Clock, SharedClock};
 use ports::queue::run::RunId;
 use reader::coverage::TeamCoverage;
@@ -83,6 +86,19 @@ impl Fixture {
                 workspace.said_in("C1").post(message);
             }
         });
+    }
+
+    /// Slack refuses to show the channel.
+    fn refuses(&self, code: &str) {
+        self.slack.change(TOKEN, |workspace| {
+            workspace.unreadable.insert("C1".to_owned(), code.to_owned());
+        });
+    }
+
+    /// Slack tells that the app joined the channel.
+    async fn joins(&self, clock: Ts) {
+        let joined = ItemKey::joined(&team(), &channel(), &clock);
+        self.archive.write(&Update::mark(joined)).await.unwrap();
     }
 
     /// Notes that no process took an event between these times, and that the next one did.
@@ -169,6 +185,50 @@ async fn a_gap_that_goes_on_by_slacks_clock_is_not_read_whatever_this_machines_c
     advance(Duration::from_secs(120)).await;
     historian.look().await;
     assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_slack_refuses_to_show_is_asked_for_once_a_day_and_filled_once_the_app_joins() {
+    let fixture = Fixture::of(&[said(END - 1_000, "missed")]);
+    fixture.refuses("not_in_channel");
+    fixture.mark_public().await;
+    fixture.joins(ts(BEGINNING)).await;
+    fixture.missed(END - 3_600, END).await;
+    let fleet = Fleet::start(&fixture, 1);
+    let asked_after = async |hours: u64| {
+        let hours = Duration::from_secs(hours * 3_600);
+        timeout(hours, pending::<()>()).await.unwrap_err();
+        fixture.history_calls()
+    };
+    assert_eq!([asked_after(1).await, asked_after(22).await, asked_after(2).await], [1, 1, 2]);
+    fleet.until(&fixture, GapState::Missing, CLOSED_WITHIN).await;
+
+    fixture.slack.change(TOKEN, |workspace| workspace.unreadable.clear());
+    let now = fixture.api.now(&team()).await.unwrap();
+    fixture.joins(Interval { from: now.micros() + 1, to: 0 }.from_ts()).await;
+    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fleet.stop().await;
+    assert_eq!(fixture.texts().await, ["missed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_with_many_gaps_is_asked_for_once_after_a_look_if_slack_refuses_to_show_it() {
+    let fixture = Fixture::of(&[]);
+    fixture.refuses("missing_scope");
+    fixture.mark_public().await;
+    for second in [100, 200, 300] {
+        fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING + second))).await.unwrap();
+    }
+    let historian = fixture.historian();
+    historian.look().await;
+    let jobs = fixture.sent(QueueName::Backfill).await;
+    assert_eq!(jobs.len(), 3);
+    for job in &jobs {
+        assert_eq!(historian.handle(std::slice::from_ref(job)).await, [Outcome::Done]);
+    }
+    assert_eq!(fixture.history_calls(), 1);
+    let now = fixture.api.now(&team()).await.unwrap();
+    assert_eq!(gaps::wanted(&*fixture.archive, &team(), &now, 9).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]

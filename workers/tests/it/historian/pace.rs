@@ -49,6 +49,7 @@ async fn read_with(fixture: &Fixture, processes: u64) {
         to: ts(END),
         why: "downtime".into(),
         page: 0,
+        looked: None,
     };
     fleet.queue.send(vec![sent.outgoing()]).await.remove(0).unwrap();
     let idle = async {

@@ -1,0 +1,196 @@
+//! Elements of a day of an export. Exports with logs of edits and deletions hold, beside messages, what happened to one: the
+//! message as it is now and as it was, by the names that events use or by older ones. Each is a version of that message, never a
+//! message of its own.
+//!
+//! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::{HistoryMessage, normal, read_object, text};
+use crate::Malformed;
+use slack::envelope;
+use slack::ids::{ChannelId, TeamId};
+
+/// The members under which an entry has the message as it was.
+const BEFORE: [&str; 3] = ["previous_message", "previous", "original"];
+
+/// An element of a day.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExportedElement {
+    /// A message.
+    Message(Box<HistoryMessage>),
+    /// What an entry of a log says of one message: its versions, and whether it is deleted. It may be of any other day.
+    Log(Vec<HistoryMessage>),
+}
+
+/// Reads an element of a day of an export.
+///
+/// # Errors
+/// As [`super::read`]; [`Malformed::Missing`] too if an entry of a log does not say which message it is about.
+pub fn exported(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<ExportedElement, Malformed> {
+    let missing = |event, field| Malformed::Missing { event, field };
+    let Value::Object(mut entry) = envelope::value(raw.get())? else {
+        return Err(missing("history", "message"));
+    };
+    let objects = match text(&entry, "subtype") {
+        Some("message_changed") => {
+            let before = before(&mut entry);
+            let now = now(entry, before.first()).ok_or(missing("message_changed", "message"))?;
+            about(now, before)
+        }
+        Some("message_deleted") => {
+            let before = before(&mut entry);
+            let ts = entry.remove("deleted_ts").or_else(|| before.first()?.get("ts").cloned());
+            let ts = ts.ok_or(missing("message_deleted", "deleted_ts"))?;
+            let tombstone = [("ts".to_owned(), ts), ("subtype".to_owned(), "tombstone".into())];
+            about(tombstone.into_iter().collect(), before)
+        }
+        Some(_) | None => {
+            return read_object(team, channel, entry).map(Box::new).map(ExportedElement::Message);
+        }
+    };
+    let read = objects.into_iter().map(|object| read_object(team, channel, object));
+    read.collect::<Result<_, _>>().map(ExportedElement::Log)
+}
+
+/// What an entry says of the message as it was.
+fn before(entry: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
+    let objects = BEFORE.into_iter().filter_map(|name| entry.remove(name));
+    objects
+        .filter_map(|object| if let Value::Object(object) = object { Some(object) } else { None })
+        .collect()
+}
+
+/// The message as it is now: an object in the entry, or the entry itself, whose time is that of the edit if it is not that of
+/// the message.
+fn now(mut entry: Map<String, Value>, before: Option<&Map<String, Value>>) -> Option<Map<String, Value>> {
+    if let Some(Value::Object(message)) = entry.remove("message") {
+        return Some(message);
+    }
+    let of = before?;
+    if !entry.contains_key("text") {
+        return None;
+    }
+    match of.get("subtype") {
+        Some(subtype) => entry.insert("subtype".into(), subtype.clone()),
+        None => entry.remove("subtype"),
+    };
+    if let Some(ts) = of.get("ts").filter(|ts| Some(*ts) != entry.get("ts"))
+        && let Some(edited_ts) = entry.insert("ts".into(), ts.clone())
+    {
+        entry.entry("edited").or_insert_with(|| serde_json::json!({ "ts": edited_ts }));
+    }
+    Some(entry)
+}
+
+/// A message as it is, and as it was: an object without a time of its own is about the same message.
+fn about(mut now: Map<String, Value>, mut before: Vec<Map<String, Value>>) -> Vec<Map<String, Value>> {
+    normal::timestamps(&mut now);
+    for object in &mut before {
+        if let Some(ts) = now.get("ts") {
+            object.entry("ts").or_insert_with(|| ts.clone());
+        }
+    }
+    before.push(now);
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::Change;
+
+    fn read(element: &Value) -> Result<ExportedElement, Malformed> {
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        exported(&team, &channel, &to_raw_value(element).unwrap())
+    }
+
+    /// The time, the edit and the text of each version; no text is a deletion.
+    fn versions(entry: &Value) -> Vec<(String, Option<String>, Option<String>)> {
+        let ExportedElement::Log(versions) = read(entry).unwrap() else { panic!("{entry}") };
+        let text = |message: &HistoryMessage| match &message.change {
+            Change::Content(content) => content.if_absent().set["text"].as_str().map(str::to_owned),
+            Change::Register(deletion) => {
+                assert_eq!(deletion.set_if_absent["deleted"], true);
+                None
+            }
+        };
+        let version = |message: &HistoryMessage| {
+            let edited = message.edited.as_ref().map(ToString::to_string);
+            (message.ts.to_string(), edited, text(message))
+        };
+        versions.iter().map(version).collect()
+    }
+
+    fn version(edited: Option<&str>, text: Option<&str>) -> (String, Option<String>, Option<String>) {
+        ("1.000000".to_owned(), edited.map(str::to_owned), text.map(str::to_owned))
+    }
+
+    #[test]
+    fn an_edit_is_the_message_before_and_after_it_whatever_the_members_are_called() {
+        let after = json!({ "type": "message", "ts": "1.000000", "user": "U1", "text": "new",
+            "edited": { "user": "U1", "ts": "9.000000" } });
+        let expected = [version(None, Some("old")), version(Some("9.000000"), Some("new"))];
+        for name in BEFORE {
+            let old = json!({ "type": "message", "ts": "1.000000", "user": "U1", "text": "old" });
+            let entry = json!({ "type": "message", "subtype": "message_changed", "hidden": true, "ts": "9.000100",
+                "message": after, name: old });
+            assert_eq!(versions(&entry), expected, "{name}");
+        }
+        let nameless = json!({ "subtype": "message_changed", "ts": "9.000100", "message": after,
+            "original": { "user": "U1", "text": "old" } });
+        assert_eq!(versions(&nameless), expected);
+        let alone =
+            json!({ "subtype": "message_changed", "ts": "9.000100", "message": after, "original": null });
+        assert_eq!(versions(&alone), expected[1..]);
+    }
+
+    #[test]
+    fn an_edit_may_be_the_message_itself_with_what_it_was() {
+        let entry = |ts: &str| {
+            json!({ "type": "message", "subtype": "message_changed", "ts": ts, "user": "U1", "text": "new",
+                "original": { "ts": "1.000000", "user": "U1", "text": "old" } })
+        };
+        let expected = [version(None, Some("old")), version(Some("9.000000"), Some("new"))];
+        assert_eq!(versions(&entry("9.000000")), expected);
+        let mut marked = entry("1.000000");
+        marked["edited"] = json!({ "ts": "9.000000" });
+        assert_eq!(versions(&marked), expected);
+        let ExportedElement::Log(read) = read(&marked).unwrap() else { panic!() };
+        assert!(!read[1].content().unwrap().if_absent().set.contains_key("subtype"));
+    }
+
+    #[test]
+    fn a_deletion_deletes_and_brings_what_was_said() {
+        let old = json!({ "ts": "1.000000", "user": "U1", "text": "old" });
+        let whole = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": "1.000000",
+            "previous_message": old });
+        assert_eq!(versions(&whole), [version(None, Some("old")), version(None, None)]);
+        let by_its_message = json!({ "subtype": "message_deleted", "ts": "9.000100", "original": old });
+        assert_eq!(versions(&by_its_message), [version(None, Some("old")), version(None, None)]);
+        let alone = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": 1 });
+        assert_eq!(versions(&alone), [version(None, None)]);
+    }
+
+    #[test]
+    fn an_entry_that_is_about_no_message_is_malformed_and_other_elements_are_messages() {
+        for entry in [
+            json!({ "subtype": "message_changed", "ts": "9.000100" }),
+            json!({ "subtype": "message_changed", "ts": "9.000100", "text": "about which?" }),
+            json!({ "subtype": "message_changed", "ts": "9.000100", "message": { "text": "when?" } }),
+            json!({ "subtype": "message_deleted", "ts": "9.000100", "previous_message": [] }),
+            json!([]),
+        ] {
+            assert!(matches!(read(&entry), Err(Malformed::Missing { .. })), "{entry}");
+        }
+        for subtype in [json!(null), json!("tombstone"), json!("bot_message")] {
+            let message = json!({ "ts": "1.000000", "subtype": subtype, "text": "hi" });
+            let ExportedElement::Message(element) = read(&message).unwrap() else { panic!("{message}") };
+            assert_eq!(element.ts.as_str(), "1.000000");
+        }
+    }
+}
