@@ -102,6 +102,8 @@ pub struct Event<'a> {
     /// The event itself.
     pub raw: &'a RawValue,
     event_time_s: Option<i64>,
+    rule: Option<Rule>,
+    channel: Result<ChannelId, Malformed>,
     told: Option<Result<ToldMessages<'a>, Malformed>>,
 }
 
@@ -115,18 +117,19 @@ impl<'a> Event<'a> {
         let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
         let raw = envelope.event.ok_or(missing("event"))?;
         let header: EventHeader<'a> = envelope::read(raw)?;
-        let mut event = Self { team, header, raw, event_time_s: envelope.event_time_s(), told: None };
         // Read once, for all that look at it.
-        event.told = (event.rule() == Some(Rule::Message)).then(|| message::told(&event));
+        let rule = rule(&header);
+        let channel = channel(&header, rule);
+        let event_time_s = envelope.event_time_s();
+        let mut event = Self { team, header, raw, event_time_s, rule, channel, told: None };
+        event.told = (rule == Some(Rule::Message)).then(|| message::told(&event));
         Ok(event)
     }
 
     /// What is made of the event; `None` if its type is unknown.
     #[must_use]
     pub fn rule(&self) -> Option<Rule> {
-        let rule = self.header.kind.event_type?.rule;
-        let stored = !matches!(rule, Rule::Reaction(_)) || self.is_about_a_message();
-        Some(if stored { rule } else { Rule::Ignored("reactions to files are not stored") })
+        self.rule
     }
 
     /// What says who may read the channel that the event is about.
@@ -143,20 +146,12 @@ impl<'a> Event<'a> {
         self.told.as_ref().map(|told| told.as_ref().map_err(Clone::clone)).transpose()
     }
 
-    fn is_about_a_message(&self) -> bool {
-        self.header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"))
-    }
-
     /// The channel the event is about, and all that it writes of channels.
     ///
     /// # Errors
     /// [`Malformed`] where it is missing or malformed, or another one stands beside it.
     pub fn channel(&self) -> Result<ChannelId, Malformed> {
-        let reaction = matches!(self.rule(), Some(Rule::Reaction(_)));
-        let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
-        let channel = self.header.channel().ok_or(Malformed::Missing { event, field })?;
-        let channel = ChannelId::parse(&channel)?;
-        if self.header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
+        self.channel.clone()
     }
 
     /// The ids of a channel that goes on under another: the one it had, and the one it has now.
@@ -209,6 +204,21 @@ impl<'a> Event<'a> {
         let user = self.header.user().ok_or(Malformed::Missing { event, field: "user" })?;
         Ok(UserId::parse(&user)?)
     }
+}
+
+fn rule(header: &EventHeader<'_>) -> Option<Rule> {
+    let rule = header.kind.event_type?.rule;
+    let is_about_a_message =
+        || header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"));
+    let stored = !matches!(rule, Rule::Reaction(_)) || is_about_a_message();
+    Some(if stored { rule } else { Rule::Ignored("reactions to files are not stored") })
+}
+
+fn channel(header: &EventHeader<'_>, rule: Option<Rule>) -> Result<ChannelId, Malformed> {
+    let reaction = matches!(rule, Some(Rule::Reaction(_)));
+    let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
+    let channel = ChannelId::parse(&header.channel().ok_or(Malformed::Missing { event, field })?)?;
+    if header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
 }
 
 /// A name that becomes part of a key or an attribute name.
