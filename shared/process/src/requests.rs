@@ -3,8 +3,8 @@
 //! Slack gives up on a request after 3 s and slows down for an app that answers late; a job on the queue is durable and
 //! waits. Both share the machine's processors, so a burst is acknowledged first and drained afterwards.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -13,40 +13,58 @@ use tokio::time::{Instant, sleep};
 /// hour for a workspace hardly more than one is open at a time.
 const BURST: usize = 32;
 
+/// A burst is over when there were fewer for as long: requests that shared a commit are answered together, and the senders take
+/// a moment to send their next ones.
+const CALM: Duration = Duration::from_millis(5);
+
 /// How often a worker that waits looks whether the burst is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A worker waits at most this long before its next batch, so that a burst that does not end cannot stop it.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Counts the requests that ingest is answering; shared with the workers of the same process.
 #[derive(Debug, Clone, Default)]
-pub struct OpenRequests(Arc<AtomicUsize>);
+pub struct OpenRequests(Arc<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    open: AtomicUsize,
+    /// When a request was last one of a burst.
+    last_of_burst: Mutex<Option<Instant>>,
+}
 
 /// One request, counted until this is dropped.
 #[derive(Debug)]
-pub struct OpenRequest(Arc<AtomicUsize>);
+pub struct OpenRequest(Arc<Counted>);
 
 impl OpenRequests {
     /// Counts a request.
     #[must_use]
     pub fn open(&self) -> OpenRequest {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        if self.0.open.fetch_add(1, Ordering::Relaxed) + 1 >= BURST {
+            *self.0.last_of_burst.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         OpenRequest(Arc::clone(&self.0))
     }
 
     /// Resolves when there is no burst, or after [`LONGEST_WAIT`].
     pub async fn wait_for_burst_to_end(&self) {
         let until = Instant::now() + LONGEST_WAIT;
-        while self.0.load(Ordering::Relaxed) >= BURST && Instant::now() < until {
+        while self.is_burst() && Instant::now() < until {
             sleep(LOOK_AGAIN).await;
         }
+    }
+
+    fn is_burst(&self) -> bool {
+        let last_of_burst = *self.0.last_of_burst.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.open.load(Ordering::Relaxed) >= BURST || last_of_burst.is_some_and(|at| at.elapsed() < CALM)
     }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -69,6 +87,26 @@ mod tests {
         };
         tokio::join!(requests.wait_for_burst_to_end(), ends);
         assert!((Duration::from_secs(1)..Duration::from_millis(1_010)).contains(&began.elapsed()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_are_answered_together_do_not_end_a_burst_if_the_next_ones_follow() {
+        let requests = OpenRequests::default();
+        let began = Instant::now();
+        let senders = async {
+            for _ in 0..10 {
+                let open: Vec<OpenRequest> = (0..BURST).map(|_| requests.open()).collect();
+                sleep(CALM / 2).await;
+                drop(open);
+                sleep(CALM / 4).await;
+            }
+        };
+        tokio::join!(senders, async {
+            sleep(Duration::from_millis(1)).await;
+            requests.wait_for_burst_to_end().await;
+        });
+        let last_sent = CALM * 3 / 4 * 9;
+        assert!((last_sent + CALM..last_sent + CALM + LOOK_AGAIN * 2).contains(&began.elapsed()));
     }
 
     #[tokio::test(start_paused = true)]
