@@ -93,19 +93,21 @@ mod tests {
     async fn requests_that_are_answered_together_do_not_end_a_burst_if_the_next_ones_follow() {
         let requests = OpenRequests::default();
         let began = Instant::now();
+        // Both are shorter than the calm that ends a burst.
+        let (answered_after, next_after) = (Duration::from_millis(3), Duration::from_millis(2));
         let senders = async {
             for _ in 0..10 {
                 let open: Vec<OpenRequest> = (0..BURST).map(|_| requests.open()).collect();
-                sleep(CALM / 2).await;
+                sleep(answered_after).await;
                 drop(open);
-                sleep(CALM / 4).await;
+                sleep(next_after).await;
             }
         };
         tokio::join!(senders, async {
             sleep(Duration::from_millis(1)).await;
             requests.wait_for_burst_to_end().await;
         });
-        let last_sent = CALM * 3 / 4 * 9;
+        let last_sent = (answered_after + next_after) * 9;
         assert!((last_sent + CALM..last_sent + CALM + LOOK_AGAIN * 2).contains(&began.elapsed()));
     }
 
