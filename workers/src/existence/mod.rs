@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use cache::Demand;
 use entities::Entity;
 use evaluate::{Evaluated, Evaluation, Fact};
-use lookup::{Breakers, Floods, List, QuestionLimits, SingleFlight};
+use lookup::{Failures, Floods, List, QuestionLimits, SingleFlight};
 
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Subject};
@@ -90,7 +90,7 @@ struct Inner {
     clock: SharedClock,
     mode: Option<ExistenceMode>,
     known: Arc<KnownEntities>,
-    breakers: Breakers,
+    failures: Failures,
     floods: Floods,
     limits: QuestionLimits,
     questions: SingleFlight<Entity, Fact>,
@@ -106,7 +106,7 @@ impl Check {
         let Parts { api, table, archive, clock, mode } = parts;
         Self(Arc::new(Inner {
             known: Arc::new(KnownEntities::new(Arc::clone(&clock))),
-            breakers: Breakers::new(Arc::clone(&archive), Arc::clone(&clock)),
+            failures: Failures::new(Arc::clone(&archive), Arc::clone(&clock)),
             floods: Floods::new(Arc::clone(&clock)),
             limits: QuestionLimits::default(),
             questions: SingleFlight::new(),

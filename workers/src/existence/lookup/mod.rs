@@ -3,12 +3,10 @@
 //!
 //! * [`ask`] is one call, and [`lists`] the pages of a list.
 //! * [`single_flight`] makes one call of many for the same entity.
-//! * [`breakers`] holds back calls while Slack does not answer, [`failing`] those about what Slack keeps failing on while it
-//!   answers about the rest, and [`floods`] those that would hold everything up.
+//! * [`failing`] holds back calls while Slack does not answer, and those about what it keeps failing on while it answers about
+//!   the rest; [`floods`] those that would hold everything up.
 
 mod ask;
-mod breaker;
-mod breakers;
 mod failing;
 mod floods;
 mod lists;
@@ -34,7 +32,7 @@ use super::{Check, PATIENCE, Questions, SOON};
 use ask::{Answer, NO_GROUPS, NOT_LISTED};
 
 pub(super) use ask::NO_TOKEN;
-pub(super) use breakers::Breakers;
+pub(super) use failing::Failures;
 pub(super) use floods::Floods;
 pub(super) use lists::List;
 pub(super) use single_flight::{PendingAnswer, SingleFlight};
@@ -117,7 +115,7 @@ impl Check {
             Some(Knowledge::Missing { code, .. }) => return Some(Fact::Missing(code)),
             None => {}
         }
-        self.0.breakers.shut(entity, demand)
+        self.0.failures.shut(entity, demand)
     }
 
     async fn answer(&self, entity: &Entity, list: Option<PendingAnswer<()>>, demand: &Demand) -> Fact {
@@ -148,14 +146,14 @@ impl Check {
             }
             Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
         }
-        self.0.breakers.note(entity, &answer).await;
+        self.0.failures.note(entity, &answer).await;
         match answer {
             Answer::Found { reach } => Fact::Found { reach },
             Answer::Missing(code) => Fact::Missing(code),
             Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
             Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
             Answer::Failed(why) => {
-                let stuck = self.0.breakers.stuck(entity);
+                let stuck = self.0.failures.stuck(entity);
                 stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
             }
         }
@@ -169,7 +167,7 @@ impl Check {
         }
         // It is never closed.
         let permit = limits.acquire().await.ok();
-        self.0.breakers.waits(entity).map_or(Ok(permit), Err)
+        self.0.failures.waits(entity).map_or(Ok(permit), Err)
     }
 
     /// What becomes of something while a flood lasts, in which most of what is asked about does not exist; `None` if it is
