@@ -18,16 +18,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::ItemKey;
-use ports::clock::TimestampMs;
 use rules::audience::Sight;
 use slack::ids::{ChannelId, TeamId};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cache::{Demand, Knowledge};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
-use super::{Check, PATIENCE, Questions, SOON};
+use super::{Check, PATIENCE, Questions, SOON, Unseen};
 
 use ask::{Answer, NO_GROUPS, NOT_LISTED};
 
@@ -43,28 +42,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Questions about one kind of thing that are on their way at once: so few that a flood is noticed before all of it has been
 /// asked about.
-const QUESTIONS_AT_ONCE: usize = 8;
-
-/// How many questions may be on their way, for each kind of thing.
-pub(super) struct QuestionLimits([Semaphore; 4]);
-
-impl Default for QuestionLimits {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)))
-    }
-}
-
-impl QuestionLimits {
-    fn of(&self, entity: &Entity) -> &Semaphore {
-        let [teams, users, bots, channels] = &self.0;
-        match entity {
-            Entity::Team(_) => teams,
-            Entity::User(..) => users,
-            Entity::Bot(..) => bots,
-            Entity::Channel(..) => channels,
-        }
-    }
-}
+pub(super) const QUESTIONS_AT_ONCE: usize = 8;
 
 impl Check {
     /// Asks Slack about each of these, and waits until the deadline.
@@ -111,8 +89,7 @@ impl Check {
         // A question that was answered since has said what it found before it was gone.
         match self.0.known.answer(entity, demand) {
             Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
-            Some(Knowledge::Found { reach, .. }) => return Some(Fact::Found { reach }),
-            Some(Knowledge::Missing { code, .. }) => return Some(Fact::Missing(code)),
+            Some(known) => return Some(known.into()),
             None => {}
         }
         self.0.failures.shut(entity, demand)
@@ -161,7 +138,13 @@ impl Check {
 
     /// Waits until few questions are on their way; if Slack has stopped answering meanwhile, says so.
     async fn permit(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
-        let limits = self.0.limits.of(entity);
+        let [teams, users, bots, channels] = &self.0.limits;
+        let limits = match entity {
+            Entity::Team(_) => teams,
+            Entity::User(..) => users,
+            Entity::Bot(..) => bots,
+            Entity::Channel(..) => channels,
+        };
         if let Ok(permit) = limits.try_acquire() {
             return Ok(Some(permit));
         }
@@ -226,34 +209,20 @@ fn of_list(entity: &Entity) -> Option<List> {
     }
 }
 
-/// The channels that are asked about, each with when its event came and whether it was replayed.
-pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
-
 impl Check {
     /// Asks who may read these channels, and waits no longer than for a batch.
     pub(crate) async fn ask_who_reads(&self, channels: Unseen) -> HashMap<(TeamId, ChannelId), Sight> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut sights = HashMap::new();
-        let mut questions = Questions::new();
-        for ((team, channel), (sent_at, replayed)) in channels {
-            let entity = Entity::Channel(team.clone(), channel.clone());
-            let demand = Demand { sent_at, replayed, newborn: false, former: false };
-            match self.0.known.answer(&entity, &demand) {
-                Some(Knowledge::Found { reach: Some(reach), .. }) => {
-                    sights.insert((team, channel), sight(&entity, Fact::Found { reach: Some(reach) }));
-                }
-                Some(_) | None => {
-                    questions.insert(entity, demand);
-                }
-            }
-        }
-        for (entity, fact) in self.find_out(questions, deadline).await {
+        let question = |((team, channel), (sent_at, replayed))| {
+            (Entity::Channel(team, channel), Demand { sent_at, replayed, newborn: false, former: false })
+        };
+        let questions = channels.into_iter().map(question).collect();
+        let facts = self.find_out(questions, Instant::now() + PATIENCE).await;
+        let sights = facts.into_iter().filter_map(|(entity, fact)| {
             let sight = sight(&entity, fact);
-            if let Entity::Channel(team, channel) = entity {
-                sights.insert((team, channel), sight);
-            }
-        }
-        sights
+            let Entity::Channel(team, channel) = entity else { return None };
+            Some(((team, channel), sight))
+        });
+        sights.collect()
     }
 }
 
