@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_taken_back_speaks_for_the_rows_until_a_later_public_event() {
+    fn a_mark_that_was_taken_back_overrules_the_rows_until_a_later_public_event() {
         let ts = |text: &str| Ts::parse(text).unwrap();
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let taken_back = super::super::public_mark::taken_back(&team, &channel, &ts("20.000000"));

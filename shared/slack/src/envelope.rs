@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_says_a_thing_twice_is_not_one_that_says_nothing() {
+    fn an_object_with_a_repeated_key_is_not_read_as_an_empty_one() {
         #[derive(Debug, Default, PartialEq, Deserialize)]
         struct Named<'a> {
             #[serde(borrow, default, deserialize_with = "text_or_none")]

@@ -191,7 +191,7 @@ fn any_order_duplication_and_crash_gives_the_same_channels() {
 }
 
 #[test]
-fn whoever_read_older_rows_does_not_have_the_last_word_on_a_name() {
+fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
     // It is named, then listed under another name, then named back: who sees only the first two is behind, and finds the
     // index as it was before.
     let told = told(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);

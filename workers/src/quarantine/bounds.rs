@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_keeps_so_many_jobs_and_bytes_whole_and_the_next_begins_anew() {
+    fn a_day_keeps_a_limited_number_of_whole_jobs_and_bytes_and_the_next_day_begins_at_zero() {
         let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10 };
         assert_eq!(
             full.with(7, &[5, 5]),

@@ -16,7 +16,7 @@ use workers::directory::SyncError;
 use fixture::{DEADLINE, Fixture, TOKEN, id, team, ts};
 
 #[tokio::test]
-async fn everybody_and_every_channel_on_every_page_comes_in() {
+async fn every_person_and_every_channel_on_every_page_is_stored() {
     let mut workspace = Workspace::of("T1", 25, 33);
     workspace.emoji =
         json!({ "parrot": "https://emoji.slack-edge.com/T1/parrot/1.gif", "bird": "alias:parrot" });
