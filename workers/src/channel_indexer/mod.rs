@@ -29,9 +29,6 @@ use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Outcome, Refused
 
 pub use store::store;
 
-/// The worker's name in the topology.
-pub const NAME: &str = "channel-indexer";
-
 /// Events taken at once: each batch writes a shard of the index once, however many channels changed.
 const MAX_BATCH: usize = 512;
 
@@ -185,10 +182,6 @@ impl JobEffects {
 
 #[async_trait]
 impl Worker for ChannelIndexer {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Channels
     }

@@ -36,9 +36,6 @@ use crate::store::changes;
 use asking::Asking;
 use decision::EventStep;
 
-/// The worker's name in the topology.
-pub const NAME: &str = "message-writer";
-
 /// Events taken at once. On one machine a batch costs three syncs however large it is; SQS hands out ten.
 const MAX_BATCH: usize = 512;
 
@@ -224,10 +221,6 @@ impl MessageWriter {
 
 #[async_trait]
 impl Worker for MessageWriter {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Events
     }
