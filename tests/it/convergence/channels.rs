@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{Outcome, Worker};
@@ -163,7 +163,7 @@ async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, d
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
             let mortal: Arc<dyn Archive> =
-                Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+                Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
             let (first, second) = join(hear(&mortal, &batch(one)), hear(&mortal, &batch(other))).await;
             if !point.has_crashed() {
                 assert!(first && second);
