@@ -155,9 +155,10 @@ impl Surroundings {
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
         for (spec, build) in registry::workers() {
-            let worker = match spec.queue {
-                QueueName::Stats => figures::statistician(&ports, &environment.changes),
-                _ => build(&environment),
+            let worker = if spec.queue == QueueName::Stats {
+                figures::statistician(&ports, &environment.changes)
+            } else {
+                build(&environment)
             };
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {
