@@ -98,7 +98,7 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_queue_of_a_backup_is_worked_off_to_the_same_archive() {
+async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
     let place = tempfile::tempdir().unwrap();
     let (data, copy) = (place.path().join("data"), place.path().join("copy"));
     let file = place.path().join("a.tar");

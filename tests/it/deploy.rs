@@ -156,7 +156,7 @@ fn a_tag_can_be_moved_and_is_not_pinned() {
 }
 
 #[tokio::test]
-async fn the_image_is_pinned_is_nobodys_root_and_holds_what_there_is() {
+async fn the_image_is_pinned_does_not_run_as_root_and_holds_every_binary() {
     let dockerfile = text("deploy/Dockerfile");
     let instructions = instructions(&dockerfile);
     let of = |name: &str| -> Vec<&str> {

@@ -93,7 +93,7 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
 }
 
 #[tokio::test]
-async fn without_a_token_nobody_can_be_asked_to_check() {
+async fn without_a_token_a_check_that_is_demanded_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();

@@ -10,7 +10,7 @@ use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{json_lines, status, wait_until_idle};
 use tests::harness::process;
-use tests::harness::verify::assert_nothing_put_aside;
+use tests::harness::verify::assert_nothing_quarantined;
 use tokio::process::Command;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -67,7 +67,7 @@ async fn a_disk_that_takes_no_more_is_answered_503_and_nothing_acked_is_lost() {
     lift_limit(server.process.pid()).await;
     let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
     slack.deliver(&said(acked)).await.unwrap();
-    assert_nothing_put_aside(&wait_until_idle(data.path(), DEADLINE).await);
+    assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..=acked));
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
@@ -90,7 +90,7 @@ async fn a_database_that_another_process_holds_is_waited_for_and_nothing_acked_i
 
     let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
     slack.deliver(&said(1)).await.unwrap();
-    assert_nothing_put_aside(&wait_until_idle(data.path(), DEADLINE).await);
+    assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..2));
     let quarantined: Vec<Value> = json_lines(data.path(), &["quarantine", "list"]).await;
     assert_eq!(quarantined, [] as [Value; 0]);

@@ -41,6 +41,17 @@ fn words(text: &str) -> Vec<(usize, String)> {
     text.lines().enumerate().flat_map(of_line).collect()
 }
 
+/// The words of each function's name, with the number of its line. A name has no apostrophe: `nobodys` is one of the words too.
+fn named(code: &str) -> Vec<Vec<(usize, String)>> {
+    let of_line = |(n, line): (usize, &str)| -> Option<Vec<(usize, String)>> {
+        let name = line.split_once("fn ")?.1.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        let word =
+            |word: &str| word.strip_suffix("bodys").map_or(word.to_owned(), |start| format!("{start}body"));
+        Some(name.split('_').map(|part| (n + 1, word(part))).collect())
+    };
+    code.lines().enumerate().filter_map(of_line).collect()
+}
+
 /// The lines on which a phrase begins: its words follow each other, with punctuation around them only.
 fn lines_with(words: &[(usize, String)], phrase: &str) -> Vec<usize> {
     let phrase: Vec<&str> = phrase.split(' ').collect();
@@ -70,18 +81,22 @@ fn documents(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn comments_messages_and_documents_avoid_these_words() {
-    let sources = source_files().into_iter().map(|file| (file.path.clone(), prose(&file)));
+fn comments_messages_documents_and_names_of_functions_avoid_these_words() {
+    let sources = source_files().into_iter().map(|file| {
+        let mut texts = named(&file.code);
+        texts.push(words(&prose(&file)));
+        (file.path, texts)
+    });
     let documents = ["", "docs", "deploy", "localstack"].map(|folder| documents(&workspace().join(folder)));
     assert!(documents.iter().all(|found| !found.is_empty()), "a folder of documents has moved");
     let mut report = String::new();
-    for (path, text) in sources.chain(documents.into_iter().flatten()) {
+    let documents = documents.into_iter().flatten().map(|(path, text)| (path, vec![words(&text)]));
+    for (path, texts) in sources.chain(documents) {
         if EXEMPT.iter().any(|exempt| path.starts_with(exempt)) {
             continue;
         }
-        let words = words(&text);
         for (phrase, instead) in AVOIDED {
-            for line in lines_with(&words, phrase) {
+            for line in texts.iter().flat_map(|words| lines_with(words, phrase)) {
                 writeln!(report, "{path}:{line} says \"{phrase}\"; better: {instead}").unwrap();
             }
         }
@@ -100,4 +115,15 @@ fn a_phrase_is_found_across_lines_and_not_within_other_words_or_code() {
     assert_eq!(lines_with(&words, "so many"), [1]);
     assert_eq!(lines_with(&words, "is none"), [4]);
     assert_eq!(lines_with(&words, "dear"), [0; 0]);
+}
+
+#[test]
+fn a_phrase_is_found_in_the_name_of_a_function_and_not_across_names() {
+    let file = SourceFile::new(
+        "x.rs",
+        "fn a_job_is_put_aside() {}\nasync fn it_is_nobodys() {}\nfn so() {}\nfn many() {} // fn nobody()\n",
+    );
+    let lines =
+        |phrase| named(&file.code).iter().flat_map(|words| lines_with(words, phrase)).collect::<Vec<_>>();
+    assert_eq!((lines("put aside"), lines("nobody"), lines("so many")), (vec![1], vec![2], vec![]));
 }

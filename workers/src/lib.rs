@@ -6,7 +6,6 @@
 mod audience;
 pub mod channel_indexer;
 pub mod claims;
-mod clearance;
 pub mod directory;
 pub mod environment;
 pub mod eraser;

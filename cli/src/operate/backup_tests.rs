@@ -140,7 +140,7 @@ async fn nothing_is_written_over_and_nothing_into_the_archive_itself() {
 }
 
 #[tokio::test]
-async fn one_backup_to_a_name_at_a_time_and_what_a_killed_one_left_is_in_nobodys_way() {
+async fn one_backup_to_a_name_at_a_time_and_a_killed_one_does_not_block_the_next() {
     let (fixture, _) = archive().await;
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a.tar");
@@ -190,7 +190,7 @@ async fn other_bytes_than_were_packed_are_refused_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_with_hashes_that_fit_but_a_will_of_its_own_is_refused() {
+async fn a_forged_database_with_matching_hashes_is_refused() {
     let (fixture, _) = archive().await;
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a.tar");

@@ -142,7 +142,7 @@ async fn fill(served: &Served, sent: &[u8]) -> Vec<TcpStream> {
 
 // On the machine's own clock: time that moves on by itself would not leave the server time to accept.
 #[tokio::test]
-async fn clients_that_hold_every_connection_half_open_stop_nobody() {
+async fn clients_that_hold_every_connection_half_open_block_no_other_client() {
     let served = served(Behaviour::Keep).await;
     let half_a_head = b"POST /slack/events HTTP/1.1\r\nhost: x\r\nx-sl".to_vec();
     let half_a_body = format!("{}content-length: 100\r\n\r\n{{", head(b"")).into_bytes();

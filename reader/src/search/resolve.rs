@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_channel_is_every_place_it_lies_in() {
+    async fn a_channel_condition_has_the_places_of_the_channel() {
         let resolved = resolved("in:#General").await.unwrap();
         let ResolvedCondition::Places(places) = &resolved.terms[0].condition else { panic!() };
         assert_eq!(places[0].channel.as_str(), "C7");

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn others_are_noticed_and_this_process_is_none_of_them() {
+    async fn other_processes_are_noticed_and_this_process_is_not_counted() {
         let path = tempfile::tempdir().unwrap();
         let database = Database::open(path.path(), SystemClock::shared()).unwrap();
         assert!(!database.is_used_by_others().unwrap());

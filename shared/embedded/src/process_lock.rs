@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_at_a_dead_process_is_not_taken_for_it() {
+    fn a_process_that_looks_at_a_dead_one_is_not_taken_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let dead = folder.path().join("77");
         std::fs::write(&dead, "0.9.0").unwrap();

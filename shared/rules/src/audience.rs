@@ -6,7 +6,6 @@
 //! the second one does.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::Event;
 use super::public_mark::{MarkState, PublicMark};
@@ -16,15 +15,9 @@ use slack::envelope;
 
 /// What a channel object says of who may read the channel.
 #[derive(Default, Deserialize)]
-struct ChannelFlags<'a> {
-    #[serde(borrow, default)]
-    is_private: Option<&'a RawValue>,
-}
-
-impl ChannelFlags<'_> {
-    fn says_private(&self) -> bool {
-        self.is_private.is_some_and(|flag| flag.get() == "true")
-    }
+struct ChannelFlags {
+    #[serde(default, deserialize_with = "envelope::is_true")]
+    is_private: bool,
 }
 
 /// What is known of a channel.
@@ -126,8 +119,8 @@ pub fn shows_public(event: &Event<'_>) -> bool {
         // An object that cannot be read does not say it.
         Visibility::ChannelObject => {
             let object = event.header.channel_object();
-            let flags = object.map(envelope::read::<ChannelFlags<'_>>).transpose();
-            flags.is_ok_and(|flags| !flags.unwrap_or_default().says_private())
+            let flags = object.map(envelope::read::<ChannelFlags>).transpose();
+            flags.is_ok_and(|flags| !flags.unwrap_or_default().is_private)
         }
         Visibility::ChannelType => match Audience::of(&event.header) {
             Audience::Public => true,
@@ -300,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_taken_back_speaks_for_the_rows_until_a_later_public_event() {
+    fn a_mark_that_was_taken_back_overrules_the_rows_until_a_later_public_event() {
         let ts = |text: &str| Ts::parse(text).unwrap();
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let taken_back = super::super::public_mark::taken_back(&team, &channel, &ts("20.000000"));

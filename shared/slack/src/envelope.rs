@@ -23,9 +23,9 @@ pub struct Envelope<'a> {
     /// Seconds since the Unix epoch at which Slack dispatched the event.
     #[serde(borrow, default)]
     pub event_time: Option<&'a RawValue>,
-    /// Whether the event's channel is shared with another workspace.
-    #[serde(borrow, default)]
-    pub is_ext_shared_channel: Option<&'a RawValue>,
+    /// Whether the event says that its channel is shared with another workspace.
+    #[serde(default, deserialize_with = "is_true")]
+    pub is_ext_shared_channel: bool,
     /// What to echo for `url_verification`.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub challenge: Option<Cow<'a, str>>,
@@ -43,8 +43,8 @@ pub struct Envelope<'a> {
 struct Authorization<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     user_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    is_bot: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "is_true")]
+    is_bot: bool,
 }
 
 impl<'a> Envelope<'a> {
@@ -63,21 +63,15 @@ impl<'a> Envelope<'a> {
         serde_json::from_str(text)
     }
 
-    /// Whether the event says that its channel is shared with another workspace.
-    #[must_use]
-    pub fn says_shared(&self) -> bool {
-        self.is_ext_shared_channel.is_some_and(|flag| flag.get() == "true")
-    }
-
     /// Whether this is the user of the app itself, as the envelope names it.
     #[must_use]
     pub fn is_own_user(&self, user: &str) -> bool {
         let listed: Vec<&RawValue> =
             self.authorizations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        listed.into_iter().map(object::<Authorization<'_>>).any(|authorization| {
-            authorization.is_bot.is_some_and(|is_bot| is_bot.get() == "true")
-                && authorization.user_id.as_deref() == Some(user)
-        })
+        listed
+            .into_iter()
+            .map(object::<Authorization<'_>>)
+            .any(|authorization| authorization.is_bot && authorization.user_id.as_deref() == Some(user))
     }
 
     /// `event_time`, where it is a plain number of seconds.
@@ -97,6 +91,14 @@ where
 {
     let raw = <&'de RawValue>::deserialize(deserializer)?;
     Ok(text(raw))
+}
+
+/// Whether a flag is set: by `true` alone. One that is odd takes no other field with it.
+///
+/// # Errors
+/// If the input is not JSON at all.
+pub fn is_true<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(<&'de RawValue>::deserialize(deserializer)?.get() == "true")
 }
 
 /// The object in a raw value; what is no object, or has a field of another type, has no fields.
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_says_a_thing_twice_is_not_one_that_says_nothing() {
+    fn an_object_with_a_repeated_key_is_not_read_as_an_empty_one() {
         #[derive(Debug, Default, PartialEq, Deserialize)]
         struct Named<'a> {
             #[serde(borrow, default, deserialize_with = "text_or_none")]

@@ -14,7 +14,9 @@ mod history;
 mod limits;
 mod paging;
 mod posting;
+mod span;
 mod state;
+mod volatile;
 mod workspace;
 
 pub use answer::{SlackAnswer, refusal};

@@ -21,7 +21,7 @@ use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId};
 use testkit::conformance::Pace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use tests::harness::stack::Stack;
 use workers::store::store_history;
 
@@ -100,7 +100,7 @@ async fn an_index_finds_what_writers_wrote_that_died() {
                     lives += 1;
                     let point = CrashPoint::after(random.u64(5..40));
                     let archive = aws.writing_archive(Arc::clone(&clock) as SharedClock);
-                    let archive = CrashingArchive::new(archive, point);
+                    let archive = FaultyArchive::until(archive, point);
                     while left > 0 {
                         let seconds = 1_700_000_000 + (left % 3) * 86_400 + round * 1000 + left;
                         let ts = format!("{seconds}.00000{writer}");

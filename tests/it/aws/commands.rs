@@ -68,7 +68,7 @@ const READS: [&[&str]; 14] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_read_prints_what_it_prints_on_one_machine_and_what_is_put_aside_can_be_operated() {
+async fn every_read_prints_the_same_as_on_one_machine_and_quarantined_jobs_can_be_replayed_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let installation = Installation::new().await;
     tokio::join!(play(folder.path()), play(&installation));

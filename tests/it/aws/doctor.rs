@@ -21,7 +21,7 @@ fn findings(outcome: &Outcome) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_part_that_is_not_there_is_a_finding_and_what_is_there_is_none() {
+async fn each_missing_part_is_a_finding_and_what_is_there_is_not() {
     let slack = FakeSlack::start().await;
     slack.set("xoxb-1", Workspace::of("T1", 1, 0));
     // Before Slack's clock is set: building them takes longer than a clock may be off.

@@ -79,7 +79,7 @@ async fn provision_says_what_it_does_and_needs_no_other_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_somebody_elses_is_one_line_and_exit_code_1() {
+async fn resources_of_another_owner_are_one_line_and_exit_code_1() {
     let (stack, names) = (Stack::shared(), fresh_names());
     let variables = stack.environment(&names);
     let variables: Vec<(&str, &str)> =

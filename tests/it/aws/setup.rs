@@ -113,7 +113,7 @@ async fn refused_credentials_are_named_and_nothing_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_that_nobody_serves_is_named_and_nothing_starts() {
+async fn an_endpoint_without_a_server_is_named_and_nothing_starts() {
     let whole = Installation::new().await;
     for part in &parts() {
         let unreachable = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));

@@ -157,7 +157,7 @@ async fn a_channel_that_the_app_is_not_in_is_joined_only_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_cannot_be_stored_and_a_time_that_is_none_are_failures() {
+async fn a_message_that_cannot_be_stored_and_an_invalid_time_are_failures() {
     let scene = FlagsScene::new(&[]).await;
     let odd = json!({ "ok": true, "has_more": false, "messages": [{ "type": "message", "text": "no time" }, said(1)] });
     scene.slack.next(HISTORY, [SlackAnswer::json(&odd)]);

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{Outcome, Worker};
@@ -163,7 +163,7 @@ async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, d
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
             let mortal: Arc<dyn Archive> =
-                Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+                Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
             let (first, second) = join(hear(&mortal, &batch(one)), hear(&mortal, &batch(other))).await;
             if !point.has_crashed() {
                 assert!(first && second);
@@ -191,7 +191,7 @@ fn any_order_duplication_and_crash_gives_the_same_channels() {
 }
 
 #[test]
-fn whoever_read_older_rows_does_not_have_the_last_word_on_a_name() {
+fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
     // It is named, then listed under another name, then named back: who sees only the first two is behind, and finds the
     // index as it was before.
     let told = told(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use workers::import::{FileTarget, ImportOptions, ImportTarget, import};
@@ -148,7 +148,7 @@ async fn rows(arrivals: &[Arrival], lives: &[u64], interleaving: Option<u64>) ->
     for arrival in arrivals {
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
-            let mortal = Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+            let mortal = Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
             if take(mortal, arrival).await {
                 break;
             }

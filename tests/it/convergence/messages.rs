@@ -6,7 +6,7 @@ use ports::archive::{Archive, Item};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
@@ -226,7 +226,7 @@ async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item
             .collect();
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
-            let mortal = Arc::new(CrashingArchive::new(Arc::clone(&archive), Arc::clone(&point)));
+            let mortal = Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
             let outcomes = MessageWriter::new(mortal, queue()).handle(&jobs).await;
             if !point.has_crashed() {
                 assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");

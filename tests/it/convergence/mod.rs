@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 
@@ -51,18 +52,16 @@ fn hold<T: std::fmt::Debug>(
 }
 
 /// Gives way before each step, so that the jobs of a batch overtake each other.
-struct Interleaved {
-    inner: Arc<dyn Archive>,
-    random: Mutex<fastrand::Rng>,
-}
+struct Interleaved(Mutex<fastrand::Rng>);
 
 impl Interleaved {
     fn of(inner: Arc<dyn Archive>, seed: u64) -> Arc<dyn Archive> {
-        Arc::new(Self { inner, random: Mutex::new(fastrand::Rng::with_seed(seed)) })
+        let schedule = Self(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Arc::new(FaultyArchive::on(inner, Arc::new(schedule)))
     }
 
     async fn give_way(&self) {
-        let times = self.random.lock().unwrap().u8(0..4);
+        let times = self.0.lock().unwrap().u8(0..4);
         for _ in 0..times {
             tokio::task::yield_now().await;
         }
@@ -70,41 +69,19 @@ impl Interleaved {
 }
 
 #[async_trait]
-impl Archive for Interleaved {
-    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
-        let mut outcomes = Vec::with_capacity(updates.len());
-        for update in updates {
+impl FaultSchedule for Interleaved {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        if matches!(method, Method::Write | Method::Get | Method::Query) {
             self.give_way().await;
-            outcomes.extend(self.inner.apply_once(&[update]).await);
         }
-        outcomes
+        None
     }
 
-    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        self.give_way().await;
-        let found = self.inner.get(key).await;
-        // What was read may be old by the time it arrives.
-        self.give_way().await;
-        found
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        self.give_way().await;
-        let page = self.inner.query(query).await;
-        self.give_way().await;
-        page
-    }
-
-    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.inner.delete_unchanged(expected).await
-    }
-
-    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        self.inner.erase(key).await
-    }
-
-    async fn ready(&self) -> Result<(), ArchiveError> {
-        self.inner.ready().await
+    /// What was read may be old by the time it arrives.
+    async fn after(&self, method: Method) {
+        if matches!(method, Method::Get | Method::Query) {
+            self.give_way().await;
+        }
     }
 }
 

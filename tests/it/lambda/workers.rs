@@ -78,7 +78,7 @@ async fn events_go_through_functions_into_rows_and_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_stored_is_put_aside_and_said_in_the_metrics() {
+async fn what_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
     let installation = Installation::new().await;
     let ingest = Function::start(&binaries().ingest, &installation).await;
     let odd = event::posted("not/an id", &event::message("1700000000.000001", "U0001", "odd"));

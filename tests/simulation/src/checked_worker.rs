@@ -35,10 +35,6 @@ impl CheckedWorker {
 
 #[async_trait]
 impl Worker for CheckedWorker {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn queue(&self) -> QueueName {
         self.inner.queue()
     }

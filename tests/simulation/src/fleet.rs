@@ -10,8 +10,8 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::existence::Existence;
 use ports::files::Files;
-use ports::queue::Queue;
 use ports::queue::run::RunId;
+use ports::queue::{Queue, QueueName};
 use process::config::backfill::BackfillMode;
 use process::requests::OpenRequests;
 use secrecy::SecretString;
@@ -23,7 +23,7 @@ use workers::directory::Joiner;
 use workers::environment::Environment;
 use workers::existence::{self, Check};
 use workers::runtime::{self, Ports, Settings};
-use workers::{file_downloader, registry, statistician};
+use workers::{file_downloader, registry};
 
 use super::api::{PlayedSlack, SlackTruth};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
@@ -155,9 +155,10 @@ impl Surroundings {
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
         for (spec, build) in registry::workers() {
-            let worker = match spec.name {
-                statistician::NAME => figures::statistician(&ports, &environment.changes),
-                _ => build(&environment),
+            let worker = if spec.queue == QueueName::Stats {
+                figures::statistician(&ports, &environment.changes)
+            } else {
+                build(&environment)
             };
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {

@@ -210,10 +210,6 @@ struct MarksBefore {
 
 #[async_trait]
 impl Worker for MarksBefore {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn queue(&self) -> QueueName {
         self.inner.queue()
     }

@@ -13,7 +13,7 @@ use testkit::corpus::model::Expected;
 /// If it is not so.
 pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) {
     assert_messages(place, model).await;
-    assert_nothing_put_aside(&status(place).await);
+    assert_nothing_quarantined(&status(place).await);
 }
 
 /// Every message is there once, in order, with its newest text and its marks; the earlier texts of one edited message
@@ -42,7 +42,7 @@ pub async fn assert_messages(place: &(impl Place + ?Sized), model: &Model) {
 ///
 /// # Panics
 /// If something is.
-pub fn assert_nothing_put_aside(status: &Value) {
+pub fn assert_nothing_quarantined(status: &Value) {
     assert_eq!(status["quarantined"], 0, "{status}");
     let queues = status["queues"].as_array().expect("status lists the queues");
     assert!(!queues.is_empty() && queues.iter().all(|queue| queue["dead"] == 0), "{status}");

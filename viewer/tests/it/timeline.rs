@@ -141,7 +141,7 @@ async fn a_long_thread_goes_on() {
 }
 
 #[tokio::test]
-async fn a_channel_of_replies_alone_has_a_way_through() {
+async fn a_channel_that_has_only_replies_can_be_paged_through() {
     let fixture = Fixture::open();
     fixture.post("C1", "1000000000.000000", "the first").await;
     for n in 1..=300 {

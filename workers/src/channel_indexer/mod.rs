@@ -21,17 +21,13 @@ use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
 use crate::audience::{Audiences, BatchFacts};
-use crate::clearance::{self, Clearance, require};
 use crate::directory::Joiner;
-use crate::existence::{Check, Subject};
+use crate::existence::{Check, Clearance, Subject, require};
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Outcome, RefusedTime, Worker};
 
 pub use store::store;
-
-/// The worker's name in the topology.
-pub const NAME: &str = "channel-indexer";
 
 /// Events taken at once: each batch writes a shard of the index once, however many channels changed.
 const MAX_BATCH: usize = 512;
@@ -186,10 +182,6 @@ impl JobEffects {
 
 #[async_trait]
 impl Worker for ChannelIndexer {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Channels
     }
@@ -254,7 +246,7 @@ impl Worker for ChannelIndexer {
 impl ChannelIndexer {
     /// What the existence check says of each job that would be stored if all that the jobs claim existed.
     async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
+        let Some((check, mode)) = Check::in_force(self.check.as_ref()) else {
             return vec![Some(Ok(())); batch.jobs().len()];
         };
         let claim = |job: &BatchJob<'_>| match Self::admit(&job.payload, &mut facts) {
@@ -263,7 +255,7 @@ impl ChannelIndexer {
             Ok(JobEffects { team: None, .. }) | Err(_) => Ok(None),
         };
         let claims = batch.jobs().iter().map(claim).collect();
-        clearance::clear(check, mode, claims).await
+        check.clear(mode, claims).await
     }
 
     /// Rows that no channel is folded from.

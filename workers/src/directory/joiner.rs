@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_is_dropped_and_nobody_waits() {
+    fn requests_beyond_the_limit_are_dropped_and_no_caller_waits() {
         let (joiner, mut asked) = Joiner::new();
         let team = TeamId::parse("T1").unwrap();
         for number in 0..2 * MAX_WAITING {

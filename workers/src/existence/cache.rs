@@ -11,7 +11,7 @@ use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use slack::ids::{ChannelId, TeamId, UserId};
 use tokio::time::timeout;
 
-use super::entities::{ChannelReach, Entity, Subject};
+use super::entities::{ChannelReach, Entity, Person, Subject};
 use super::{Check, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
@@ -191,20 +191,24 @@ pub(super) struct KnownNow<'k> {
 }
 
 impl KnownNow<'_> {
-    /// Whether all of these are known to exist, and not as private if they should be public: the common case.
-    pub(super) fn has_all<'a>(&self, mut entities: impl Iterator<Item = &'a Entity>, public: bool) -> bool {
-        entities.all(|entity| match self.entities.get(entity) {
-            Some(entry @ (_, Knowledge::Found { reach, .. })) => {
-                counts(entry, self.now) && !(public && reach.is_some_and(|reach| reach.private))
+    /// Whether all that an event claims is known to exist, and no channel as private that should be public: the common case.
+    /// People of other workspaces need not be known in channels that are shared.
+    pub(super) fn has_all(&self, subject: &Subject) -> bool {
+        let found = |entity: &Entity| match self.entities.get(entity) {
+            Some(entry @ (_, Knowledge::Found { reach, .. })) if counts(entry, self.now) => Some(*reach),
+            Some(_) | None => None,
+        };
+        let mut shared = !subject.channels.is_empty();
+        for channel in &subject.channels {
+            let Some(reach) = found(channel) else { return false };
+            if subject.public && reach.is_some_and(|reach| reach.private) {
+                return false;
             }
-            Some((_, Knowledge::Missing { .. })) | None => false,
-        })
-    }
-
-    /// Whether a channel is known to be shared with another workspace.
-    pub(super) fn is_shared(&self, channel: &Entity) -> bool {
-        let known = self.entities.get(channel).filter(|entry| counts(entry, self.now));
-        matches!(known, Some((_, Knowledge::Found { reach: Some(ChannelReach { shared: true, .. }), .. })))
+            shared &= reach.is_some_and(|reach| reach.shared);
+        }
+        let is_known = |person: &Person| found(&person.who).is_some() || (person.foreign && shared);
+        // Whether a channel has left its old id is asked each time.
+        subject.former.is_none() && found(&subject.team).is_some() && subject.people.iter().all(is_known)
     }
 }
 
@@ -291,6 +295,10 @@ mod tests {
         Entity::Team(TeamId::parse("T1").unwrap())
     }
 
+    fn has_team(known: &KnownEntities) -> bool {
+        known.now().has_all(&Subject::team(team().team(), TimestampMs(0)))
+    }
+
     fn known() -> (Arc<ManualClock>, KnownEntities) {
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         (Arc::clone(&clock), KnownEntities::new(clock))
@@ -301,13 +309,13 @@ mod tests {
         let (clock, known) = known();
         known.found(team(), None);
         clock.advance(Duration::from_millis(299_999));
-        assert!(known.now().has_all([team()].iter(), true));
+        assert!(has_team(&known));
         clock.advance(Duration::from_millis(1));
-        assert!(!known.now().has_all([team()].iter(), true) && known.get(&team()).is_none());
+        assert!(!has_team(&known) && known.get(&team()).is_none());
 
         let later = clock.now().plus(Duration::from_millis(1));
         known.missing(team(), "team_not_found");
-        assert!(!known.now().has_all([team()].iter(), true));
+        assert!(!has_team(&known));
         let demand = Demand { sent_at: later, replayed: false, newborn: false, former: false };
         assert!(known.answer(&team(), &demand).is_some());
         assert_eq!(known.answer(&team(), &Demand { replayed: true, ..demand }), None);

@@ -15,7 +15,7 @@ use rules::{Event, Malformed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::catalogue::{ChannelChange, GapKind, Rule};
-use slack::envelope::{self, Envelope, text_or_none};
+use slack::envelope::{self, Envelope, is_true, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::Method;
 
@@ -69,37 +69,33 @@ pub(crate) struct ChannelReach {
     pub(crate) private: bool,
 }
 
-/// Each flag for itself: one that is odd takes no other with it.
 /// <https://docs.slack.dev/reference/objects/conversation-object>
 #[derive(Default, Deserialize)]
-struct Flags<'a> {
-    #[serde(borrow, default)]
-    is_ext_shared: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_org_shared: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_shared: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_private: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_im: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_mpim: Option<&'a RawValue>,
+#[serde(default)]
+struct Flags {
+    #[serde(deserialize_with = "is_true")]
+    is_ext_shared: bool,
+    #[serde(deserialize_with = "is_true")]
+    is_org_shared: bool,
+    #[serde(deserialize_with = "is_true")]
+    is_shared: bool,
+    #[serde(deserialize_with = "is_true")]
+    is_private: bool,
+    #[serde(deserialize_with = "is_true")]
+    is_im: bool,
+    #[serde(deserialize_with = "is_true")]
+    is_mpim: bool,
 }
 
 impl ChannelReach {
     /// Of a channel as Slack's methods return it.
     pub(crate) fn of(channel: &RawValue) -> Self {
-        let flags: Flags<'_> = envelope::object(channel);
+        let flags: Flags = envelope::object(channel);
         Self {
-            shared: any([flags.is_ext_shared, flags.is_org_shared, flags.is_shared]),
-            private: any([flags.is_private, flags.is_im, flags.is_mpim]),
+            shared: flags.is_ext_shared || flags.is_org_shared || flags.is_shared,
+            private: flags.is_private || flags.is_im || flags.is_mpim,
         }
     }
-}
-
-fn any(flags: [Option<&RawValue>; 3]) -> bool {
-    flags.into_iter().flatten().any(|flag| flag.get() == "true")
 }
 
 /// Slack's own voice, in every workspace and in no directory.
@@ -184,7 +180,8 @@ impl Subject {
     ) -> Result<Self, Malformed> {
         let header = &event.header;
         let mut subject = Self::team(&event.team, sent_at);
-        let mut reader = Reader { team: &event.team, shared: envelope.says_shared(), people: Vec::new() };
+        let mut reader =
+            Reader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
         match event.rule() {
             Some(Rule::Message) => {
                 subject.channels.push(channel(event, event.channel()?));
@@ -250,20 +247,9 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Everything that is asked about, unless an exception takes it out.
-    pub(super) fn entities(&self) -> impl Iterator<Item = &Entity> {
-        std::iter::once(&self.team).chain(&self.channels).chain(self.people.iter().map(|person| &person.who))
-    }
-
     /// Whether people who may be of another workspace did it, in a channel.
     pub(super) fn has_foreigners(&self) -> bool {
         !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
-    }
-
-    /// All but the people who may be of another workspace.
-    pub(super) fn own_entities(&self) -> impl Iterator<Item = &Entity> {
-        let own = self.people.iter().filter(|person| !person.foreign).map(|person| &person.who);
-        std::iter::once(&self.team).chain(&self.channels).chain(own)
     }
 
     /// The rows of the cache that would confirm it: one per person and channel.

@@ -73,7 +73,9 @@ fn check(event: &str) -> Result<bool, String> {
     let Ok(event) = Event::read(&envelope) else { return Ok(false) };
     // An event whose claims cannot be read is quarantined.
     let Ok(subject) = Subject::of(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
-    let asked: BTreeSet<&Entity> = subject.entities().chain(&subject.former).collect();
+    let people = subject.people.iter().map(|person| &person.who);
+    let asked: BTreeSet<&Entity> =
+        people.chain(&subject.channels).chain(&subject.former).chain([&subject.team]).collect();
     let changes = event.changes().unwrap_or_default();
     let written = changes.iter().map(|change| match change {
         Change::Content(content) => content.if_absent().clone(),

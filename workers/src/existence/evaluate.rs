@@ -24,15 +24,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use ports::clock::TimestampMs;
 use rules::public_mark::MarkState;
 use serde_json::Value;
+use slack::ids::{ChannelId, TeamId};
 
-use super::Verdict;
+use super::SOON;
 use super::cache::{Demand, Knowledge, KnownEntities};
 use super::entities::{ChannelReach, Entity, Person, SpecialCase, Subject};
 use super::lookup::NO_TOKEN;
+use crate::failure::Failure;
 
 /// How long Slack may not know a channel that it announced.
 const NEWBORN: Duration = Duration::from_secs(60);
@@ -58,12 +60,13 @@ pub(super) enum Fact {
     Unsaid(String),
 }
 
-/// What came of evaluating a claim.
-pub(super) enum Evaluated {
-    /// What becomes of the event.
-    Decided(Verdict),
-    /// What has to be asked first.
-    Open(Vec<(Entity, Demand)>),
+impl From<Knowledge> for Fact {
+    fn from(known: Knowledge) -> Self {
+        match known {
+            Knowledge::Found { reach, .. } => Self::Found { reach },
+            Knowledge::Missing { code, .. } => Self::Missing(code),
+        }
+    }
 }
 
 /// What is known while a batch is evaluated.
@@ -84,16 +87,16 @@ struct Undecided {
 }
 
 impl Undecided {
-    /// Takes in what is known of an entity that the event needs; the verdict if it is known not to exist.
-    fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Option<Verdict> {
+    /// Takes in what is known of an entity that the event needs.
+    fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Result<(), Failure> {
         match fact {
             None => self.unknown.push((entity.clone(), demand)),
             Some(Fact::Found { .. }) => {}
-            Some(Fact::Missing(code)) => return Some(Verdict::Unknown(why_missing(entity, &code))),
-            Some(Fact::Unsaid(why)) => return Some(Verdict::Unknown(why_unsaid(entity, &why))),
+            Some(Fact::Missing(code)) => return Err(Failure::Permanent(why_missing(entity, &code))),
+            Some(Fact::Unsaid(why)) => return Err(Failure::Permanent(why_unsaid(entity, &why))),
             Some(Fact::Later { after, why, .. }) => self.wait(after, &why),
         }
-        None
+        Ok(())
     }
 
     fn wait(&mut self, after: Duration, why: &str) {
@@ -104,24 +107,24 @@ impl Undecided {
 }
 
 impl Evaluation<'_> {
-    /// What becomes of an event, or what has to be asked first.
-    pub(super) async fn evaluate(&self, subject: &Subject) -> Result<Evaluated, ArchiveError> {
-        if subject.special_case == SpecialCase::Departure && self.knows_team(&subject.team).await? {
-            return Ok(Evaluated::Decided(Verdict::Exists));
+    /// What has to be asked before it is known what becomes of an event; nothing if all that it claims exists.
+    pub(super) async fn evaluate(&self, subject: &Subject) -> Result<Vec<(Entity, Demand)>, Failure> {
+        let team = &subject.team;
+        if subject.special_case == SpecialCase::Departure
+            && self.row(&ItemKey::team(team.team())).await?.is_some()
+        {
+            return Ok(Vec::new());
         }
         let demand = subject.demand();
         let mut undecided = Undecided::default();
-        let team = &subject.team;
-        if let Some(verdict) = undecided.add(team, demand, self.fact(team, &demand)) {
-            return Ok(Evaluated::Decided(verdict));
-        }
+        undecided.add(team, demand, self.fact(team, &demand))?;
         // Whether people of other workspaces may write in all of them; unknown while one of them is.
         let mut shared = (!subject.channels.is_empty()).then_some(true);
         for channel in &subject.channels {
             let is_shared = match self.fact(channel, &demand) {
                 Some(Fact::Found { reach: Some(reach) }) => {
                     if reach.private && subject.public && !self.knows_channel(channel).await? {
-                        return Ok(Evaluated::Decided(private(channel)));
+                        return Err(private(channel));
                     }
                     Some(reach.shared)
                 }
@@ -132,9 +135,7 @@ impl Evaluation<'_> {
                     None
                 }
                 Some(Fact::Found { reach: None }) => Some(false),
-                Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. })
-                    if self.knows_channel(channel).await? =>
-                {
+                fact if self.archive_vouches(channel, &fact).await? => {
                     Some(subject.has_foreigners() && self.is_kept_as_shared(channel).await?)
                 }
                 Some(Fact::Missing(_)) if self.is_newborn(subject) => {
@@ -142,9 +143,7 @@ impl Evaluation<'_> {
                     continue;
                 }
                 fact => {
-                    if let Some(verdict) = undecided.add(channel, demand, fact) {
-                        return Ok(Evaluated::Decided(verdict));
-                    }
+                    undecided.add(channel, demand, fact)?;
                     None
                 }
             };
@@ -153,14 +152,9 @@ impl Evaluation<'_> {
         if let Some(former) = &subject.former {
             let demand = Demand { former: true, ..demand };
             match self.fact(former, &demand) {
-                Some(Fact::Found { .. }) => return Ok(Evaluated::Decided(not_left(former))),
-                Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. })
-                    if self.knows_channel(former).await? => {}
-                fact => {
-                    if let Some(verdict) = undecided.add(former, demand, fact) {
-                        return Ok(Evaluated::Decided(verdict));
-                    }
-                }
+                Some(Fact::Found { .. }) => return Err(not_left(former)),
+                fact if self.archive_vouches(former, &fact).await? => {}
+                fact => undecided.add(former, demand, fact)?,
             }
         }
         for person in &subject.people {
@@ -171,71 +165,66 @@ impl Evaluation<'_> {
             match self.fact(&person.who, &demand) {
                 Some(Fact::Missing(_) | Fact::Unsaid(_))
                     if subject.special_case == SpecialCase::Person && self.knows_person(person).await? => {}
-                fact => {
-                    if let Some(verdict) = undecided.add(&person.who, demand, fact) {
-                        return Ok(Evaluated::Decided(verdict));
-                    }
-                }
+                fact => undecided.add(&person.who, demand, fact)?,
             }
         }
-        if !undecided.unknown.is_empty() {
-            return Ok(Evaluated::Open(undecided.unknown));
+        match undecided.wait {
+            Some((after, reason)) if undecided.unknown.is_empty() => Err(Failure::Postponed(reason, after)),
+            Some(_) | None => Ok(undecided.unknown),
         }
-        Ok(Evaluated::Decided(match undecided.wait {
-            Some((after, reason)) => Verdict::Wait { after, reason },
-            None => Verdict::Exists,
-        }))
     }
 
     fn fact(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
-        if let Some(fact) = self.facts.get(entity) {
-            return Some(fact.clone());
-        }
-        self.known.answer(entity, demand).map(|known| match known {
-            Knowledge::Found { reach, .. } => Fact::Found { reach },
-            Knowledge::Missing { code, .. } => Fact::Missing(code),
-        })
+        self.facts.get(entity).cloned().or_else(|| self.known.answer(entity, demand).map(Fact::from))
     }
 
     fn is_newborn(&self, subject: &Subject) -> bool {
         subject.special_case == SpecialCase::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
     }
 
-    async fn knows_team(&self, team: &Entity) -> Result<bool, ArchiveError> {
-        Ok(self.archive.get(&ItemKey::team(team.team())).await?.is_some())
+    /// Whether the archive knows a channel of which Slack does not say that it exists, nor that this is said later.
+    async fn archive_vouches(&self, channel: &Entity, fact: &Option<Fact>) -> Result<bool, Failure> {
+        let may =
+            matches!(fact, Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. }));
+        Ok(may && self.knows_channel(channel).await?)
     }
 
     /// By its mark, or by a row: both are written only of channels that were confirmed, or before the check was on. A mark
     /// that a person took back speaks for the rows too.
-    async fn knows_channel(&self, channel: &Entity) -> Result<bool, ArchiveError> {
+    async fn knows_channel(&self, channel: &Entity) -> Result<bool, Failure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
-        Ok(match self.mark(channel).await? {
+        Ok(match MarkState::of(self.row(&ItemKey::public_mark(team, id)).await?.as_ref()) {
             MarkState::Public => true,
             MarkState::Forgotten => false,
-            MarkState::Unmarked => {
-                let any = Query { limit: 1, ..Query::partition(key::channels(team, id)) };
-                !self.archive.query(&any).await?.items.is_empty()
-            }
+            MarkState::Unmarked => self.newest_row(team, id).await?.is_some(),
         })
     }
 
-    async fn mark(&self, channel: &Entity) -> Result<MarkState, ArchiveError> {
-        let Entity::Channel(team, id) = channel else { return Ok(MarkState::Unmarked) };
-        Ok(MarkState::of(self.archive.get(&ItemKey::public_mark(team, id)).await?.as_ref()))
-    }
-
     /// Whether the newest row of a channel says that people of other workspaces write in it.
-    async fn is_kept_as_shared(&self, channel: &Entity) -> Result<bool, ArchiveError> {
+    async fn is_kept_as_shared(&self, channel: &Entity) -> Result<bool, Failure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
-        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, id)) };
-        let rows = self.archive.query(&newest).await?.items;
-        Ok(rows.iter().any(|row| row.attributes.get("ext_shared") == Some(&Value::Bool(true))))
+        let row = self.newest_row(team, id).await?;
+        Ok(row.is_some_and(|row| row.attributes.get("ext_shared") == Some(&Value::Bool(true))))
     }
 
-    async fn knows_person(&self, person: &Person) -> Result<bool, ArchiveError> {
+    async fn knows_person(&self, person: &Person) -> Result<bool, Failure> {
         let Entity::User(team, user) = &person.who else { return Ok(false) };
-        Ok(self.archive.get(&ItemKey::user(team, user)).await?.is_some())
+        Ok(self.row(&ItemKey::user(team, user)).await?.is_some())
     }
+
+    async fn row(&self, key: &ItemKey) -> Result<Option<Item>, Failure> {
+        self.archive.get(key).await.map_err(unread)
+    }
+
+    async fn newest_row(&self, team: &TeamId, channel: &ChannelId) -> Result<Option<Item>, Failure> {
+        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
+        Ok(self.archive.query(&newest).await.map_err(unread)?.items.pop())
+    }
+}
+
+/// The archive does not say, which is no sign of an invention.
+fn unread(error: ArchiveError) -> Failure {
+    Failure::Postponed(error.to_string(), SOON)
 }
 
 /// What a person reads in quarantine about what Slack does not know.
@@ -264,16 +253,16 @@ pub(super) fn why_unsaid(entity: &Entity, why: &str) -> String {
 }
 
 /// The same, of a channel that still has the id it is said to have left.
-fn not_left(former: &Entity) -> Verdict {
-    Verdict::Unknown(format!(
+fn not_left(former: &Entity) -> Failure {
+    Failure::Permanent(format!(
         "Slack still shows {former} under the id that the event says it has left. The event may be forged: drop it and change \
          the signing secret. If the channel did get another id, start with `--existence-check observe` and replay this job"
     ))
 }
 
 /// The same, of a channel that is not what the event says.
-fn private(channel: &Entity) -> Verdict {
-    Verdict::Unknown(format!(
+fn private(channel: &Entity) -> Failure {
+    Failure::Permanent(format!(
         "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \
          forged: drop it and change the signing secret. If the channel was public until now, start with \
          `--existence-check observe` and replay this job"

@@ -29,10 +29,12 @@ use slack_api::WebApi;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use cache::{Demand, KnownNow};
+use cache::Demand;
 use entities::Entity;
-use evaluate::{Evaluated, Evaluation, Fact};
-use lookup::{Breakers, Floods, List, QuestionLimits, SingleFlight};
+use evaluate::{Evaluation, Fact};
+use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
+
+use crate::failure::Failure;
 
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Subject};
@@ -54,15 +56,17 @@ const OBSERVED_AT_ONCE: usize = 64;
 /// What is to be found out, and which answers will do.
 type Questions = BTreeMap<Entity, Demand>;
 
-/// What becomes of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// All it claims exists, or cannot be asked about.
-    Exists,
-    /// Something does not exist, and why the event is quarantined.
-    Unknown(String),
-    /// It is not known yet.
-    Wait { after: Duration, reason: String },
+/// What becomes of an event: all it claims exists, or cannot be asked about; or something does not exist, which is permanent,
+/// or is not known yet, which is postponed.
+type Verdict = Result<(), Failure>;
+
+/// Whether a job may be stored; `None` if it was not asked about, because nothing of it will be stored.
+pub(crate) type Clearance = Option<Verdict>;
+
+/// For a job of which something is stored.
+pub(crate) fn require(clearance: &Clearance) -> Result<(), Failure> {
+    let unasked = || Err(Failure::Transient("it was not checked whether all that it claims exists".into()));
+    clearance.clone().unwrap_or_else(unasked)
 }
 
 /// The check. Cloning shares what it knows.
@@ -90,9 +94,10 @@ struct Inner {
     clock: SharedClock,
     mode: Option<ExistenceMode>,
     known: Arc<KnownEntities>,
-    breakers: Breakers,
+    failures: Failures,
     floods: Floods,
-    limits: QuestionLimits,
+    /// How many questions may be on their way, for each kind of thing.
+    limits: [Semaphore; 4],
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
@@ -106,9 +111,9 @@ impl Check {
         let Parts { api, table, archive, clock, mode } = parts;
         Self(Arc::new(Inner {
             known: Arc::new(KnownEntities::new(Arc::clone(&clock))),
-            breakers: Breakers::new(Arc::clone(&archive), Arc::clone(&clock)),
+            failures: Failures::new(Arc::clone(&archive), Arc::clone(&clock)),
             floods: Floods::new(Arc::clone(&clock)),
-            limits: QuestionLimits::default(),
+            limits: std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)),
             questions: SingleFlight::new(),
             lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
@@ -127,133 +132,119 @@ impl Check {
         Arc::clone(&self.0.known)
     }
 
-    /// What it does now: a token may come and go while it runs.
-    pub(crate) fn mode(&self) -> ExistenceMode {
-        match self.0.mode {
-            Some(mode) => mode,
-            None if self.0.api.has_tokens() => ExistenceMode::Enforce,
-            None => ExistenceMode::Off,
+    /// How jobs are checked now, since a token may come and go; `None` if nothing is asked, and every job may be stored.
+    pub(crate) fn in_force(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
+        let check = check?;
+        match check.0.mode {
+            Some(ExistenceMode::Off) => None,
+            Some(mode) => Some((check, mode)),
+            None => check.0.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
         }
     }
 
-    /// Judges events; one verdict each, in their order. If it only observes, everything exists, at once.
-    pub(crate) async fn judge(&self, mode: ExistenceMode, subjects: Vec<Subject>) -> Vec<Verdict> {
-        match mode {
-            ExistenceMode::Off => vec![Verdict::Exists; subjects.len()],
-            ExistenceMode::Enforce => {
-                let verdicts = self.verdicts(&subjects).await;
-                count(mode, &verdicts);
-                verdicts
-            }
-            ExistenceMode::Observe => {
-                let exist = vec![Verdict::Exists; subjects.len()];
-                if let Ok(permit) = Arc::clone(&self.0.observing).try_acquire_owned() {
-                    let check = self.clone();
-                    tokio::spawn(async move {
-                        let verdicts = check.verdicts(&subjects).await;
-                        count(mode, &verdicts);
-                        for verdict in verdicts {
-                            if let Verdict::Unknown(reason) = verdict {
-                                tracing::warn!(
-                                    reason,
-                                    "stored, but `enforce` would have put it in quarantine"
-                                );
-                            }
+    /// Asks about a batch, given what each job claims, `None` if nothing of it will be stored; one answer per job, in their
+    /// order. A worker decides twice on the jobs of a batch: first as if everything existed, to select what is asked about. What
+    /// will be dropped costs no questions. If it only observes, every job may be stored, at once.
+    pub(crate) async fn clear(
+        &self,
+        mode: ExistenceMode,
+        claims: Vec<Result<Option<Subject>, Failure>>,
+    ) -> Vec<Clearance> {
+        if mode == ExistenceMode::Observe {
+            let cleared = vec![Some(Ok(())); claims.len()];
+            if let Ok(permit) = Arc::clone(&self.0.observing).try_acquire_owned() {
+                let check = self.clone();
+                tokio::spawn(async move {
+                    for verdict in check.judge("observe", &claims).await {
+                        if let Err(Failure::Permanent(reason)) = verdict {
+                            tracing::warn!(reason, "stored, but `enforce` would have put it in quarantine");
                         }
-                        drop(permit);
-                    });
-                }
-                exist
+                    }
+                    drop(permit);
+                });
             }
+            return cleared;
         }
+        let mut verdicts = self.judge("enforce", &claims).await.into_iter();
+        let clearance = |claim| match claim {
+            Ok(Some(_)) => verdicts.next(),
+            Ok(None) => None,
+            Err(failure) => Some(Err(failure)),
+        };
+        claims.into_iter().map(clearance).collect()
     }
 
-    async fn verdicts(&self, subjects: &[Subject]) -> Vec<Verdict> {
+    /// Judges what is claimed; one verdict per subject, in their order.
+    async fn judge(&self, mode: &'static str, claims: &[Result<Option<Subject>, Failure>]) -> Vec<Verdict> {
+        let subjects: Vec<&Subject> =
+            claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref()).collect();
+        let verdicts = self.verdicts(&subjects).await;
+        let mut outcomes: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for verdict in &verdicts {
+            let outcome = match verdict {
+                Ok(()) => "exists",
+                Err(Failure::Permanent(_)) => "unknown",
+                Err(Failure::Transient(_) | Failure::Postponed(..)) => "waits",
+            };
+            *outcomes.entry(outcome).or_default() += 1;
+        }
+        for (outcome, events) in outcomes {
+            counter!(EXISTENCE_CHECKS, "mode" => mode, "outcome" => outcome).increment(events);
+        }
+        verdicts
+    }
+
+    async fn verdicts(&self, subjects: &[&Subject]) -> Vec<Verdict> {
         let deadline = Instant::now() + PATIENCE;
-        let mut verdicts = vec![Verdict::Exists; subjects.len()];
+        let mut verdicts = vec![Ok(()); subjects.len()];
         let mut open = self.unknown(subjects, 0..subjects.len());
         answered("process", subjects.len() - open.len());
         if open.is_empty() {
             return verdicts;
         }
-        self.consult_table(open.iter().map(|index| &subjects[*index])).await;
+        self.consult_table(open.iter().map(|index| subjects[*index])).await;
         let before = open.len();
         open = self.unknown(subjects, open.into_iter());
         answered("table", before - open.len());
         answered("slack", open.len());
 
         let asked = open.clone();
-        let Inner { archive, known, clock, .. } = &*self.0;
+        let Inner { archive, clock, .. } = &*self.0;
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         while !open.is_empty() {
             let mut unknown = Questions::new();
             let mut still_open = Vec::new();
             for index in open {
-                match evaluation.evaluate(&subjects[index]).await {
-                    Ok(Evaluated::Decided(verdict)) => verdicts[index] = verdict,
-                    Ok(Evaluated::Open(missing)) => {
+                match evaluation.evaluate(subjects[index]).await {
+                    Ok(missing) if missing.is_empty() => {}
+                    Ok(missing) => {
                         for (entity, demand) in missing {
                             unknown.entry(entity).and_modify(|known| known.add(demand)).or_insert(demand);
                         }
                         still_open.push(index);
                     }
-                    Err(error) => {
-                        verdicts[index] = Verdict::Wait { after: SOON, reason: error.to_string() };
-                    }
+                    Err(failure) => verdicts[index] = Err(failure),
                 }
             }
             open = still_open;
             // Each round knows something of all that was unknown in the one before, so there are few.
             evaluation.facts.extend(self.find_out(unknown, deadline).await);
         }
-        let confirmed = asked.iter().filter(|index| verdicts[**index] == Verdict::Exists);
-        self.store_in_table(confirmed.map(|index| &subjects[*index])).await;
+        let confirmed = asked.iter().filter(|index| verdicts[**index].is_ok());
+        self.store_in_table(confirmed.map(|index| subjects[*index])).await;
         verdicts
     }
 
     /// Those of which this process does not know all that it takes. Most often it knows it of all.
-    fn unknown(&self, subjects: &[Subject], indices: impl Iterator<Item = usize>) -> Vec<usize> {
+    fn unknown(&self, subjects: &[&Subject], indices: impl Iterator<Item = usize>) -> Vec<usize> {
         let known = self.0.known.now();
-        indices.filter(|index| !knows(&known, &subjects[*index])).collect()
+        indices.filter(|index| !known.has_all(subjects[*index])).collect()
     }
-}
-
-/// Whether all is known that a verdict takes: the common case.
-fn knows(known: &KnownNow<'_>, subject: &Subject) -> bool {
-    // Whether a channel has left its old id is asked each time.
-    if subject.former.is_some() {
-        return false;
-    }
-    known.has_all(subject.entities(), subject.public)
-        || (subject.has_foreigners()
-            && known.has_all(subject.own_entities(), subject.public)
-            && subject.channels.iter().all(|channel| known.is_shared(channel)))
 }
 
 fn answered(layer: &'static str, events: usize) {
     if events > 0 {
         counter!(EXISTENCE_LOOKUPS, "layer" => layer).increment(u64::try_from(events).unwrap_or(u64::MAX));
-    }
-}
-
-fn count(mode: ExistenceMode, verdicts: &[Verdict]) {
-    let mode = match mode {
-        ExistenceMode::Enforce => "enforce",
-        ExistenceMode::Observe => "observe",
-        ExistenceMode::Off => "off",
-    };
-    let mut outcomes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for verdict in verdicts {
-        *outcomes
-            .entry(match verdict {
-                Verdict::Exists => "exists",
-                Verdict::Unknown(_) => "unknown",
-                Verdict::Wait { .. } => "waits",
-            })
-            .or_default() += 1;
-    }
-    for (outcome, events) in outcomes {
-        counter!(EXISTENCE_CHECKS, "mode" => mode, "outcome" => outcome).increment(events);
     }
 }

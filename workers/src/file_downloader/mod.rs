@@ -33,9 +33,6 @@ use crate::runtime::{Batch, BatchJob, DecodedPayload, Outcome, Worker};
 use permits::Permits;
 pub use settings::Settings;
 
-/// The worker's name in the topology.
-pub const NAME: &str = "file-downloader";
-
 /// One permit is for one job. What is received beyond it would wait here for the next, on a lease, while another process
 /// may have one to spare; and a file that takes an hour would keep what came with it for as long.
 const MAX_BATCH: usize = 1;
@@ -110,10 +107,6 @@ impl<F: Into<Failure>> From<F> for Stop {
 
 #[async_trait]
 impl Worker for FileDownloader {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Files
     }

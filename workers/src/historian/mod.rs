@@ -25,4 +25,4 @@ pub use page::{ChannelReader, ReadCounts, ReadTally, ThreadChoice};
 pub use reconcile::{Comparison, FoundDifferences};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};
 pub use trouble::{Consequence, HistoryError};
-pub use worker::{Historian, NAME};
+pub use worker::Historian;

@@ -21,9 +21,6 @@ use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use super::trouble::{Consequence, HistoryError};
 use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Retry, Worker};
 
-/// The worker's name in the topology.
-pub const NAME: &str = "historian";
-
 /// What one job reads at most: then other spans of the workspace have their turn, so that a short one waits for no long one.
 const PAGES: u32 = 20;
 const READING_TIME: Duration = Duration::from_secs(60);
@@ -155,10 +152,6 @@ impl Historian {
 
 #[async_trait]
 impl Worker for Historian {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Backfill
     }

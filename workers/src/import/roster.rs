@@ -9,7 +9,7 @@ use rules::directory::listed_user;
 use rules::version;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use slack::envelope::{object, text_or_none};
+use slack::envelope::{is_true, object, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::elements::{Break, Element, Elements};
@@ -74,18 +74,20 @@ struct Conversation<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    is_private: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_im: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_mpim: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "is_true")]
+    is_private: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    is_im: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    is_mpim: bool,
 }
 
 impl Conversation<'_> {
     /// Whether a list of public channels says itself that this one is private.
     fn is_private(&self) -> bool {
-        [self.is_private, self.is_im, self.is_mpim].into_iter().flatten().any(|flag| flag.get() == "true")
+        self.is_private
+            || self.is_im
+            || self.is_mpim
             || self.id.as_deref().is_some_and(|id| id.starts_with('D'))
     }
 }

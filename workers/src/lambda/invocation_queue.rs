@@ -181,10 +181,6 @@ pub(super) struct PermitWhilePending {
 
 #[async_trait]
 impl Worker for PermitWhilePending {
-    fn name(&self) -> &'static str {
-        self.worker.name()
-    }
-
     fn queue(&self) -> QueueName {
         self.worker.queue()
     }

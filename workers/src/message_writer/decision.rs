@@ -9,8 +9,7 @@ use slack::ids::ChannelId;
 
 use super::Candidate;
 use crate::audience::BatchFacts;
-use crate::clearance::{Clearance, require};
-use crate::existence::{Subject, Unseen};
+use crate::existence::{Clearance, Subject, Unseen, require};
 use crate::failure::Failure;
 use crate::runtime::EventJob;
 

@@ -27,8 +27,7 @@ use slack::catalogue::Rule;
 use slack::ids::Ts;
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::clearance::{self, Clearance};
-use crate::existence::Check;
+use crate::existence::{Check, Clearance};
 use crate::failure::Failure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
@@ -36,9 +35,6 @@ use crate::store::changes;
 
 use asking::Asking;
 use decision::EventStep;
-
-/// The worker's name in the topology.
-pub const NAME: &str = "message-writer";
 
 /// Events taken at once. On one machine a batch costs three syncs however large it is; SQS hands out ten.
 const MAX_BATCH: usize = 512;
@@ -113,7 +109,7 @@ impl MessageWriter {
     /// What the existence check says of each job. It is asked about what would be stored, so that events of private channels
     /// cost no questions; before that Slack is asked who may read the channels of which nothing else says it.
     async fn clear(&self, candidates: &[Candidate<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = clearance::in_force(self.check.as_ref()) else {
+        let Some((check, mode)) = Check::in_force(self.check.as_ref()) else {
             return vec![Some(Ok(())); candidates.len()];
         };
         // Observing holds up nothing.
@@ -122,12 +118,12 @@ impl MessageWriter {
                 facts.see(&channel, sight);
             }
         }
-        clearance::clear(check, mode, decision::claims(candidates, facts.clone())).await
+        check.clear(mode, decision::claims(candidates, facts.clone())).await
     }
 
     /// Whether Slack can be asked who may read a channel.
     fn asks_slack(&self) -> bool {
-        clearance::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
+        Check::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
     }
 
     /// Sets the public marks that events of a batch set; the channels of which that failed.
@@ -225,10 +221,6 @@ impl MessageWriter {
 
 #[async_trait]
 impl Worker for MessageWriter {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Events
     }

@@ -27,9 +27,6 @@ use self::pace::ChannelPace;
 use crate::claims::Claimant;
 use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 
-/// The worker's name in the topology.
-pub const NAME: &str = "poster";
-
 /// Answers posted at once: most of the time each waits for its channel's pace or for Slack.
 const SLOTS: usize = 16;
 
@@ -60,10 +57,6 @@ impl Poster {
 
 #[async_trait]
 impl Worker for Poster {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Replies
     }

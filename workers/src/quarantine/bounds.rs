@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_keeps_a_limited_amount_whole_then_outlines_then_numbers_and_the_next_begins_anew() {
+    fn a_day_keeps_a_limited_number_whole_then_outlines_then_numbers_and_the_next_day_begins_at_zero() {
         use Keeping::{Number, Outline, Whole};
         let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10, outlines: OUTLINES_A_DAY - 1 };
         let (kept, keepings) = full.with(7, &[5, 5, 5, 5]);

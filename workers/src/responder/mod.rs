@@ -26,9 +26,6 @@ pub use help::HelpProcessor;
 use crate::claims::Claimant;
 use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 
-/// The worker's name in the topology.
-pub const NAME: &str = "responder";
-
 /// Answers questions.
 pub struct Responder {
     ports: Ports,
@@ -56,10 +53,6 @@ impl Responder {
 
 #[async_trait]
 impl Worker for Responder {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Questions
     }

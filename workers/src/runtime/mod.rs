@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
 use ports::queue::{Delivery, Queue, QueueName};
+use ports::workers::WorkerSpec;
 
 pub use batch::{Batch, BatchJob, ReceivedJob};
 #[cfg(feature = "aws")]
@@ -85,11 +86,13 @@ impl Outcome {
 /// A consumer of one queue.
 #[async_trait]
 pub trait Worker: Send + Sync + 'static {
-    /// Its name, as in the topology.
-    fn name(&self) -> &'static str;
-
-    /// The queue it consumes.
+    /// The queue it consumes. No other worker does.
     fn queue(&self) -> QueueName;
+
+    /// Its name, as the table of workers has it.
+    fn name(&self) -> &'static str {
+        WorkerSpec::of(self.queue()).name
+    }
 
     /// How many jobs it takes at once.
     fn max_batch(&self) -> usize;

@@ -18,4 +18,4 @@ mod worker;
 pub(crate) use follow::ask_for;
 pub(crate) use reports::remove as remove_reports;
 pub use reports::store as store_report;
-pub use worker::{NAME, Statistician};
+pub use worker::Statistician;

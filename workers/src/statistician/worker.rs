@@ -13,9 +13,6 @@ use super::count::{Counted, count};
 use crate::failure::Failure;
 use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Worker};
 
-/// The worker's name in the topology.
-pub const NAME: &str = "statistician";
-
 /// Between two looks: with the delay of the queue, a late change is counted within three minutes. A look that finds nothing
 /// reads two rows on one machine.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
@@ -55,10 +52,6 @@ impl Statistician {
 
 #[async_trait]
 impl Worker for Statistician {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Stats
     }

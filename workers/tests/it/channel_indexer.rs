@@ -301,7 +301,7 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
 }
 
 #[tokio::test]
-async fn what_slack_never_sends_is_put_aside_and_blocks_nobody() {
+async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
     let fixture = Fixture::new();
     let outcomes = fixture
         .handle(&[

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
-use testkit::faults::{CrashPoint, CrashingArchive, FaultyFiles};
+use testkit::faults::{CrashPoint, FaultyArchive, FaultyFiles};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
@@ -373,7 +373,7 @@ async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
             let fixture = Fixture::filled().await;
             let point = CrashPoint::after(step);
             let archive =
-                CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+                FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
             let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
             let died = erase(&archive, &files, &facts, EraserMode::Act).await;
             assert_eq!(died.is_err(), point.has_crashed(), "step {step}: {died:?}");

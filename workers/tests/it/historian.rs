@@ -23,7 +23,7 @@ use slack_api::WebApi;
 use testkit::corpus::event;
 use testkit::deliveries::delivery_of;
 use testkit::fake_slack::{FakeSlack, Workspace};
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
@@ -234,13 +234,13 @@ async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
     let whole = Fixture::of(&messages);
     whole.slack.pages_of(10);
     let counting = CrashPoint::never();
-    let archive = CrashingArchive::new(whole.archive.clone(), Arc::clone(&counting));
+    let archive = FaultyArchive::until(whole.archive.clone(), Arc::clone(&counting));
     whole.read_into(&archive, &span(0, END), 30).await.0.unwrap();
     let uninterrupted = whole.history_calls();
     for steps in (0..counting.steps()).step_by(7) {
         let fixture = Fixture::of(&messages);
         fixture.slack.pages_of(10);
-        let mortal = CrashingArchive::new(fixture.archive.clone(), CrashPoint::after(steps));
+        let mortal = FaultyArchive::until(fixture.archive.clone(), CrashPoint::after(steps));
         assert!(fixture.read_into(&mortal, &span(0, END), 30).await.0.is_err());
         let reached = fixture.spans().await.first().map_or(END, |(from, _)| *from);
         fixture

@@ -9,7 +9,7 @@ use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::event;
-use testkit::faults::{CrashPoint, CrashingArchive};
+use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
@@ -97,7 +97,7 @@ async fn an_import_that_fails_says_what_it_did_until_then() {
     let days = [("general/2020-09-13.json", day(0..2_000))];
     let memory = Arc::new(MemoryArchive::new());
     // A batch of 512 messages is stored, and the next one breaks off.
-    let archive = Arc::new(CrashingArchive::new(memory.clone(), CrashPoint::after(1_400)));
+    let archive = Arc::new(FaultyArchive::until(memory.clone(), CrashPoint::after(1_400)));
     let (sum, _) = imported(export(&days, &[]), archive).await;
     let failed = sum.unwrap_err();
     assert!(failed.to_string().contains("import it again"), "{failed}");

@@ -279,7 +279,7 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_put_aside_and_what_is_unknown_is_done() {
+async fn what_cannot_be_stored_is_quarantined_and_what_is_unknown_is_done() {
     let fixture = Fixture::new();
     let outcomes = fixture
         .handle(&[

@@ -20,7 +20,7 @@ use rules::figures::day::DayFigures;
 use rules::figures::rollup::{self, RollupDay};
 use serde_json::json;
 use slack::ids::{Ts, UserId};
-use testkit::faults::{CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use workers::eraser::{Eraser, EraserCounts, EraserMode};
@@ -166,14 +166,14 @@ async fn a_change_between_any_two_steps_is_counted() {
 async fn a_crash_between_any_two_steps_loses_no_change() {
     let whole = small(8).await;
     let counting = CrashPoint::never();
-    let archive = Arc::new(CrashingArchive::new(whole.archive.clone(), Arc::clone(&counting)));
+    let archive = Arc::new(FaultyArchive::until(whole.archive.clone(), Arc::clone(&counting)));
     let statistician = whole.statistician_on(archive);
     statistician.look().await;
     whole.drain(&statistician).await;
     assert!(counting.steps() > 20, "{} steps", counting.steps());
     for steps in 0..counting.steps() {
         let mut fixture = small(8).await;
-        let mortal = Arc::new(CrashingArchive::new(fixture.archive.clone(), CrashPoint::after(steps)));
+        let mortal = Arc::new(FaultyArchive::until(fixture.archive.clone(), CrashPoint::after(steps)));
         let mortal = fixture.statistician_on(mortal);
         mortal.look().await;
         fixture.clock.advance(Duration::from_secs(91));

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
-use testkit::faults::{CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
@@ -190,13 +190,13 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
     let whole = Fixture::new();
     whole.handle(&[event::posted("C01", &first)]).await;
     let counting = CrashPoint::never();
-    let archive = CrashingArchive::new(Arc::clone(&whole.memory) as Arc<dyn Archive>, Arc::clone(&counting));
+    let archive = FaultyArchive::until(Arc::clone(&whole.memory) as Arc<dyn Archive>, Arc::clone(&counting));
     store_history(&archive, &page).await;
     for steps in 0..counting.steps() {
         let fixture = Fixture::new();
         fixture.handle(&[event::posted("C01", &first)]).await;
         let point = CrashPoint::after(steps);
-        let mortal = CrashingArchive::new(Arc::clone(&fixture.memory) as Arc<dyn Archive>, point);
+        let mortal = FaultyArchive::until(Arc::clone(&fixture.memory) as Arc<dyn Archive>, point);
         let stored = store_history(&mortal, &page).await;
         assert!(stored.iter().any(Result::is_err), "a step after the crash cannot be done");
         store_history(&*fixture.memory, &page).await;

@@ -47,7 +47,7 @@ async fn a_workspaces_name_and_address_are_the_newest_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_workspace_is_put_aside_for_that_and_another_for_its_id() {
+async fn a_request_without_a_workspace_is_quarantined_for_that_and_another_for_its_id() {
     let (_, writer) = writer();
     for (envelope, why) in [
         (
@@ -64,7 +64,7 @@ async fn a_request_without_a_workspace_is_put_aside_for_that_and_another_for_its
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_read_is_put_aside_with_the_reason() {
+async fn a_request_that_cannot_be_read_is_quarantined_with_the_reason() {
     let (archive, writer) = writer();
     for (body, why) in [
         (r#"{"team_id":"T1","team_id":"T1","event":{"type":"emoji_changed"}}"#, "duplicate field `team_id`"),

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_that_is_in_no_channel_is_a_finding_and_one_that_is_in_some_is_none() {
+    fn an_app_that_is_in_no_channel_is_a_finding_and_one_that_is_in_some_is_not() {
         let of = |listed, in_them, more| {
             joined(Channels { listed, joined: in_them, more }, "`annalist sync` joins them")
         };

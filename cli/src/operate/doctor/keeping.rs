@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_nobody_works_on_or_that_does_not_drain_is_a_finding() {
+    fn a_queue_without_a_worker_or_that_does_not_drain_is_a_finding() {
         let one = |queue: QueueStatus, later: Option<u64>, in_use| {
             let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
             backlog(&archive_facts(vec![queue], later, in_use), "--data d").remove(0)
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_is_a_finding() {
+    fn quarantined_jobs_are_a_finding() {
         let put_aside = |quarantined| Ok(Status { quarantined, ..status(Vec::new()) });
         says(&quarantine(&put_aside(0), ""), CheckState::Ok, "empty");
         says(

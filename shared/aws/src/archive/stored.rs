@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_named() {
+    fn what_another_program_wrote_is_named() {
         let mut row = primary_key(&ItemKey::new("message#T#C", "1.0"));
         row.insert("colours".into(), AttributeValue::Ss(vec!["red".into()]));
         let said = Stored::read(&row).unwrap_err().to_string();

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_ours_says_so() {
+    fn a_value_that_annalist_did_not_write_is_an_error_that_says_so() {
         for foreign in [
             AttributeValue::Ss(vec!["a".into()]),
             AttributeValue::N("NaN".into()),

@@ -2,7 +2,7 @@ use ports::archive::{ArchiveExt, Attributes};
 use ports::clock::{Clock, ManualClock};
 use testkit::conformance::Pace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
-use testkit::faults::{CrashPoint, CrashingArchive, FaultyArchive, Plan};
+use testkit::faults::{CrashPoint, FaultyArchive, Plan};
 use testkit::memory::archive::MemoryArchive;
 
 use super::*;
@@ -70,7 +70,7 @@ async fn no_message_is_written_before_its_mark() {
     for steps in 0..4 {
         let memory = Arc::new(MemoryArchive::new());
         let point = CrashPoint::after(steps);
-        let crashing = CrashingArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, point);
+        let crashing = FaultyArchive::until(Arc::clone(&memory) as Arc<dyn Archive>, point);
         let archive = MarkingArchive::new(Arc::new(crashing), Arc::clone(&clock) as SharedClock);
         let written = archive.write(&message("1700000000.000100", "text")).await.is_ok();
         let is_there = memory.item(&ItemKey::new("message#T1#C1", "1700000000.000100")).is_some();

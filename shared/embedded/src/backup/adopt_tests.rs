@@ -33,7 +33,7 @@ fn text(connection: &Connection, query: &str) -> String {
 }
 
 #[test]
-fn rows_are_taken_nobody_holds_a_job_and_nothing_is_confirmed() {
+fn rows_are_copied_without_leases_of_jobs_and_without_confirmations() {
     let (adopted, own, _folder) = adopted("", SCHEMA).unwrap();
     assert_eq!(adopted, Adopted { left_out: None });
     assert_eq!(text(&own, "SELECT attributes FROM items WHERE timestamp = 'F1'"), r#"{"text":"kept"}"#);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_made_again_when_somebody_removed_them() {
+    fn folders_that_were_removed_are_made_again() {
         let data = tempfile::tempdir().unwrap();
         let folders = Folders::new(data.path().to_owned());
         let file = data.path().join("file");

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fresh_is_what_applies_to_nothing() {
+    fn a_fresh_item_is_an_update_applied_to_no_item() {
         let object = |names: &[&str]| -> Attributes {
             names.iter().map(|name| ((*name).to_owned(), Value::from(*name))).collect()
         };

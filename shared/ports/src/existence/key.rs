@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_the_seeds() {
+    fn a_key_has_its_exact_stored_form() {
         let team = TeamId::parse("T01234567").unwrap();
         let key = CacheKey::new(
             &team,

@@ -78,7 +78,7 @@ fn told(subtype: &str, field: &str, text: &str, ts: &str) -> Value {
 }
 
 #[test]
-fn a_channels_life_is_its_newest_row_and_false_is_absence() {
+fn the_newest_row_of_a_channel_has_its_state_and_false_is_absence() {
     let life = [
         created("general", "1.000000"),
         told("channel_topic", "topic", "all things", "2.000000"),
@@ -215,7 +215,7 @@ fn a_listing_says_everything_at_its_clock_and_odd_fields_say_nothing() {
 }
 
 #[test]
-fn a_name_nobody_could_have_given_is_malformed() {
+fn a_channel_name_that_is_missing_too_long_or_no_text_is_malformed() {
     for channel in [
         json!({ "id": "C1" }),
         json!({ "id": "C1", "name": "x".repeat(10_000) }),
@@ -242,7 +242,7 @@ fn the_same_event_is_kept_once_however_its_json_is_written() {
 }
 
 #[test]
-fn the_newest_row_tells_of_every_event_that_came_after_a_fold() {
+fn the_newest_row_holds_every_event_that_came_after_a_fold() {
     let told = [created("old", "5.0"), renamed("new", "6.0")];
     let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
     let mut rows = Rows::of(&told);

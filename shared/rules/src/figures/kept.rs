@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_of_two_reports_is_none() {
+    fn a_mixture_of_two_reports_is_not_read() {
         let rows = written(&kept("a".repeat(CHUNK_BYTES + 1), "one"), &[]);
         let later = written(&kept("b".repeat(CHUNK_BYTES + 1), "two"), &rows);
         let head = |rows: &[Option<Item>]| ReportHead::read(rows[2].as_ref().unwrap()).unwrap();

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use ports::archive::Item;
-use slack::envelope::text_or_none;
+use slack::envelope::{is_true, text_or_none};
 
 /// Slack itself, in every workspace.
 const SLACKBOT: &str = "USLACKBOT";
@@ -47,18 +46,18 @@ impl AuthorKind {
     #[must_use]
     pub fn listed(raw: &str, id: &str, team: &str) -> Self {
         let account = ListedAccount::read(raw);
-        Self::of(&account, id, team, false, says(account.deleted))
+        Self::of(&account, id, team, false, account.deleted)
     }
 
     fn of(account: &ListedAccount<'_>, id: &str, team: &str, is_bot: bool, is_deleted: bool) -> Self {
         let elsewhere = || account.team_id.as_deref().is_some_and(|of| of != team && of.starts_with('T'));
-        if is_bot || says(account.is_bot) || id == SLACKBOT {
+        if is_bot || account.is_bot || id == SLACKBOT {
             Self::Bot
-        } else if says(account.is_stranger) || elsewhere() {
+        } else if account.is_stranger || elsewhere() {
             Self::Stranger
         } else if is_deleted {
             Self::Deleted
-        } else if says(account.is_restricted) || says(account.is_ultra_restricted) {
+        } else if account.is_restricted || account.is_ultra_restricted {
             Self::Guest
         } else {
             Self::Member
@@ -89,16 +88,16 @@ impl AuthorKind {
 struct ListedAccount<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     team_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    is_bot: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_stranger: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_restricted: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_ultra_restricted: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    deleted: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "is_true")]
+    is_bot: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    is_stranger: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    is_restricted: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    is_ultra_restricted: bool,
+    #[serde(default, deserialize_with = "is_true")]
+    deleted: bool,
 }
 
 impl<'a> ListedAccount<'a> {
@@ -108,10 +107,6 @@ impl<'a> ListedAccount<'a> {
         let is_object = raw.trim_ascii_start().starts_with('{');
         if is_object { serde_json::from_str(raw).unwrap_or_default() } else { Self::default() }
     }
-}
-
-fn says(flag: Option<&RawValue>) -> bool {
-    flag.is_some_and(|flag| flag.get() == "true")
 }
 
 /// What figures need of a person.

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_one_register_is_one_moment_and_an_odd_one_is_none() {
+    fn a_row_with_one_register_is_one_moment_and_an_odd_one_is_ignored() {
         let row = |name: &str, value: &str| Item {
             key: ItemKey::new("i", "t"),
             attributes: [(name.to_owned(), value.into())].into_iter().collect(),

@@ -198,7 +198,7 @@ fn files_are_read_whatever_stands_in_one_of_their_fields() {
 }
 
 #[test]
-fn what_says_a_thing_twice_is_malformed() {
+fn an_object_with_a_repeated_key_is_malformed() {
     for event in [
         r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,
         r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_changed",

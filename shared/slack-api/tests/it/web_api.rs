@@ -165,7 +165,7 @@ async fn a_body_without_end_and_one_that_breaks_off_are_errors() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable_and_names_no_url() {
+async fn an_address_without_a_server_is_unreachable_and_the_error_names_no_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -230,7 +230,7 @@ async fn what_a_batch_left_over_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_together_is_read_and_put_back_until_nobody_wrote_in_between() {
+async fn an_item_too_large_to_update_is_read_and_put_back_until_no_other_write_came_between() {
     let told = Told::new().await;
     told.answers(1, "UpdateItem", too_large()).await;
     told.answers(1, "GetItem", says(200, json!({ "Item": row(&key(), "11", "first") }))).await;

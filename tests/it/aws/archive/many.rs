@@ -72,7 +72,7 @@ async fn an_update_of_more_attributes_than_an_expression_holds_is_still_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_somebody_else_wrote_can_be_read_changed_and_deleted() {
+async fn a_row_that_another_program_wrote_can_be_read_changed_and_deleted() {
     use aws_sdk_dynamodb::types::AttributeValue;
     use ports::queue::topology::TableRole;
 

@@ -34,7 +34,7 @@ const NO_BUCKET: &str = "NoSuchBucket";
 const TAGGING: &str = "GET tagging";
 
 #[tokio::test]
-async fn a_bucket_that_may_not_be_looked_at_is_somebody_elses() {
+async fn a_bucket_that_may_not_be_read_belongs_to_another_owner() {
     let (server, aws) = scripted(|_, _| (403, s3_error("AccessDenied"))).await;
     let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
     let error = result.unwrap_err();

@@ -16,7 +16,7 @@ async fn assert_stopped(bench: &Bench, there: &str, setting: &str) {
 }
 
 #[tokio::test]
-async fn somebody_elses_queue_stops_everything_before_any_change() {
+async fn a_queue_of_another_owner_stops_everything_before_any_change() {
     for queue in [QueueRef::from(QueueName::Events), QueueRef::dead_letters(QueueName::Backfill)] {
         let bench = Bench::new().await;
         let name = bench.names().queue(queue);
@@ -38,7 +38,7 @@ async fn somebody_elses_queue_stops_everything_before_any_change() {
 }
 
 #[tokio::test]
-async fn somebody_elses_table_stops_everything_before_any_change() {
+async fn a_table_of_another_owner_stops_everything_before_any_change() {
     for (role, setting) in [
         (TableRole::Archive, "ANNALIST_TABLE"),
         (TableRole::Existence, "ANNALIST_EXISTENCE_TABLE"),
@@ -52,7 +52,7 @@ async fn somebody_elses_table_stops_everything_before_any_change() {
 }
 
 #[tokio::test]
-async fn another_installations_table_is_somebody_elses() {
+async fn a_table_of_another_installation_belongs_to_another_owner() {
     let bench = Bench::new().await;
     let name = bench.names().table(TableRole::Archive);
     let text = ScalarAttributeType::S;
@@ -61,7 +61,7 @@ async fn another_installations_table_is_somebody_elses() {
 }
 
 #[tokio::test]
-async fn somebody_elses_bucket_stops_everything_before_any_change() {
+async fn a_bucket_of_another_owner_stops_everything_before_any_change() {
     let bench = Bench::new().await;
     bench.make_bucket(&[("cost", "other")]).await;
     assert_stopped(&bench, bench.names().bucket(), "ANNALIST_BUCKET").await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
+use super::crash::CrashPoint;
 use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
 /// An archive some of whose calls go wrong.
@@ -24,6 +25,12 @@ impl FaultyArchive {
     #[must_use]
     pub fn on(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
+    }
+
+    /// `inner` as a process sees it that dies at the crash point.
+    #[must_use]
+    pub fn until(inner: Arc<dyn Archive>, point: Arc<CrashPoint>) -> Self {
+        Self::on(inner, point)
     }
 
     async fn call<T>(

@@ -9,17 +9,11 @@ use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
 use super::crash::CrashPoint;
 use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
-/// What happens at each call.
-enum Steps {
-    Decided(Arc<dyn FaultSchedule>),
-    Until(Arc<CrashPoint>),
-}
-
 /// A table some of whose calls go wrong.
 pub struct FaultyClaims {
     inner: Arc<dyn Claims>,
     calls: AtomicU64,
-    steps: Steps,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyClaims {
@@ -32,13 +26,13 @@ impl FaultyClaims {
     /// `inner`, but for what is decided call by call.
     #[must_use]
     pub fn on(inner: Arc<dyn Claims>, schedule: Arc<dyn FaultSchedule>) -> Self {
-        Self { inner, calls: AtomicU64::new(0), steps: Steps::Decided(schedule) }
+        Self { inner, calls: AtomicU64::new(0), schedule }
     }
 
-    /// `inner`, until the crash.
+    /// `inner` as a process sees it that dies at the crash point.
     #[must_use]
     pub fn until(inner: Arc<dyn Claims>, point: Arc<CrashPoint>) -> Self {
-        Self { inner, calls: AtomicU64::new(0), steps: Steps::Until(point) }
+        Self::on(inner, point)
     }
 
     /// How many calls were made, failed ones included.
@@ -53,17 +47,9 @@ impl FaultyClaims {
         done: impl Future<Output = Result<T, ClaimsError>>,
     ) -> Result<T, ClaimsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let fault = match &self.steps {
-            Steps::Decided(schedule) => schedule.before(method, 1).await,
-            Steps::Until(point) => {
-                point.step().map_err(ClaimsError::Unavailable)?;
-                None
-            }
-        };
+        let fault = self.schedule.before(method, 1).await;
         let result = plan::meet(fault, done, ClaimsError::Unavailable).await;
-        if let Steps::Decided(schedule) = &self.steps {
-            schedule.after(method).await;
-        }
+        self.schedule.after(method).await;
         result
     }
 }

@@ -9,38 +9,22 @@ use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
 use super::crash::CrashPoint;
 use super::plan::{self, FaultSchedule, Method, Plan, Progress};
 
-/// What happens at each step.
-#[derive(Clone)]
-enum Steps {
-    Decided(Arc<dyn FaultSchedule>),
-    Until(Arc<CrashPoint>),
-}
-
-impl Steps {
-    async fn step<T>(
-        &self,
-        method: Method,
-        done: impl Future<Output = Result<T, FilesError>>,
-    ) -> Result<T, FilesError> {
-        let fault = match self {
-            Self::Decided(schedule) => schedule.before(method, 1).await,
-            Self::Until(point) => {
-                point.step().map_err(FilesError::Unavailable)?;
-                None
-            }
-        };
-        let result = plan::meet(fault, done, FilesError::Unavailable).await;
-        if let Self::Decided(schedule) = self {
-            schedule.after(method).await;
-        }
-        result
-    }
+/// A step that meets what is decided about it.
+async fn step<T>(
+    schedule: &dyn FaultSchedule,
+    method: Method,
+    done: impl Future<Output = Result<T, FilesError>>,
+) -> Result<T, FilesError> {
+    let fault = schedule.before(method, 1).await;
+    let result = plan::meet(fault, done, FilesError::Unavailable).await;
+    schedule.after(method).await;
+    result
 }
 
 /// A store some of whose steps go wrong: of its own, and of the files that are written or read through it.
 pub struct FaultyFiles {
     inner: Arc<dyn Files>,
-    steps: Steps,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyFiles {
@@ -53,57 +37,57 @@ impl FaultyFiles {
     /// `inner`, but for what is decided step by step.
     #[must_use]
     pub fn on(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
-        Self { inner, steps: Steps::Decided(schedule) }
+        Self { inner, schedule }
     }
 
     /// `inner` as a process sees it that dies at the crash point.
     #[must_use]
     pub fn until(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
-        Self { inner, steps: Steps::Until(point) }
+        Self::on(inner, point)
     }
 }
 
 #[async_trait]
 impl Files for FaultyFiles {
     async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
-        let inner = self.steps.step(Method::CreateFile, self.inner.create(key)).await?;
-        Ok(Box::new(FaultyWriter { inner, steps: self.steps.clone() }))
+        let inner = step(&*self.schedule, Method::CreateFile, self.inner.create(key)).await?;
+        Ok(Box::new(FaultyWriter { inner, schedule: Arc::clone(&self.schedule) }))
     }
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
-        let inner = self.steps.step(Method::OpenFile, self.inner.open(key)).await?;
-        let steps = self.steps.clone();
-        Ok(inner.map(|inner| Box::new(FaultyReader { inner, steps }) as Box<dyn Reader>))
+        let inner = step(&*self.schedule, Method::OpenFile, self.inner.open(key)).await?;
+        let schedule = Arc::clone(&self.schedule);
+        Ok(inner.map(|inner| Box::new(FaultyReader { inner, schedule }) as Box<dyn Reader>))
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
-        self.steps.step(Method::DeleteFile, self.inner.delete(key)).await
+        step(&*self.schedule, Method::DeleteFile, self.inner.delete(key)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
-        self.steps.step(Method::Ready, self.inner.ready()).await
+        step(&*self.schedule, Method::Ready, self.inner.ready()).await
     }
 }
 
 struct FaultyWriter {
     inner: Box<dyn Writer>,
-    steps: Steps,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 #[async_trait]
 impl Writer for FaultyWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
-        self.steps.step(Method::WriteFile, self.inner.write(chunk)).await
+        step(&*self.schedule, Method::WriteFile, self.inner.write(chunk)).await
     }
 
     async fn publish(self: Box<Self>) -> Result<Published, FilesError> {
-        self.steps.step(Method::PublishFile, self.inner.publish()).await
+        step(&*self.schedule, Method::PublishFile, self.inner.publish()).await
     }
 }
 
 struct FaultyReader {
     inner: Box<dyn Reader>,
-    steps: Steps,
+    schedule: Arc<dyn FaultSchedule>,
 }
 
 #[async_trait]
@@ -113,7 +97,7 @@ impl Reader for FaultyReader {
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
-        self.steps.step(Method::ReadFile, self.inner.next()).await
+        step(&*self.schedule, Method::ReadFile, self.inner.next()).await
     }
 }
 

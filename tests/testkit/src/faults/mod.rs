@@ -2,8 +2,8 @@
 //!
 //! * [`FaultyQueue`], [`FaultyArchive`], [`FaultyFiles`] and [`FaultyClaims`] follow a [`Plan`]: which calls fail, before or after they were done.
 //!   They may follow any other [`FaultSchedule`] too: the simulation has one that a seed decides.
-//! * [`CrashingQueue`], [`CrashingArchive`], [`FaultyFiles::until`] and [`FaultyClaims::until`] share a [`CrashPoint`]: from there on nothing works
-//!   any more, as if the process had died between two steps.
+//! * A [`CrashPoint`] is such a schedule: from there on nothing works any more on any port that follows it, as if the process had died between
+//!   two steps.
 //!
 //! With an empty plan, or a crash that never comes, each is the port it wraps: the conformance suites hold them to it.
 
@@ -16,7 +16,7 @@ mod queue;
 
 pub use archive::FaultyArchive;
 pub use claims::FaultyClaims;
-pub use crash::{CrashPoint, CrashingArchive, CrashingQueue};
+pub use crash::CrashPoint;
 pub use files::FaultyFiles;
 pub use plan::{Fault, FaultSchedule, Method, Plan};
 pub use queue::FaultyQueue;

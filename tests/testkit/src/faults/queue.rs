@@ -8,7 +8,8 @@ use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
-use super::plan::{Fault, FaultSchedule, Method, Plan, Progress, REASON};
+use super::crash::CrashPoint;
+use super::plan::{self, Fault, FaultSchedule, Method, Plan, Progress, REASON};
 
 /// A queue some of whose calls go wrong.
 pub struct FaultyQueue {
@@ -27,6 +28,12 @@ impl FaultyQueue {
     #[must_use]
     pub fn on(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
+    }
+
+    /// `inner` as a process sees it that dies at the crash point.
+    #[must_use]
+    pub fn until(inner: Arc<dyn Queue>, point: Arc<CrashPoint>) -> Self {
+        Self::on(inner, point)
     }
 
     /// A batch call: `done` does it with the entries it is given.
@@ -69,18 +76,8 @@ impl FaultyQueue {
         method: Method,
         done: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, QueueError> {
-        let result = match self.schedule.before(method, 1).await {
-            None => done.await,
-            Some(Fault::Delay(by)) => {
-                tokio::time::sleep(by).await;
-                done.await
-            }
-            Some(Fault::FailBefore | Fault::FailEntry(_)) => Err(failed()),
-            Some(Fault::FailAfter) => {
-                drop(done.await);
-                Err(failed())
-            }
-        };
+        let fault = self.schedule.before(method, 1).await;
+        let result = plan::meet(fault, done, QueueError::Unavailable).await;
         self.schedule.after(method).await;
         result
     }

@@ -12,9 +12,7 @@ use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
 use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
-use testkit::faults::{
-    CrashPoint, CrashingArchive, CrashingQueue, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan,
-};
+use testkit::faults::{CrashPoint, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
@@ -47,7 +45,7 @@ async fn a_queue_without_faults_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_never_crashes_conforms() {
-    let wrap = |queue| Arc::new(CrashingQueue::new(queue, CrashPoint::never())) as Arc<dyn Queue>;
+    let wrap = |queue| Arc::new(FaultyQueue::until(queue, CrashPoint::never())) as Arc<dyn Queue>;
     queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
 }
 
@@ -74,7 +72,7 @@ async fn an_archive_without_faults_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_that_never_crashes_conforms() {
     let fixture = || ArchiveFixture {
-        archive: Arc::new(CrashingArchive::new(Arc::new(MemoryArchive::new()), CrashPoint::never())),
+        archive: Arc::new(FaultyArchive::until(Arc::new(MemoryArchive::new()), CrashPoint::never())),
         clock: ManualClock::starting_at(TimestampMs(0)),
         keep: Box::new(()),
     };

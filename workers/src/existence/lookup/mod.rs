@@ -3,12 +3,10 @@
 //!
 //! * [`ask`] is one call, and [`lists`] the pages of a list.
 //! * [`single_flight`] makes one call of many for the same entity.
-//! * [`breakers`] holds back calls while Slack does not answer, [`failing`] those about what Slack keeps failing on while it
-//!   answers about the rest, and [`floods`] those that would hold everything up.
+//! * [`failing`] holds back calls while Slack does not answer, and those about what it keeps failing on while it answers about
+//!   the rest; [`floods`] those that would hold everything up.
 
 mod ask;
-mod breaker;
-mod breakers;
 mod failing;
 mod floods;
 mod lists;
@@ -20,21 +18,20 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::ItemKey;
-use ports::clock::TimestampMs;
 use rules::audience::Sight;
 use slack::ids::{ChannelId, TeamId};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cache::{Demand, Knowledge};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
-use super::{Check, PATIENCE, Questions, SOON};
+use super::{Check, PATIENCE, Questions, SOON, Unseen};
 
 use ask::{Answer, NO_GROUPS, NOT_LISTED};
 
 pub(super) use ask::NO_TOKEN;
-pub(super) use breakers::Breakers;
+pub(super) use failing::Failures;
 pub(super) use floods::Floods;
 pub(super) use lists::List;
 pub(super) use single_flight::{PendingAnswer, SingleFlight};
@@ -45,28 +42,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Questions about one kind of thing that are on their way at once: so few that a flood is noticed before all of it has been
 /// asked about.
-const QUESTIONS_AT_ONCE: usize = 8;
-
-/// How many questions may be on their way, for each kind of thing.
-pub(super) struct QuestionLimits([Semaphore; 4]);
-
-impl Default for QuestionLimits {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)))
-    }
-}
-
-impl QuestionLimits {
-    fn of(&self, entity: &Entity) -> &Semaphore {
-        let [teams, users, bots, channels] = &self.0;
-        match entity {
-            Entity::Team(_) => teams,
-            Entity::User(..) => users,
-            Entity::Bot(..) => bots,
-            Entity::Channel(..) => channels,
-        }
-    }
-}
+pub(super) const QUESTIONS_AT_ONCE: usize = 8;
 
 impl Check {
     /// Asks Slack about each of these, and waits until the deadline.
@@ -113,11 +89,10 @@ impl Check {
         // A question that was answered since has said what it found before it was gone.
         match self.0.known.answer(entity, demand) {
             Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
-            Some(Knowledge::Found { reach, .. }) => return Some(Fact::Found { reach }),
-            Some(Knowledge::Missing { code, .. }) => return Some(Fact::Missing(code)),
+            Some(known) => return Some(known.into()),
             None => {}
         }
-        self.0.breakers.shut(entity, demand)
+        self.0.failures.shut(entity, demand)
     }
 
     async fn answer(&self, entity: &Entity, list: Option<PendingAnswer<()>>, demand: &Demand) -> Fact {
@@ -148,14 +123,14 @@ impl Check {
             }
             Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
         }
-        self.0.breakers.note(entity, &answer).await;
+        self.0.failures.note(entity, &answer).await;
         match answer {
             Answer::Found { reach } => Fact::Found { reach },
             Answer::Missing(code) => Fact::Missing(code),
             Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
             Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
             Answer::Failed(why) => {
-                let stuck = self.0.breakers.stuck(entity);
+                let stuck = self.0.failures.stuck(entity);
                 stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
             }
         }
@@ -163,13 +138,19 @@ impl Check {
 
     /// Waits until few questions are on their way; if Slack has stopped answering meanwhile, says so.
     async fn permit(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
-        let limits = self.0.limits.of(entity);
+        let [teams, users, bots, channels] = &self.0.limits;
+        let limits = match entity {
+            Entity::Team(_) => teams,
+            Entity::User(..) => users,
+            Entity::Bot(..) => bots,
+            Entity::Channel(..) => channels,
+        };
         if let Ok(permit) = limits.try_acquire() {
             return Ok(Some(permit));
         }
         // It is never closed.
         let permit = limits.acquire().await.ok();
-        self.0.breakers.waits(entity).map_or(Ok(permit), Err)
+        self.0.failures.waits(entity).map_or(Ok(permit), Err)
     }
 
     /// What becomes of something while a flood lasts, in which most of what is asked about does not exist; `None` if it is
@@ -228,34 +209,20 @@ fn of_list(entity: &Entity) -> Option<List> {
     }
 }
 
-/// The channels that are asked about, each with when its event came and whether it was replayed.
-pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
-
 impl Check {
     /// Asks who may read these channels, and waits no longer than for a batch.
     pub(crate) async fn ask_who_reads(&self, channels: Unseen) -> HashMap<(TeamId, ChannelId), Sight> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut sights = HashMap::new();
-        let mut questions = Questions::new();
-        for ((team, channel), (sent_at, replayed)) in channels {
-            let entity = Entity::Channel(team.clone(), channel.clone());
-            let demand = Demand { sent_at, replayed, newborn: false, former: false };
-            match self.0.known.answer(&entity, &demand) {
-                Some(Knowledge::Found { reach: Some(reach), .. }) => {
-                    sights.insert((team, channel), sight(&entity, Fact::Found { reach: Some(reach) }));
-                }
-                Some(_) | None => {
-                    questions.insert(entity, demand);
-                }
-            }
-        }
-        for (entity, fact) in self.find_out(questions, deadline).await {
+        let question = |((team, channel), (sent_at, replayed))| {
+            (Entity::Channel(team, channel), Demand { sent_at, replayed, newborn: false, former: false })
+        };
+        let questions = channels.into_iter().map(question).collect();
+        let facts = self.find_out(questions, Instant::now() + PATIENCE).await;
+        let sights = facts.into_iter().filter_map(|(entity, fact)| {
             let sight = sight(&entity, fact);
-            if let Entity::Channel(team, channel) = entity {
-                sights.insert((team, channel), sight);
-            }
-        }
-        sights
+            let Entity::Channel(team, channel) = entity else { return None };
+            Some(((team, channel), sight))
+        });
+        sights.collect()
     }
 }
 

@@ -1,8 +1,16 @@
 //! What the existence check waits for, as its rows say it.
 
-use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use std::time::Duration;
+
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
 use ports::clock::TimestampMs;
 use serde_json::Value;
+use slack_api::Method;
+
+use super::failing::{Breaker, Failing};
+
+/// A row stays valid this long after the next probe is due: the probe takes its time.
+const ROW_GRACE: Duration = Duration::from_secs(30);
 
 /// A workspace whose events wait because Slack cannot be asked about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,4 +46,38 @@ fn read(row: &Item) -> Option<Waiting> {
         until_s: number("until")?,
         reason: row.text("reason")?.to_owned(),
     })
+}
+
+fn key_of(Breaker { team, method }: &Breaker) -> ItemKey {
+    let what = method.map_or_else(|| team.to_string(), |method| format!("{team}#{}", method.name()));
+    ItemKey::existence_breaker(&what)
+}
+
+/// Writes that a breaker is open.
+pub(super) async fn write(
+    archive: &dyn Archive,
+    breaker: &Breaker,
+    failing: &Failing,
+) -> Result<(), ArchiveError> {
+    let mut update = Update::new(key_of(breaker));
+    update.set = [
+        ("team_id", Some(Value::from(breaker.team.as_str()))),
+        ("method", breaker.method.map(Method::name).map(Value::from)),
+        ("since", failing.since.map(|since| since.seconds().into())),
+        ("until", Some(failing.until.plus(ROW_GRACE).seconds().into())),
+        ("reason", Some(failing.reason.as_str().into())),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+    .collect();
+    archive.write(&update).await.map(drop)
+}
+
+/// Removes the row of a breaker that has closed.
+pub(super) async fn remove(archive: &dyn Archive, breaker: &Breaker) -> Result<(), ArchiveError> {
+    if let Some(row) = archive.get(&key_of(breaker)).await? {
+        // Changed meanwhile, it is another process's, which waits itself.
+        archive.delete_unchanged(&row).await?;
+    }
+    Ok(())
 }

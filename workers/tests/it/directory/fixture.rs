@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::{
-    Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome, key, query_all,
-};
+use ports::archive::{Item, Query, key, query_all};
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::queue::{Queue, QueueName};
 use reader::directory as index;
@@ -17,6 +15,7 @@ use slack::ids::{ChannelId, TeamId};
 use slack_api::Tokens;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, one_token};
+use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
@@ -32,7 +31,8 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(super) struct Fixture {
     pub(super) slack: FakeSlack,
-    pub(super) archive: Arc<Counting>,
+    pub(super) archive: Arc<MemoryArchive>,
+    written: Arc<Written>,
     pub(super) queue: Arc<MemoryQueue>,
     pub(super) sync: DirectorySync,
 }
@@ -45,15 +45,18 @@ impl Fixture {
     }
 
     pub(super) fn with(slack: FakeSlack, tokens: Tokens) -> Self {
-        let archive = Arc::new(Counting::default());
+        let (archive, written) = (Arc::new(MemoryArchive::new()), Arc::new(Written::default()));
+        let counted = FaultyArchive::on(archive.clone(), written.clone());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock));
-        let sync = DirectorySync::new(
-            slack.client(tokens),
-            Arc::clone(&archive) as Arc<dyn Archive>,
-            Arc::clone(&queue) as Arc<dyn Queue>,
-        );
-        Self { slack, archive, queue, sync }
+        let sync =
+            DirectorySync::new(slack.client(tokens), Arc::new(counted), Arc::clone(&queue) as Arc<dyn Queue>);
+        Self { slack, archive, written, queue, sync }
+    }
+
+    /// How many updates the sync has written since this was asked last.
+    pub(super) fn writes(&self) -> usize {
+        self.written.0.swap(0, Ordering::SeqCst)
     }
 
     pub(super) async fn sync(&self) -> Report {
@@ -82,7 +85,7 @@ impl Fixture {
 
     /// What happened to a channel, as events told it.
     pub(super) async fn told(&self, event: Value) {
-        let indexer = ChannelIndexer::new(Arc::clone(&self.archive) as Arc<dyn Archive>, None);
+        let indexer = ChannelIndexer::new(self.archive.clone(), None);
         let job = delivery(&event::envelope("T1", "Ev1", &event));
         assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
     }
@@ -104,43 +107,16 @@ pub(super) fn ts(seconds_later: i64) -> String {
     format!("{}.000000", START_S + seconds_later)
 }
 
-/// An archive that counts what is written to it.
+/// What is written is counted.
 #[derive(Default)]
-pub(super) struct Counting {
-    pub(super) inner: MemoryArchive,
-    pub(super) writes: AtomicUsize,
-}
-
-impl Counting {
-    pub(super) fn writes(&self) -> usize {
-        self.writes.swap(0, Ordering::SeqCst)
-    }
-}
+pub(super) struct Written(AtomicUsize);
 
 #[async_trait]
-impl Archive for Counting {
-    async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
-        self.writes.fetch_add(updates.len(), Ordering::SeqCst);
-        self.inner.apply_once(updates).await
+impl FaultSchedule for Written {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        self.0.fetch_add(usize::from(method == Method::Write), Ordering::SeqCst);
+        None
     }
 
-    async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        self.inner.get(key).await
-    }
-
-    async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        self.inner.query(query).await
-    }
-
-    async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.inner.delete_unchanged(expected).await
-    }
-
-    async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        self.inner.erase(key).await
-    }
-
-    async fn ready(&self) -> Result<(), ArchiveError> {
-        self.inner.ready().await
-    }
+    async fn after(&self, _: Method) {}
 }

@@ -62,7 +62,7 @@ async fn what_fails_for_all_is_tried_once() {
 }
 
 #[tokio::test]
-async fn a_join_that_nobody_answers_is_tried_again() {
+async fn a_join_without_an_answer_is_tried_again() {
     let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
     slack.next("conversations.join", [SlackAnswer::new(503)]);
     let tally = join(&slack, &["C00002"]).await;

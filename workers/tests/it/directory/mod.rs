@@ -16,7 +16,7 @@ use workers::directory::SyncError;
 use fixture::{DEADLINE, Fixture, TOKEN, id, team, ts};
 
 #[tokio::test]
-async fn everybody_and_every_channel_on_every_page_comes_in() {
+async fn every_person_and_every_channel_on_every_page_is_stored() {
     let mut workspace = Workspace::of("T1", 25, 33);
     workspace.emoji =
         json!({ "parrot": "https://emoji.slack-edge.com/T1/parrot/1.gif", "bird": "alias:parrot" });
@@ -62,15 +62,14 @@ async fn everybody_and_every_channel_on_every_page_comes_in() {
 async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
     let fixture = Fixture::new(Workspace::of("T1", 12, 12)).await;
     fixture.sync().await;
-    fixture.archive.writes();
-    let (before, jobs) = (fixture.archive.inner.items(), fixture.image_jobs().await);
+    fixture.writes();
+    let (before, jobs) = (fixture.archive.items(), fixture.image_jobs().await);
     fixture.slack.at(START_S + 3_600);
     let report = fixture.sync().await;
     assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (0, 0, 0));
-    assert_eq!(fixture.archive.writes(), 1);
+    assert_eq!(fixture.writes(), 1);
     assert_eq!(fixture.image_jobs().await, jobs);
-    let changed: Vec<_> =
-        fixture.archive.inner.items().into_iter().filter(|item| !before.contains(item)).collect();
+    let changed: Vec<_> = fixture.archive.items().into_iter().filter(|item| !before.contains(item)).collect();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].key, ItemKey::directory_sync(&team("T1")));
     assert_eq!(changed[0].text("synced_ts"), Some(ts(3_600).as_str()));
@@ -144,10 +143,10 @@ async fn a_later_event_wins_over_what_was_listed() {
     fixture.slack.at(START_S + 3_600);
     fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["name"] = "by-event".into());
     fixture.sync().await;
-    fixture.archive.writes();
+    fixture.writes();
     fixture.slack.at(START_S + 5_400);
     fixture.sync().await;
-    assert_eq!(fixture.archive.writes(), 1, "what events told is not written again");
+    assert_eq!(fixture.writes(), 1, "what events told is not written again");
 }
 
 #[tokio::test]

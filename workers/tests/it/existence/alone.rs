@@ -17,7 +17,7 @@ fn replayed(fixture: &Fixture, job: &Delivery) -> Delivery {
 }
 
 #[tokio::test]
-async fn one_person_whom_slack_fails_on_stops_nobody_else_and_is_put_aside_after_ten_minutes() {
+async fn one_person_on_whom_slack_fails_stops_no_other_event_and_is_quarantined_after_ten_minutes() {
     let fixture = Fixture::new().await;
     fixture.slack.change(TOKEN, |workspace| {
         workspace.members.extend((0..20).map(|n| person(&format!("U1{n:03}"), "new")));
@@ -60,7 +60,7 @@ async fn one_person_whom_slack_fails_on_stops_nobody_else_and_is_put_aside_after
 }
 
 #[tokio::test]
-async fn while_slack_fails_on_everything_nothing_is_put_aside() {
+async fn while_slack_fails_on_everything_nothing_is_quarantined() {
     let fixture = Fixture::new().await;
     fixture.slack.away(true);
     for minute in 0..30 {

@@ -30,7 +30,7 @@ fn ts(n: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_do_not_know_somebody_ask_once() {
+async fn many_batches_that_do_not_know_a_person_ask_once() {
     let fixture = Fixture::new().await;
     let batches = (0..40).map(|n| {
         let jobs = jobs(&[message(CHANNEL, USER, &ts(n)), message("C0RANDOM", USER, &ts(n))]);

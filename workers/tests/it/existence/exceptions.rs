@@ -145,7 +145,7 @@ async fn private_channels_that_never_were_public_cost_no_questions() {
 }
 
 #[tokio::test]
-async fn whoever_left_has_their_last_word_where_the_archive_knows_them() {
+async fn the_event_of_a_person_who_left_is_stored_if_the_archive_knows_them() {
     let fixture = Fixture::new().await;
     let here = event::user_change(USER, "ada", TS);
     assert_eq!(fixture.write(&[here]).await, [Outcome::Done]);
@@ -158,7 +158,7 @@ async fn whoever_left_has_their_last_word_where_the_archive_knows_them() {
 }
 
 #[tokio::test]
-async fn slackbot_bots_and_messages_of_nobody_are_judged_by_what_they_name() {
+async fn slackbot_bots_and_messages_without_an_author_are_judged_by_what_they_name() {
     let fixture = Fixture::new().await;
     let mut nobodys = event::message("1700000003.000100", USER, "no author");
     nobodys.as_object_mut().unwrap().remove("user");

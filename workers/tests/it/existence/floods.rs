@@ -83,7 +83,7 @@ async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_chann
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invented_bots_which_stand_in_no_list_are_put_aside_unasked() {
+async fn in_a_flood_invented_bots_are_quarantined_without_asking_slack() {
     let fixture = Fixture::new().await;
     fixture.clock.advance(Duration::from_secs(60));
     let bot = |id: &str, n: usize| {

@@ -45,7 +45,7 @@ fn invented() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test]
-async fn an_event_of_an_invented_person_bot_or_channel_is_put_aside_and_writes_no_row() {
+async fn an_event_of_an_invented_person_bot_or_channel_is_quarantined_and_writes_no_row() {
     for (forged, expected) in invented() {
         let fixture = Fixture::new().await;
         let outcomes = fixture.write(from_ref(&forged)).await;
@@ -58,7 +58,7 @@ async fn an_event_of_an_invented_person_bot_or_channel_is_put_aside_and_writes_n
 }
 
 #[tokio::test]
-async fn an_event_of_an_invented_workspace_is_put_aside_and_says_how_to_add_it() {
+async fn an_event_of_an_invented_workspace_is_quarantined_and_says_how_to_add_it() {
     for tokens in [fake_slack::one_token(TOKEN), tokens(&[(TEAM, TOKEN)])] {
         let fixture = Fixture::with(None, tokens).await;
         let body = event::envelope("T0NOWHERE", "Ev1", &message(CHANNEL, USER, TS));
@@ -210,7 +210,7 @@ async fn a_reaction_writes_to_no_channel_but_the_one_that_is_checked() {
 }
 
 #[tokio::test]
-async fn an_event_from_the_future_is_put_aside_before_it_writes_anything() {
+async fn an_event_from_the_future_is_quarantined_before_it_writes_anything() {
     let far = "999999999999.999999";
     let real = event::message(TS, USER, "real");
     let sent = |event: &Value| Delivery {

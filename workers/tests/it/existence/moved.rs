@@ -116,7 +116,7 @@ async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_private_channel_that_gets_another_id_is_nobodys_concern() {
+async fn a_private_channel_that_gets_another_id_is_not_asked_about() {
     let fixture = Fixture::new().await;
     let moved = goes_on("C0SECRET", "C0HIDDEN");
     assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
@@ -125,7 +125,8 @@ async fn a_private_channel_that_gets_another_id_is_nobodys_concern() {
 }
 
 #[tokio::test]
-async fn what_a_person_took_back_speaks_for_the_rows_too_until_slack_shows_the_channel_as_public() {
+async fn a_mark_that_a_person_took_back_stops_the_rows_from_confirming_until_slack_shows_the_channel_as_public()
+ {
     let fixture = with_a_private_channel().await;
     // What an earlier version wrote of a private channel.
     let opened = jobs(&[event::posted("C0SECRET", &event::message(TS, USER, "secret"))]);

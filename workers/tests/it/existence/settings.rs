@@ -27,7 +27,7 @@ async fn observing_stores_everything_at_once_and_asks_all_the_same() {
 }
 
 #[tokio::test]
-async fn switched_off_nobody_is_asked() {
+async fn switched_off_slack_is_not_asked() {
     let off = Fixture::with(Some(ExistenceMode::Off), one_token(TOKEN)).await;
     let without_token = Fixture::with(None, Tokens::none()).await;
     for fixture in [off, without_token] {

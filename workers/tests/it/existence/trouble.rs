@@ -123,7 +123,7 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
 }
 
 #[tokio::test]
-async fn nonsense_and_refused_tokens_put_nothing_aside() {
+async fn nonsense_and_refused_tokens_quarantine_nothing() {
     for answer in [
         SlackAnswer::new(200).with_body("<html>sign in</html>"),
         SlackAnswer::new(200).with_body("[]"),
@@ -143,7 +143,7 @@ async fn nonsense_and_refused_tokens_put_nothing_aside() {
 }
 
 #[tokio::test]
-async fn an_answer_about_somebody_else_confirms_nobody() {
+async fn an_answer_about_another_person_confirms_no_person() {
     let fixture = Fixture::new().await;
     let other = SlackAnswer::json(&json!({ "ok": true, "user": { "id": "U0BOB" } }));
     fixture.slack.next("users.info", [other]);

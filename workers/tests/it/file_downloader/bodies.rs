@@ -34,7 +34,7 @@ async fn a_login_page_is_not_a_file() {
 }
 
 #[tokio::test]
-async fn a_page_that_somebody_uploaded_is_a_file() {
+async fn an_uploaded_page_is_a_file() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
     for (id, fields) in [

@@ -74,7 +74,7 @@ async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_fetches_waits_and_is_shown_meanwhile() {
+async fn a_file_that_another_process_fetches_waits_and_is_shown_meanwhile() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
     bytes(&slack, "F01", b"hello").await;
@@ -124,7 +124,7 @@ async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
 }
 
 #[tokio::test]
-async fn a_completed_claim_keeps_nobody_from_a_retry() {
+async fn a_completed_claim_does_not_prevent_a_retry() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));

@@ -11,9 +11,7 @@ use ports::queue::Delivery;
 use ports::queue::job::{Job, Origin};
 use serde_json::json;
 use slack_api::{Token, Tokens};
-use testkit::faults::{
-    CrashPoint, CrashingArchive, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan,
-};
+use testkit::faults::{CrashPoint, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan};
 use wiremock::MockServer;
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
@@ -38,7 +36,7 @@ async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
 async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> Fixture {
     let fixture = Fixture::of(slack);
     let jobs = jobs(&fixture).await;
-    let archive = CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(point));
+    let archive = FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(point));
     let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
     let claims = FaultyClaims::until(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Arc::clone(point));

@@ -12,9 +12,7 @@ use ports::queue::Delivery;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 use slack_api::{Token, Tokens};
-use testkit::faults::{
-    CrashPoint, CrashingArchive, Fault, FaultSchedule, FaultyArchive, FaultyFiles, Method,
-};
+use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, FaultyFiles, Method};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use wiremock::MockServer;
@@ -182,7 +180,7 @@ async fn a_message_that_begins_to_share_a_file_after_its_eraser_died_gets_it() {
         let (fixture, second) = two_shares(&slack).await;
         let point = CrashPoint::after(step);
         let archive =
-            CrashingArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+            FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
         let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
         let died = erase(&archive, &files).await;
         fixture.insist(&second).await;

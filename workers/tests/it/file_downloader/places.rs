@@ -19,7 +19,7 @@ use workers::runtime::{Outcome, Worker};
 use super::fixture::{Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack};
 
 /// Another host, which would answer anything.
-async fn somebody_else() -> MockServer {
+async fn another_host() -> MockServer {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(ResponseTemplate::new(200).set_body_string("hello")).mount(&server).await;
     server
@@ -30,8 +30,8 @@ fn redirect(to: &str) -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn a_redirect_to_somebody_else_is_refused_and_the_token_stays() {
-    let (slack, other) = (slack().await, somebody_else().await);
+async fn a_redirect_to_another_host_is_refused_and_the_token_is_not_sent() {
+    let (slack, other) = (slack().await, another_host().await);
     let fixture = Fixture::of(&slack);
     for (number, to) in [
         format!("{}/files/F01", other.uri()),
@@ -90,7 +90,7 @@ async fn redirects_end() {
 
 #[tokio::test]
 async fn an_address_that_is_not_slacks_is_never_asked() {
-    let (slack, other) = (slack().await, somebody_else().await);
+    let (slack, other) = (slack().await, another_host().await);
     let fixture = Fixture::of(&slack);
     for (number, url) in [
         format!("{}/f", other.uri()),

@@ -199,7 +199,7 @@ async fn what_was_erased_is_not_fetched_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_job_is_put_aside() {
+async fn what_is_no_file_job_is_quarantined() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
     let good = fixture.share("C01", &fixture.file("F01", json!({}))).await;

@@ -112,7 +112,7 @@ async fn a_deleted_file_keeps_its_name_and_the_version_that_had_it() {
 }
 
 #[tokio::test]
-async fn half_a_character_takes_nothing_away() {
+async fn half_a_character_removes_no_other_data() {
     let fixture = Fixture::new();
     let cut = |event: &serde_json::Value| event.to_string().replace("CUT", r"\ud83d");
     let job = |event: &serde_json::Value| {
@@ -141,7 +141,7 @@ async fn half_a_character_takes_nothing_away() {
 }
 
 #[tokio::test]
-async fn what_says_a_thing_twice_is_put_aside() {
+async fn an_object_with_a_repeated_key_is_quarantined() {
     let fixture = Fixture::new();
     let message = event::with(event::message(TS, "U01", "x"), [("user_team", "T0TWICE".into())]);
     let changed = event::changed("C01", &message, &message, "1700000002.000000");

@@ -21,7 +21,7 @@ use slack_api::WebApi;
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
-use testkit::faults::{CrashPoint, CrashingArchive, CrashingQueue, FaultyClaims};
+use testkit::faults::{CrashPoint, FaultyArchive, FaultyClaims, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::files::MemoryFiles;
@@ -177,9 +177,9 @@ impl Fixture {
     /// A process that dies at the point.
     pub(super) fn dying(&self, name: &str, point: &Arc<CrashPoint>) -> Answering {
         let archive = Arc::clone(&self.archive) as Arc<dyn Archive>;
-        let archive: Arc<dyn Archive> = Arc::new(CrashingArchive::new(archive, Arc::clone(point)));
+        let archive: Arc<dyn Archive> = Arc::new(FaultyArchive::until(archive, Arc::clone(point)));
         let queue = Arc::clone(&self.queue) as Arc<dyn Queue>;
-        let queue: Arc<dyn Queue> = Arc::new(CrashingQueue::new(queue, Arc::clone(point)));
+        let queue: Arc<dyn Queue> = Arc::new(FaultyQueue::until(queue, Arc::clone(point)));
         let ports = Ports { queue, archive, clock: Arc::clone(&self.clock) };
         let claimant = || {
             let claims = FaultyClaims::until(Arc::clone(&self.claims) as Arc<dyn Claims>, Arc::clone(point));

@@ -142,7 +142,7 @@ async fn a_zombie_completes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_ends_where_its_claim_is_somebody_elses() {
+async fn work_ends_if_another_process_has_its_claim() {
     let bench = Bench::new(Plan::none());
     let (zombie, heir) = (bench.claimant("zombie"), bench.unharmed("heir"));
     let mut guard = ours(&zombie, Sink::Idempotent).await;
@@ -249,7 +249,7 @@ async fn what_is_claimed_in_memory_is_held_when_the_table_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_is_not_heard_is_remembered_here_and_said_to_whoever_needs_it() {
+async fn a_completion_that_could_not_be_stored_is_remembered_in_memory_and_answers_later_claims() {
     let bench = Bench::new(failing(Method::Complete, 1..=2));
     let worker = bench.claimant("worker");
     let unheard = ours(&worker, Sink::Once).await.complete().await;

@@ -68,10 +68,6 @@ impl Scripted {
 
 #[async_trait]
 impl Worker for Scripted {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
-
     fn queue(&self) -> QueueName {
         QueueName::Events
     }

@@ -93,7 +93,7 @@ async fn a_failure_brings_back_itself_and_all_behind_it_while_other_groups_go_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_everybodys_failure_and_then_of_the_one_alone() {
+async fn a_panic_fails_the_whole_batch_and_then_only_its_own_job() {
     let fixture = Fixture::new();
     fixture.send(&["a1", "b1"]).await;
     let worker = Scripted::new(|job, _| if job == "a1" { Act::Panic } else { done() });

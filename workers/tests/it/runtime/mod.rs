@@ -248,7 +248,7 @@ async fn a_drain_ends_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_is_slow_or_out_of_reach_keeps_nobody_from_ending() {
+async fn a_queue_that_is_slow_or_out_of_reach_does_not_delay_the_end_of_the_process() {
     // Docker kills after this.
     let time_limit = Duration::from_secs(10);
     for (method, fault) in

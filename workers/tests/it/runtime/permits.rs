@@ -20,10 +20,6 @@ struct Permitted {
 
 #[async_trait]
 impl Worker for Permitted {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn queue(&self) -> QueueName {
         self.inner.queue()
     }

@@ -8,7 +8,7 @@ pub(super) async fn a_table_is_ready(bench: Bench) {
     bench.fixture.claims.ready().await.unwrap();
 }
 
-pub(super) async fn what_somebody_claimed_is_held_until_the_lease_ends(bench: Bench) {
+pub(super) async fn a_claim_is_held_until_its_lease_ends(bench: Bench) {
     assert_eq!(bench.claim(&by(1)).await, ClaimAnswer::Claimed);
     let held = bench.held_for(LEASE_S);
     assert_eq!(bench.claim(&by(2)).await, held);

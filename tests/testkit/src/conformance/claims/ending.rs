@@ -49,7 +49,7 @@ pub(super) async fn a_zombie_changes_nothing(bench: Bench) {
     assert_eq!(bench.claim(&by(3)).await, ClaimAnswer::Completed);
 }
 
-pub(super) async fn a_claim_that_is_gone_is_nobodys(bench: Bench) {
+pub(super) async fn a_claim_that_is_gone_has_no_owner(bench: Bench) {
     assert_eq!(bench.renew(&by(1)).await, NOT_OWNER);
     assert_eq!(bench.complete(&by(1)).await, NOT_OWNER);
     assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed, "neither has made one");

@@ -24,7 +24,7 @@ pub(super) async fn a_renewed_lease_holds(bench: Bench) {
     bench.complete(&by(1)).await.unwrap();
 }
 
-pub(super) async fn a_lease_that_has_ended_is_renewed_while_nobody_took_it(bench: Bench) {
+pub(super) async fn a_lease_that_has_ended_is_renewed_if_no_other_process_took_it(bench: Bench) {
     bench.claim(&by(1)).await;
     bench.pass(LEASE_S * 2);
     bench.renew(&by(1)).await.unwrap();

@@ -33,7 +33,7 @@ pub async fn suite<Making: Future<Output = ClaimsFixture>>(mut fixture: impl FnM
     let cases = cases![
         claiming::{
             a_table_is_ready,
-            what_somebody_claimed_is_held_until_the_lease_ends,
+            a_claim_is_held_until_its_lease_ends,
             an_owner_finds_itself,
             what_is_released_is_free_at_once,
             claims_of_other_keys_do_not_matter,
@@ -44,7 +44,7 @@ pub async fn suite<Making: Future<Output = ClaimsFixture>>(mut fixture: impl FnM
             a_completed_claim_is_taken_by_who_knows_better,
             an_owner_that_took_a_completed_claim_finds_itself,
             a_zombie_changes_nothing,
-            a_claim_that_is_gone_is_nobodys,
+            a_claim_that_is_gone_has_no_owner,
             completing_twice_is_completing_once,
             releasing_twice_is_releasing_once,
             what_is_completed_is_not_released_or_renewed,
@@ -52,7 +52,7 @@ pub async fn suite<Making: Future<Output = ClaimsFixture>>(mut fixture: impl FnM
         expiry::{
             a_lease_that_has_ended_is_taken,
             a_renewed_lease_holds,
-            a_lease_that_has_ended_is_renewed_while_nobody_took_it,
+            a_lease_that_has_ended_is_renewed_if_no_other_process_took_it,
             a_part_of_a_second_counts_as_one,
             what_was_completed_counts_until_its_time_is_over,
             the_time_of_a_row_counts_from_its_completion,
