@@ -36,12 +36,12 @@ impl AskingWorkspace {
         Self { slack, began_s }
     }
 
-    /// A person mentions the app; the time of the question, and the event that tells of it.
+    /// A person mentions the app; the time of the question, and the event that reports it.
     pub(crate) fn mention(&self, n: u32, text: &str) -> (String, Value) {
         self.message(n, &format!("<@{APP}> {text}"))
     }
 
-    /// A person says something; its time, and the event that tells of it.
+    /// A person says something; its time, and the event that reports it.
     pub(super) fn message(&self, n: u32, text: &str) -> (String, Value) {
         let ts = format!("{}.{n:06}", self.began_s);
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace("&lt;@", "<@");

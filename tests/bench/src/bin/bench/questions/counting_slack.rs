@@ -10,7 +10,7 @@ use axum::extract::{Form, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use jiff::Timestamp;
+use ports::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use testkit::corpus::TEAM;
 use tokio::net::TcpListener;
@@ -144,7 +144,7 @@ async fn method(
         state.last = Some(now);
         state.questions.extend(parameters.get("metadata").cloned());
         // The poster keeps its pace by these.
-        state.last_micros = (state.last_micros + 1).max(Timestamp::now().as_microsecond());
+        state.last_micros = (state.last_micros + 1).max(SystemClock.now().0 * 1_000);
         state.last_micros
     };
     posts.more.notify_waiters();
