@@ -21,6 +21,7 @@ mod idle;
 mod localstack;
 mod permissions;
 mod provision;
+mod questions;
 mod queue;
 mod search;
 mod setup;

@@ -6,7 +6,8 @@ use wiremock::matchers::body_string_contains;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::DEADLINE;
-use super::installation::{CHANNEL, Installation};
+use super::installation::Installation;
+use super::workspace::CHANNEL;
 
 async fn questions(installation: &Installation, args: &[&str]) -> Outcome {
     annalist_at(installation.data(), &[&["questions"], args].concat()).await

@@ -1,14 +1,14 @@
 //! A workspace with an archive whose questions are answered by `annalist up`.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::clock::{Clock, SharedClock, SystemClock};
+use ports::clock::{SharedClock, SystemClock};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{annalist_with, json_lines};
@@ -16,45 +16,37 @@ use tests::harness::process::{self, SIGNING_SECRET, Server};
 use tokio::process::Command;
 use tokio::time::Instant;
 
-const APP: &str = "U0ANNALIST";
-pub(super) const CHANNEL: &str = "C0GENERAL";
+use super::workspace::{AskingWorkspace, TOKEN};
+
 pub(super) const SIGNED: (&str, &str) = ("SLACK_SIGNING_SECRET", SIGNING_SECRET);
-const TOKEN: &str = "xoxb-1";
-const ASKER: &str = "U0ADA";
 
 pub(super) struct Installation {
-    pub(super) slack: FakeSlack,
+    workspace: AskingWorkspace,
     pub(super) folder: TempDir,
     data: PathBuf,
-    /// The second at which it begins.
-    began_s: i64,
+}
+
+impl Deref for Installation {
+    type Target = AskingWorkspace;
+
+    fn deref(&self) -> &AskingWorkspace {
+        &self.workspace
+    }
 }
 
 impl Installation {
     /// A workspace that the archive knows already.
     pub(super) async fn new() -> Self {
-        let slack = FakeSlack::start().await;
-        let mut ada = person(ASKER, "ada");
-        ada["team_id"] = TEAM.into();
-        let workspace = Workspace {
-            channels: vec![channel(CHANNEL, "general")],
-            members: vec![ada],
-            bot_user: APP.to_owned(),
-            ..Workspace::new(TEAM)
-        };
-        slack.set(TOKEN, workspace);
-        let began_s = SystemClock.now().seconds();
-        slack.at(began_s);
-        slack.run_clock();
+        let workspace = AskingWorkspace::start().await;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let clock: SharedClock = SystemClock::shared();
         embedded::Database::open(&data, Arc::clone(&clock)).unwrap().close().await;
-        let url = slack.url();
+        let url = workspace.slack.url();
         let variables = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &*url)];
         let synced = annalist_with(&["sync", "--data", data.to_str().unwrap()], &variables).await;
         assert_eq!(synced.code, Some(0), "{synced:?}");
-        Self { slack, folder, data, began_s }
+        Self { workspace, folder, data }
     }
 
     pub(super) fn data(&self) -> &Path {
@@ -72,25 +64,19 @@ impl Installation {
 
     /// A person asks; the time of the question.
     pub(super) async fn ask(&self, server: &Server, n: u32, text: &str) -> String {
-        self.say(server, n, &format!("<@{APP}> {text}")).await
+        deliver(server, n, self.mention(n, text)).await
     }
 
     /// A person says something; its time.
     pub(super) async fn say(&self, server: &Server, n: u32, text: &str) -> String {
-        let ts = format!("{}.{n:06}", self.began_s);
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace("&lt;@", "<@");
-        let told = event::posted(CHANNEL, &event::message(&ts, ASKER, &text));
-        self.slack.change(TOKEN, |workspace| workspace.happen(&told));
-        let mut sender = Slack::to(server.address, RetryDelays::none());
-        assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), &told)).await, Ok(1));
-        ts
+        deliver(server, n, self.message(n, text)).await
     }
 
     /// What the app has posted, once it is this many messages.
     pub(super) async fn posted(&self, count: usize, deadline: Duration) -> Vec<Value> {
         let until = Instant::now() + deadline;
         loop {
-            let posted = self.slack.change(TOKEN, |workspace| workspace.posted_in(CHANNEL));
+            let posted = self.workspace.posted();
             if posted.len() >= count {
                 return posted;
             }
@@ -133,4 +119,10 @@ impl Installation {
             assert!(Instant::now() < until, "it is not so: {all:?}");
         }
     }
+}
+
+async fn deliver(server: &Server, n: u32, (ts, told): (String, Value)) -> String {
+    let mut sender = Slack::to(server.address, RetryDelays::none());
+    assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), &told)).await, Ok(1));
+    ts
 }

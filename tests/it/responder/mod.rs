@@ -2,6 +2,7 @@
 
 mod commands;
 mod installation;
+pub(crate) mod workspace;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use tests::harness::command::{annalist, annalist_at, annalist_with, json_lines, 
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use installation::{CHANNEL, Installation, SIGNED};
+use installation::{Installation, SIGNED};
+use workspace::CHANNEL;
 
 /// What a busy machine needs for a question.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -30,6 +30,9 @@ impl ChannelPace {
 
     /// A channel has got a message this long ago, of this process or of another one.
     pub(super) fn posted(&self, team: &TeamId, channel: &ChannelId, ago: Duration) {
+        if self.is_lifted() {
+            return;
+        }
         let turn = Instant::now() + self.between.saturating_sub(ago);
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let next_turn = next.entry((team.clone(), channel.clone())).or_insert(turn);

@@ -127,12 +127,19 @@ impl Poster {
             let posted =
                 row.key.timestamp.split_once('#').filter(|(channel, _)| *channel == id.channel.as_str());
             if let Some(ts) = posted.and_then(|(_, ts)| Ts::parse(ts).ok()) {
-                let ago_ms = self.ports.clock.now().0.saturating_sub(ts.micros() / 1_000);
-                let ago = Duration::from_millis(u64::try_from(ago_ms).unwrap_or_default());
-                self.pace.posted(&id.team, &id.channel, ago);
+                self.pace_begins(id, &ts);
             }
         }
         Ok(())
+    }
+
+    /// The channel has got a message at this time of Slack's.
+    fn pace_begins(&self, id: &QuestionId, ts: &Ts) {
+        // A part of a millisecond counts as a whole one, so that no wait is too short.
+        let at_ms = (ts.micros() + 999) / 1_000;
+        let ago_ms = self.ports.clock.now().0.saturating_sub(at_ms);
+        let ago = Duration::from_millis(u64::try_from(ago_ms).unwrap_or_default());
+        self.pace.posted(&id.team, &id.channel, ago);
     }
 
     /// Sees to it that a part is posted once.
@@ -189,6 +196,7 @@ impl Poster {
             return match message.post(call).await {
                 PostOutcome::Posted(ts) => {
                     counter!(REPLIES, "outcome" => "posted").increment(1);
+                    self.pace_begins(&answer.id, &ts);
                     self.note(&answer, message, &ts).await
                 }
                 PostOutcome::NotPosted(after) => {

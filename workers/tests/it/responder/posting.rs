@@ -88,6 +88,44 @@ async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
     assert!(at.len() == 3 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{at:?}");
 }
 
+/// The first write, which says that an answer is being sent, takes its time.
+#[derive(Default)]
+struct SlowFirstWrite(AtomicUsize);
+
+#[async_trait]
+impl FaultSchedule for SlowFirstWrite {
+    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+        if method == Method::Write && self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            advance(Duration::from_millis(300)).await;
+        }
+        None
+    }
+
+    async fn after(&self, _: Method) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is_written() {
+    let fixture = Fixture::new().await;
+    fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
+    fixture.ask("C01", 100, "why?").await;
+    let process = fixture.process("one");
+    let (responder, _) = process.workers();
+    let jobs = fixture.receive(responder.queue()).await;
+    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
+    let archive = Arc::new(FaultyArchive::on(archive, Arc::<SlowFirstWrite>::default()));
+    let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
+    let jobs = fixture.receive(poster.queue()).await;
+    assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
+    let calls = fixture.slack.calls();
+    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    assert!(
+        at.len() == 3 && at.windows(2).all(|pair| (1_000..1_100).contains(&(pair[1] - pair[0]))),
+        "{at:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
     let fixture = Fixture::new().await;

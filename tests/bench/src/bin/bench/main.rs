@@ -108,6 +108,8 @@ enum What {
     Pages,
     /// How fast questions are answered, and what that costs messages
     Questions,
+    /// Whether a fleet that answers keeps Slack's pace
+    Pace,
     /// From start to the first 200, and memory
     Startup,
     /// What is asked of AWS, what that costs, and several writers there
@@ -162,6 +164,7 @@ fn main() -> anyhow::Result<()> {
         | What::Search
         | What::Pages
         | What::Questions
+        | What::Pace
         | What::Startup
         | What::Aws
         | What::Lambda
@@ -237,6 +240,9 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
         for section in questions::measure(settings).await? {
             report.add(section);
         }
+    }
+    if all || matches!(args.what, What::Pace) {
+        report.add(questions::pace::measure().await?);
     }
     if matches!(args.what, What::Aws) {
         for section in aws::measure(settings).await? {

@@ -1,4 +1,4 @@
-//! A Slack that takes posts at once and remembers when, beside a processor that answers at once.
+//! A Slack that remembers when posts came, beside a processor that answers at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,34 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use axum::Router;
 use axum::extract::{Form, Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use ports::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use testkit::corpus::TEAM;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+/// Words of the long answer, which is cut into three messages.
+const LONG_ANSWER_WORDS: usize = 2_000;
+
 /// Where it is, and what came.
 pub(super) struct CountingSlack {
     /// The base of its Web API.
     pub(super) url: String,
-    /// Where the processor is.
+    /// Where the processor is that answers with one message.
     pub(super) processor: String,
+    /// Where the processor is that answers with three messages.
+    pub(super) long_processor: String,
     posts: Arc<Posts>,
 }
 
 #[derive(Default)]
 struct Posts {
+    /// A message that comes earlier after the one before it in its channel is refused.
+    between: Duration,
     state: Mutex<PostCount>,
     more: Notify,
 }
@@ -33,8 +42,12 @@ struct Posts {
 #[derive(Default)]
 struct PostCount {
     count: usize,
+    refused: usize,
     questions: BTreeSet<String>,
     last: Option<Instant>,
+    last_micros: i64,
+    /// When each channel got its messages, refused ones included.
+    channels: BTreeMap<String, Vec<Instant>>,
 }
 
 impl Posts {
@@ -44,16 +57,23 @@ impl Posts {
 }
 
 impl CountingSlack {
-    /// Starts it.
+    /// Starts one that takes every post.
     pub(super) async fn start() -> anyhow::Result<Self> {
+        Self::that_wants(Duration::ZERO).await
+    }
+
+    /// Starts one that answers 429 to a post that comes earlier than this after another one to its channel.
+    pub(super) async fn that_wants(between: Duration) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
         let origin = format!("http://{}", listener.local_addr()?);
-        let posts = Arc::new(Posts::default());
+        let posts = Arc::new(Posts { between, ..Posts::default() });
         let router = Router::new()
             .route("/api/{method}", post(method).with_state(Arc::clone(&posts)))
-            .route("/answer", post(async || answer(&json!({ "text": "an answer" }))));
+            .route("/answer", post(async || answer(&json!({ "text": "an answer" }))))
+            .route("/long", post(async || answer(&json!({ "text": "word ".repeat(LONG_ANSWER_WORDS) }))));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Ok(Self { url: format!("{origin}/api/"), processor: format!("{origin}/answer"), posts })
+        let (url, processor) = (format!("{origin}/api/"), format!("{origin}/answer"));
+        Ok(Self { url, processor, long_processor: format!("{origin}/long"), posts })
     }
 
     /// When the post of this number came.
@@ -77,10 +97,20 @@ impl CountingSlack {
         }
     }
 
-    /// Posts, and the questions that they answer.
+    /// Posts that it took, and how many of them are different messages.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.posts.state();
         (state.count, state.questions.len())
+    }
+
+    /// Posts to which it answered 429.
+    pub(super) fn refused(&self) -> usize {
+        self.posts.state().refused
+    }
+
+    /// When each channel got its messages, refused ones included.
+    pub(super) fn channels(&self) -> Vec<Vec<Instant>> {
+        self.posts.state().channels.values().cloned().collect()
     }
 }
 
@@ -99,16 +129,27 @@ async fn method(
             _ => json!({ "ok": false, "error": "unknown_method" }),
         });
     }
-    let number = {
-        let mut state = posts.state();
+    let channel = parameters.get("channel").cloned().unwrap_or_default();
+    let ts_micros = {
+        let (mut state, now) = (posts.state(), Instant::now());
+        let of_channel = state.channels.entry(channel.clone()).or_default();
+        let before = of_channel.last().copied();
+        of_channel.push(now);
+        if before.is_some_and(|before| now.duration_since(before) < posts.between) {
+            state.refused += 1;
+            let refused = answer(&json!({ "ok": false, "error": "ratelimited" }));
+            return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "1")], refused).into_response();
+        }
         state.count += 1;
-        state.last = Some(Instant::now());
+        state.last = Some(now);
         state.questions.extend(parameters.get("metadata").cloned());
-        state.count
+        // The poster keeps its pace by these.
+        state.last_micros = (state.last_micros + 1).max(SystemClock.now().0 * 1_000);
+        state.last_micros
     };
     posts.more.notify_waiters();
-    let channel = parameters.get("channel").cloned().unwrap_or_default();
-    answer(&json!({ "ok": true, "channel": channel, "ts": format!("1900000000.{number:06}") }))
+    let ts = format!("{}.{:06}", ts_micros / 1_000_000, ts_micros % 1_000_000);
+    answer(&json!({ "ok": true, "channel": channel, "ts": ts }))
 }
 
 fn answer(body: &Value) -> Response {

@@ -1,6 +1,7 @@
 //! Questions: how long one takes from its event to the posted reply, how many a fleet answers, and what they cost messages.
 
 mod counting_slack;
+pub(crate) mod pace;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +80,41 @@ fn part(command: &mut Command, data: &Path, api: &CountingSlack) {
     command.env("ANNALIST_PROCESSOR_URL", &api.processor);
 }
 
+/// A folder with this many questions on its queue, to each of these channels in turn.
+async fn asked(data: &Path, questions: usize, channels: usize) -> anyhow::Result<()> {
+    let database = folder(data).await?;
+    let jobs: Vec<_> = (0..questions).map(|n| question(n, channels)).collect::<anyhow::Result<_>>()?;
+    for some in jobs.chunks(500) {
+        let sent = database.queue().send(some.iter().map(QuestionJob::outgoing).collect()).await;
+        sent.into_iter().collect::<Result<(), _>>()?;
+    }
+    database.close().await;
+    Ok(())
+}
+
+/// A fleet on a folder, half of it responders and half posters; `set` says the rest.
+async fn fleet(set: impl Fn(&mut Command)) -> Vec<Process> {
+    let mut processes = Vec::new();
+    for n in 0..PROCESSES {
+        let mut command = Command::new(binaries().worker(["responder", "poster"][n % 2]));
+        set(&mut command);
+        processes.push(process::worker(&mut command).await);
+    }
+    processes
+}
+
+/// Ends a fleet once everything is answered; when that was.
+async fn answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<Instant> {
+    for queue in [QueueName::Questions, QueueName::Replies] {
+        observer.wait_until_drained(queue, drain::DEADLINE).await?;
+    }
+    let at = Instant::now();
+    for process in fleet {
+        process.sigkill().await;
+    }
+    Ok(at)
+}
+
 async fn latency(settings: &Settings) -> anyhow::Result<Section> {
     let mut times: Vec<f64> = Vec::new();
     for round in 1..=settings.rounds {
@@ -131,29 +167,13 @@ async fn throughput(settings: &Settings) -> anyhow::Result<Section> {
     for round in 1..=settings.rounds {
         progress(&format!("questions: {QUESTIONS} of them, round {round}"));
         let data = machine::data_folder()?;
-        let database = folder(data.path()).await?;
-        let jobs: Vec<_> = (0..QUESTIONS).map(question).collect::<anyhow::Result<_>>()?;
-        for some in jobs.chunks(500) {
-            let sent = database.queue().send(some.iter().map(QuestionJob::outgoing).collect()).await;
-            sent.into_iter().collect::<Result<(), _>>()?;
-        }
-        database.close().await;
+        asked(data.path(), QUESTIONS, CHANNELS).await?;
         let api = CountingSlack::start().await?;
         let observer = Observer::open(data.path())?;
         let began = Instant::now();
-        let mut processes: Vec<Process> = Vec::new();
-        for n in 0..PROCESSES {
-            let mut command = Command::new(binaries().worker(["responder", "poster"][n % 2]));
-            part(&mut command, data.path(), &api);
-            processes.push(process::worker(&mut command).await);
-        }
-        for queue in [QueueName::Questions, QueueName::Replies] {
-            observer.wait_until_drained(queue, drain::DEADLINE).await?;
-        }
-        rates.push(QUESTIONS as f64 / began.elapsed().as_secs_f64());
-        for process in processes {
-            process.sigkill().await;
-        }
+        let processes = fleet(|command| part(command, data.path(), &api)).await;
+        let elapsed = answered(&observer, processes).await?.duration_since(began);
+        rates.push(QUESTIONS as f64 / elapsed.as_secs_f64());
         let (posted, distinct) = api.counts();
         ensure!((posted, distinct) == (QUESTIONS, QUESTIONS), "{posted} posts to {distinct} questions");
     }
@@ -172,12 +192,12 @@ async fn throughput(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-fn question(n: usize) -> anyhow::Result<QuestionJob> {
+fn question(n: usize, channels: usize) -> anyhow::Result<QuestionJob> {
     let now_s = SystemClock.now().seconds();
     let ts = Ts::parse(&format!("{now_s}.{n:06}"))?;
     let id = QuestionId {
         team: TeamId::parse(TEAM)?,
-        channel: ChannelId::parse(&channel_id(n % CHANNELS))?,
+        channel: ChannelId::parse(&channel_id(n % channels))?,
         thread_ts: ts.clone(),
         ts,
     };

@@ -1,0 +1,135 @@
+//! Slack's pace: whether a fleet posts as fast as a channel takes messages, and no faster.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+
+use super::counting_slack::CountingSlack;
+use super::{PROCESSES, answered, asked, fleet};
+use crate::observer::Observer;
+use crate::report::{Goal, Section, figure, ms};
+use crate::{machine, progress, slack as large_slack};
+
+/// What Slack permits. <https://docs.slack.dev/apis/web-api/rate-limits>
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// What a fleet is asked.
+struct Load {
+    channels: usize,
+    questions_each: usize,
+    messages_each: usize,
+    /// What differs from the defaults.
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const LOADS: [Load; 3] = [
+    // One process alone may post them within the workspace's 200 a minute.
+    Load { channels: 4, questions_each: 10, messages_each: 1, settings: &[] },
+    Load { channels: 4, questions_each: 3, messages_each: 3, settings: &[] },
+    Load {
+        channels: 10,
+        questions_each: 6,
+        messages_each: 1,
+        // The workspace's limit would come first.
+        settings: &[("ANNALIST_REPLIES_PER_MINUTE", "0")],
+    },
+];
+
+/// What a load became.
+struct Paced {
+    /// The shortest time between two posts to one channel, refused ones included.
+    least: Duration,
+    refused: usize,
+    /// The rates of the slowest channel, of all of them together, and of the fastest one, as shares of what Slack permits.
+    slowest: f64,
+    together: f64,
+    fastest: f64,
+}
+
+/// All loads.
+pub(crate) async fn measure() -> anyhow::Result<Section> {
+    let mut all = Vec::new();
+    for load in &LOADS {
+        let paced = load.run().await?;
+        all.push((load, paced));
+    }
+    let least = all.iter().map(|(_, paced)| ms(paced.least)).fold(f64::INFINITY, f64::min);
+    let refused: usize = all.iter().map(|(_, paced)| paced.refused).sum();
+    let together = all.iter().map(|(_, paced)| paced.together).fold(f64::INFINITY, f64::min);
+    let fastest = all.iter().map(|(_, paced)| paced.fastest).fold(0.0, f64::max);
+    Ok(Section {
+        title: "At Slack's pace",
+        method: format!(
+            "Questions on the queue; then {PROCESSES} processes on one folder, half of them responders and half posters, with an \
+             instant processor and at the default pace of a message a second to each channel; with 10 channels the workspace's limit of 200 a minute is lifted. This Slack answers 429 to a post that comes \
+             less than a second after another one to its channel. Times are those at which posts reach it; a channel's rate is \
+             that from its first to its last message, as a share of Slack's one a second; together, that of the mean time. One round: \
+             the fleet waits most of the time, and a faster machine or build changes little."
+        ),
+        columns: &[
+            "channels",
+            "questions in each",
+            "messages in an answer",
+            "shortest pause ms",
+            "429s",
+            "slowest channel",
+            "together",
+            "fastest channel",
+        ],
+        rows: all.iter().map(|(load, paced)| load.row(paced)).collect(),
+        goals: vec![
+            Goal::at_least("between two messages to a channel are", least, ms(BETWEEN), " ms"),
+            Goal::at_most("posts that Slack refuses", refused as f64, 0.0, ""),
+            Goal::at_least("channels together, of Slack's pace", together, 0.95, " ×"),
+            Goal::at_most("… the fastest of them", fastest, 1.0, " ×"),
+        ],
+    })
+}
+
+impl Load {
+    async fn run(&self) -> anyhow::Result<Paced> {
+        let Self { channels, questions_each, messages_each, settings } = *self;
+        progress(&format!("questions: {channels} channels at Slack's pace"));
+        let data = machine::data_folder()?;
+        asked(data.path(), channels * questions_each, channels).await?;
+        let api = CountingSlack::that_wants(BETWEEN).await?;
+        let observer = Observer::open(data.path())?;
+        let processor = if messages_each == 1 { &api.processor } else { &api.long_processor };
+        let processes = fleet(|command| {
+            command.arg("--data").arg(data.path()).args(["--slack-api-url", &api.url]);
+            command.env("ANNALIST_RESPONDER", "on").env("SLACK_BOT_TOKEN", large_slack::TOKEN);
+            command.env("ANNALIST_PROCESSOR_URL", processor).envs(settings.iter().copied());
+        });
+        answered(&observer, processes.await).await?;
+        let (messages, counts) = (channels * questions_each * messages_each, api.counts());
+        ensure!(counts == (messages, messages), "{counts:?} posts of {messages} were taken, and differ");
+        let posts = api.channels();
+        let pauses_each = (questions_each * messages_each - 1) as f64;
+        let lasted: Vec<f64> =
+            posts.iter().map(|posts| pauses(posts).sum::<Duration>().as_secs_f64()).collect();
+        let paced = |lasted: f64| pauses_each * BETWEEN.as_secs_f64() / lasted;
+        Ok(Paced {
+            least: posts.iter().flat_map(|posts| pauses(posts)).min().unwrap_or_default(),
+            refused: api.refused(),
+            slowest: paced(lasted.iter().copied().fold(0.0, f64::max)),
+            together: paced(lasted.iter().sum::<f64>() / lasted.len() as f64),
+            fastest: paced(lasted.iter().copied().fold(f64::INFINITY, f64::min)),
+        })
+    }
+
+    fn row(&self, paced: &Paced) -> Vec<String> {
+        let shape = [self.channels, self.questions_each, self.messages_each].map(|count| count.to_string());
+        let paced = [
+            format!("{:.1}", ms(paced.least)),
+            paced.refused.to_string(),
+            figure(paced.slowest),
+            figure(paced.together),
+            figure(paced.fastest),
+        ];
+        shape.into_iter().chain(paced).collect()
+    }
+}
+
+fn pauses(posts: &[Instant]) -> impl Iterator<Item = Duration> {
+    posts.windows(2).map(|two| two[1].duration_since(two[0]))
+}
