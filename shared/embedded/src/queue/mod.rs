@@ -159,8 +159,9 @@ impl Queue for EmbeddedQueue {
         loop {
             let arrival = arrivals.notified();
             tokio::pin!(arrival);
-            // Listening starts before looking: a send in between is not missed.
+            // Listening starts before looking: a send in between, of this process or of another one, is not missed.
             arrival.as_mut().enable();
+            let version = self.readers.data_version();
             let claimed = self.claim(request).await?;
             if !claimed.deliveries.is_empty() {
                 return Ok(claimed.deliveries);
@@ -171,7 +172,6 @@ impl Queue for EmbeddedQueue {
             }
             let nap = claimed.visible_in.map_or(LONGEST_NAP, |wait| wait.min(LONGEST_NAP));
             let wake = deadline.min(looked_at + nap.max(Duration::from_millis(1)));
-            let version = self.readers.data_version();
             loop {
                 let tick = wake.min(Instant::now() + FOREIGN_POLL);
                 tokio::select! {
