@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ports::archive::{Query, key, query_all};
-use ports::clock::{Clock, ManualClock, TimestampMs};
+use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Queue, QueueName, ReceiveRequest};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
