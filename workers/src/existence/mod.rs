@@ -209,7 +209,7 @@ impl Check {
         answered("slack", open.len());
 
         let asked = open.clone();
-        let Inner { archive, clock, .. } = &*self.0;
+        let Inner { archive, clock, known, .. } = &*self.0;
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         while !open.is_empty() {
