@@ -15,7 +15,7 @@ const BURST: usize = 32;
 
 /// A burst is over when there were fewer for as long: requests that shared a commit are answered together, and the senders take
 /// a moment to send their next ones.
-const CALM: Duration = Duration::from_millis(8);
+const CALM: Duration = Duration::from_millis(5);
 
 /// How often a worker that waits looks whether the burst is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
