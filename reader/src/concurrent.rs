@@ -11,7 +11,7 @@ const READS_AT_ONCE: usize = 8;
 ///
 /// # Errors
 /// The first error; what is not yet read is left out.
-pub async fn read_all<T, F>(reads: impl IntoIterator<Item = F>) -> Result<Vec<T>, ArchiveError>
+pub(crate) async fn read_all<T, F>(reads: impl IntoIterator<Item = F>) -> Result<Vec<T>, ArchiveError>
 where
     F: Future<Output = Result<T, ArchiveError>>,
 {

@@ -9,10 +9,10 @@
 //! * [`search`]: what is looked for, and whether a message is it.
 //! * [`figures`]: what is counted of a period.
 //! * [`files`]: what is held of files, in words; [`numbers`]: numbers as people read them.
-//! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one; [`concurrent`]: reads side by side.
+//! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
 
 pub mod channels;
-pub mod concurrent;
+mod concurrent;
 pub mod coverage;
 pub mod directory;
 pub mod figures;
