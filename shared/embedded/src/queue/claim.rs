@@ -78,7 +78,9 @@ pub(super) fn claim(
 
 /// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
 /// later deleting them together touches each page once. A large receive that can fill itself from half of the ready
-/// groups leaves the others to the next receive, so that consumers work side by side on a backlog.
+/// groups leaves the others to the next receive, so that consumers work side by side on a backlog. It takes nothing from beyond
+/// its own stretch of the backlog: groups with few messages would run far ahead of those with many, and every page between
+/// them would be written once for each.
 fn take(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -88,8 +90,12 @@ fn take(
     owner: i64,
     deliveries: &mut Vec<Delivery>,
 ) -> rusqlite::Result<Vec<GroupClaim>> {
-    let mut most_groups =
-        if max >= SHARED_FROM { memory.groups(queue).ready_groups().div_ceil(2) } else { usize::MAX };
+    let groups = memory.groups(queue);
+    let (mut most_groups, end) = if max >= SHARED_FROM {
+        (groups.ready_groups().div_ceil(2), groups.end_of(max))
+    } else {
+        (usize::MAX, i64::MAX)
+    };
     let mut look = transaction.connection.prepare_cached(LOOK)?;
     let mut lease = transaction.connection.prepare_cached(LEASE)?;
     let queue_label = label(queue);
@@ -98,7 +104,7 @@ fn take(
     while deliveries.len() < max {
         let groups = memory.groups(queue);
         let first_taken = next.first().map(|(seq, _)| *seq);
-        let first_ready = groups.first_ready().filter(|_| taken.len() < most_groups);
+        let first_ready = groups.first_ready().filter(|head| *head < end && taken.len() < most_groups);
         if first_ready.is_some_and(|ready| first_taken.is_none_or(|first| ready < first))
             && let Some(group) = groups.next_ready()
         {
@@ -109,7 +115,7 @@ fn take(
             taken.push(GroupClaim { group, looked_at: 0, gone, exhausted, blocked: None });
             continue;
         }
-        let Some((seq, place)) = next.pop_first() else {
+        let Some((seq, place)) = next.pop_first().filter(|(seq, _)| *seq < end) else {
             if most_groups == usize::MAX {
                 break;
             }
@@ -288,4 +294,51 @@ pub(super) fn change_visibility(
 fn parse(receipt: &Receipt) -> Option<(i64, u32)> {
     let (seq, receive_count) = receipt.0.split_once('-')?;
     Some((seq.parse().ok()?, receive_count.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::clock::SystemClock;
+    use ports::queue::{Outgoing, QueueName, ReceiveRequest};
+
+    use super::*;
+    use crate::Database;
+
+    fn job(queue: QueueName, group: &str, number: usize) -> Outgoing {
+        Outgoing {
+            queue,
+            group: GroupId::of(&["T1", group]),
+            dedup: DedupId::of(&[&number.to_be_bytes()]),
+            body: number.to_string(),
+        }
+    }
+
+    /// The numbers of the events that the first of several large receives takes.
+    async fn first_taken(max: usize, jobs: Vec<Outgoing>) -> Vec<usize> {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+        for sent in database.queue().send(jobs).await {
+            sent.unwrap();
+        }
+        let (visibility_timeout, wait) = (Duration::from_secs(60), Duration::ZERO);
+        let request = ReceiveRequest { queue: QueueName::Events.into(), max, visibility_timeout, wait };
+        let received = database.queue().receive(request).await.unwrap();
+        database.close().await;
+        received.iter().map(|delivery| delivery.body.parse().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_large_receive_takes_neighbours() {
+        let group = |number: usize| format!("C{}", number % 30);
+        let jobs = (0..600).map(|number| job(QueueName::Events, &group(number), number)).collect();
+        let taken = first_taken(100, jobs).await;
+        assert!(taken.len() >= 50 && taken.iter().all(|number| *number <= 100), "{taken:?}");
+    }
+
+    #[tokio::test]
+    async fn a_large_receive_is_not_smaller_for_what_is_on_other_queues() {
+        let queue = |number: usize| if number % 20 == 0 { QueueName::Events } else { QueueName::Files };
+        let jobs = (0..2_000).map(|number| job(queue(number), "C1", number)).collect();
+        assert_eq!(first_taken(100, jobs).await.len(), 100);
+    }
 }

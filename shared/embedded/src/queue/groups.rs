@@ -91,6 +91,15 @@ impl Groups {
         self.ready.first().map(|(head, _)| *head)
     }
 
+    /// The end of the stretch that begins with the head [`Groups::first_ready`] answers and has about `max` of the known messages.
+    /// Numbers are shared with other queues, so it may be longer than that.
+    pub(super) fn end_of(&self, max: usize) -> i64 {
+        let first = self.first_ready().unwrap_or_default();
+        let known = i128::from(self.indexed_to - first);
+        let length = known * max as i128 / self.messages.max(1) as i128;
+        i64::try_from(length + 1).map_or(i64::MAX, |length| first.saturating_add(length))
+    }
+
     /// The group whose head came first among those that may have something. It is out of the set until it is put back
     /// by [`Groups::block`] or [`Groups::make_ready`].
     pub(super) fn next_ready(&mut self) -> Option<GroupId> {
