@@ -23,12 +23,12 @@ const REST_PAGES: i32 = 1_000;
 const MAX_PAGES: i32 = 16_000;
 
 thread_local! {
-    /// The log's length after the last commit of this thread, in pages.
-    static PAGES: Cell<i32> = const { Cell::new(0) };
+    /// The log's length in pages, if this thread has written to it since it was last looked at.
+    static PAGES: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
 fn note_pages(_log: &Wal, pages: std::ffi::c_int) -> rusqlite::Result<()> {
-    PAGES.set(pages);
+    PAGES.set(Some(pages));
     Ok(())
 }
 
@@ -62,9 +62,16 @@ impl Checkpoints {
         Ok(Self { asked: thread.is_ok().then_some(asked), folded, folding: false })
     }
 
-    /// Called by the writer after each commit.
-    pub(super) fn after_commit(&mut self, connection: &Connection) {
-        let pages = PAGES.get();
+    /// Called by the writer after each commit. Returns whether that wrote to the log.
+    pub(super) fn after_commit(&mut self, connection: &Connection) -> bool {
+        let written = PAGES.take();
+        if let Some(pages) = written {
+            self.fold_if_long(connection, pages);
+        }
+        written.is_some()
+    }
+
+    fn fold_if_long(&mut self, connection: &Connection, pages: i32) {
         if pages > MAX_PAGES {
             fold(connection);
             return;

@@ -56,6 +56,25 @@ async fn what_was_acked_is_nowhere_in_the_folder_after_a_stop_and_after_a_pause(
     pass_through_and_close(data, database).await;
 }
 
+#[tokio::test]
+async fn what_was_acked_is_not_kept_in_the_log_by_consumers_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
+    pass_through(&database).await;
+    let nothing = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 1,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let until = Instant::now() + DEADLINE;
+    while found(folder.path(), "annalist.db-wal") > 0 {
+        assert!(Instant::now() < until, "the log still has it");
+        assert_eq!(database.queue().receive(nothing).await.unwrap(), []);
+    }
+    database.close().await;
+}
+
 async fn pass_through_and_close(data: &Path, database: Database) {
     database.close().await;
     let again = Database::open(data, SystemClock::shared()).unwrap();

@@ -57,8 +57,8 @@ const NICE_REST: u32 = 99;
 /// No rest is longer: one slow sync must not hold up an import for minutes.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// After this time without operations, the log is folded and emptied, so that acked and dropped messages do not stay in it. No caller waits
-/// for that, and it takes milliseconds.
+/// After this time without a write, the log is folded and emptied, so that acked and dropped messages do not stay in it. No caller waits
+/// for that, and it takes milliseconds. Consumers that wait look every second, and write nothing.
 const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
 
 /// How often to look for other processes.
@@ -96,7 +96,7 @@ impl Writer {
             places: Arc::clone(&places),
             rest: Arc::clone(&rest),
             looked_around: None,
-            has_log: true,
+            wrote_at: Some(Instant::now()),
             rollbacks: 0,
             foreign_commits: 0,
             data_version: 0,
@@ -168,8 +168,8 @@ struct Thread {
     places: Arc<Semaphore>,
     rest: Arc<AtomicU32>,
     looked_around: Option<Instant>,
-    /// Whether something may stand in the log.
-    has_log: bool,
+    /// When this thread last wrote to the log; `None` once the log is empty.
+    wrote_at: Option<Instant>,
     rollbacks: u64,
     foreign_commits: u64,
     data_version: i64,
@@ -195,8 +195,9 @@ impl Thread {
             for operation in batch {
                 operation.finish(outcome.clone());
             }
-            self.has_log = true;
-            self.checkpoints.after_commit(&self.connection);
+            if self.checkpoints.after_commit(&self.connection) {
+                self.wrote_at = Some(Instant::now());
+            }
             self.leave_turn(held);
         }
         // Messages that are still leased have no receiver any more. Once this process's file is gone, no process could release them.
@@ -219,8 +220,8 @@ impl Thread {
 
     /// Waits for the next operation; `None` if no more can come.
     fn next(&mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) -> Option<Box<dyn Operation>> {
-        while self.has_log {
-            match receiver.recv_timeout(IDLE) {
+        while let Some(wrote_at) = self.wrote_at {
+            match receiver.recv_timeout(IDLE.saturating_sub(wrote_at.elapsed())) {
                 Ok(first) => return Some(first),
                 Err(RecvTimeoutError::Timeout) => self.empty_log(),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -229,10 +230,11 @@ impl Thread {
         receiver.recv().ok()
     }
 
-    /// Folds the log into the database and empties it. While another connection reads or writes, the log stays.
+    /// Folds the log into the database and empties it. While another connection reads or writes, the log stays, and is tried
+    /// again after as long a pause.
     fn empty_log(&mut self) {
         let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        self.has_log = emptied.unwrap_or(true);
+        self.wrote_at = emptied.unwrap_or(true).then(Instant::now);
     }
 
     /// One transaction with the operations in `batch` and those that wait. Answers how long it held the lock.
