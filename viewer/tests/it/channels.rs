@@ -57,6 +57,22 @@ async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() 
 }
 
 #[tokio::test]
+async fn a_channel_is_counted_under_every_id_it_had() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "partners").await;
+    for (channel, ts) in [("C1", "1000.000000"), ("C1", "1001.000000"), ("C2", "1002.000000")] {
+        fixture.post(channel, ts, "text").await;
+    }
+    fixture
+        .index(&json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "1001.500000" }))
+        .await;
+    let page = fixture.page("/c/T1/C1").await;
+    let (_, listed) = page.split_once("data-channel=\"C2\"").unwrap();
+    assert!(listed.split("</li>").next().unwrap().contains("3<span"), "{listed}");
+    assert!(!page.contains("data-channel=\"C1\""));
+}
+
+#[tokio::test]
 async fn channels_of_several_workspaces_stand_below_their_names() {
     let fixture = Fixture::open();
     fixture.channel("C1", "general").await;
