@@ -98,7 +98,11 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
             h2 class="quiet" { "Archived" }
             (list(&archived, menu, links))
         }
-        @if current.is_empty() && archived.is_empty() { p class="quiet" { "There are no such channels." } }
+        @if menu.channels.is_empty() {
+            p class="quiet" { "There are no channels yet." }
+        } @else if current.is_empty() && archived.is_empty() {
+            p class="quiet" { "There are no such channels." }
+        }
     }
 }
 

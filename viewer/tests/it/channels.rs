@@ -114,8 +114,9 @@ async fn the_filter_works_without_a_script() {
 #[tokio::test]
 async fn an_empty_archive_has_a_page() {
     let fixture = Fixture::open();
-    for path in ["/", "/search", "/search?q=word", "/files", "/coverage"] {
-        assert!(fixture.page(path).await.contains("<h1>"), "{path}");
+    for path in ["/", "/search", "/search?q=word", "/files", "/stats", "/coverage"] {
+        let page = fixture.page(path).await;
+        assert!(page.contains("<h1>") && page.contains("There are no channels yet."), "{path}: {page}");
     }
-    assert_eq!(fixture.get("/stats").await.status, 404);
+    assert_eq!(fixture.get("/stats?team=T9").await.status, 404);
 }
