@@ -101,6 +101,9 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
     );
     let page = fixture.page("/t/T1/C1/1002.000000").await;
     assert!(page.contains("class=\"message target\" id=\"t1002.000000\""), "{page}");
+    // Replies of one thread may be of different days, and no day stands between them.
+    let (timeline, thread) = page.split_once("<aside").unwrap();
+    assert!(thread.contains(">1 Jan 1970, 00:16</time>") && timeline.contains(">00:16</time>"), "{page}");
     assert_eq!(
         fixture.leads_to("/archives/C1/p1003000000").await,
         "/c/T1/C1?around=1003.000000#m1003.000000"
