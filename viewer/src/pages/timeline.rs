@@ -141,5 +141,6 @@ fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Mar
 pub(super) fn is_same_moment(before: &PageMessage, message: &PageMessage) -> bool {
     before.said.author == message.said.author
         && before.said.manner == message.said.manner
+        && !message.is_marked()
         && message.ts.micros() - before.ts.micros() < SAME_MOMENT_MICROS
 }
