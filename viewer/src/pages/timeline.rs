@@ -12,7 +12,7 @@ use crate::times;
 /// Messages of one author within this time stand under one name.
 const SAME_MOMENT_MICROS: i64 = 5 * 60 * 1_000_000;
 
-/// People who are named where several came or left.
+/// How many people are named if several came or left.
 const MAX_NAMED: usize = 3;
 
 /// Where a page of messages is in its channel.
