@@ -81,11 +81,11 @@ impl ChannelList {
         self.teams.get(channel).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a channel goes on under another id, which is in the list too. Its snapshot says so.
+    /// The id under which a channel goes on, if that is in the list too. Its snapshot says so.
     #[must_use]
-    pub fn goes_on_elsewhere(&self, place: &ChannelPlace, snapshot: &Value) -> bool {
-        let next = snapshot["next_channel_id"].as_str().and_then(|next| ChannelId::parse(next).ok());
-        next.is_some_and(|next| self.teams_of(&next).contains(&place.team))
+    pub fn goes_on_as(&self, place: &ChannelPlace, snapshot: &Value) -> Option<ChannelId> {
+        let next = ChannelId::parse(snapshot["next_channel_id"].as_str()?).ok()?;
+        self.teams_of(&next).contains(&place.team).then_some(next)
     }
 }
 

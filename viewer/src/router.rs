@@ -146,7 +146,13 @@ async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Ne
 async fn in_turn(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let answer = async {
         let _place = state.places.acquire().await;
-        next.run(request).await
+        let answer = next.run(request).await;
+        let is_page =
+            answer.headers().get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(b"text/html"));
+        if answer.status() == StatusCode::BAD_REQUEST && !is_page {
+            return said(StatusCode::BAD_REQUEST, "What is meant?", "This address cannot be read.");
+        }
+        answer
     };
     timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {
         said(

@@ -99,7 +99,7 @@ impl<'a> ExportSource<'a> {
             let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
             for listed in list.channels() {
                 let snapshot = listed.place.newest(archive).await?.unwrap_or(Value::Null);
-                if !list.goes_on_elsewhere(&listed.place, &snapshot) {
+                if list.goes_on_as(&listed.place, &snapshot).is_none() {
                     let joined = find::joined(archive, &listed.place, &teams).await?;
                     found.push((
                         joined,

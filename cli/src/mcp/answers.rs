@@ -193,7 +193,7 @@ impl Answers {
                 break;
             }
             let snapshot = row.place.newest(archive).await?.unwrap_or(Value::Null);
-            if list.goes_on_elsewhere(&row.place, &snapshot) {
+            if list.goes_on_as(&row.place, &snapshot).is_some() {
                 continue;
             }
             let snapshot = readable(&mut names, snapshot).await?;

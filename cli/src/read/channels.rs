@@ -44,7 +44,7 @@ pub(crate) async fn channels(
         }
         let team = &row.place.team;
         let snapshot = row.place.newest(archive).await?.unwrap_or(Value::Null);
-        if list.goes_on_elsewhere(&row.place, &snapshot) {
+        if list.goes_on_as(&row.place, &snapshot).is_some() {
             continue;
         }
         printed += 1;

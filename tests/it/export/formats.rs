@@ -209,6 +209,8 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
     let without = folder.path().join("without");
     assert_eq!(export(data.as_path(), "html", &without, &["--no-files"]).await.code, Some(0));
     assert!(!without.join("files").exists());
+    let without = fs::read_to_string(without.join("c/general/2020-09.html")).unwrap();
+    assert!(without.contains("a.txt</bdi> 5 B – it is not in this copy"), "{without}");
 }
 
 #[tokio::test]

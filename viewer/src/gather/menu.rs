@@ -1,9 +1,14 @@
 //! All channels, for the menu beside each page.
 
+use std::collections::BTreeMap;
+use std::iter::successors;
+
 use ports::archive::{Archive, ArchiveError};
 use reader::channels::{ChannelList, ChannelOrder};
+use reader::joined::ChannelPlace;
 use reader::{directory, find};
 use serde_json::Value;
+use slack::ids::ChannelId;
 
 use super::channel::{bare_name, marks};
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
@@ -21,9 +26,12 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     }
     let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
     let mut channels = Vec::with_capacity(list.channels().len());
+    // What goes on under another id is counted there.
+    let mut before: BTreeMap<ChannelId, ChannelId> = BTreeMap::new();
     for listed in list.channels() {
         let snapshot = listed.place.newest(archive).await?.unwrap_or(Value::Null);
-        if list.goes_on_elsewhere(&listed.place, &snapshot) {
+        if let Some(next) = list.goes_on_as(&listed.place, &snapshot) {
+            before.insert(next, listed.place.channel.clone());
             continue;
         }
         let mut marks = marks(&snapshot);
@@ -32,7 +40,15 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
         }
         let (place, name) =
             (listed.place.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
-        channels.push(MenuChannel { place, name, marks, messages: None });
+        channels.push(MenuChannel { place, name, marks, messages: None, parts: Vec::new() });
+    }
+    for channel in &mut channels {
+        let places = |id: &ChannelId| {
+            let teams = list.teams_of(id).iter();
+            teams.map(|team| ChannelPlace { team: team.clone(), channel: id.clone() }).collect()
+        };
+        let ids = successors(Some(&channel.place.channel), |id| before.get(*id));
+        channel.parts = ids.map(places).collect();
     }
     Ok(ChannelMenu { channels, ..ChannelMenu::of(workspaces) })
 }

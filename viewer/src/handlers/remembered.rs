@@ -61,7 +61,7 @@ pub(super) async fn menu(
     let mut menu = (*state.menu.or_read(age, read).await?).clone();
     let counts = state.index.counts().await;
     for channel in &mut menu.channels {
-        channel.messages = counts.get(&channel.place).copied();
+        channel.messages = channel.counted(&counts);
     }
     menu.current = current.cloned();
     Ok(menu)

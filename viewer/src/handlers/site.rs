@@ -29,7 +29,7 @@ pub(crate) async fn channels(State(state): Shared, Query(asked): Query<ChannelsA
         div class="welcome" {
             h1 { bdi { (reader::plain::excerpt(&menu.site_name, pages::MAX_NAME_CHARS)) } }
             @if menu.channels.is_empty() {
-                p { "Nothing is stored yet. `annalist doctor` says what is missing." }
+                p { "Nothing is stored yet. " code { "annalist doctor" } " says what is missing." }
             } @else {
                 p { "Choose a channel, or search in all of them." }
             }
@@ -81,6 +81,11 @@ pub(crate) async fn figures(State(state): Shared, Query(asked): Query<FiguresAsk
     };
     let teams = find::teams(&*state.archive).await?;
     let wanted = asked.team.as_deref();
+    if teams.is_empty() && wanted.is_none() {
+        let main =
+            html! { div class="plain-page" { h1 { "Figures" } p { "There is nothing to count yet." } } };
+        return framed(&menu(&state, None).await?, "Figures", Some(SitePage::Figures), MainPane::Page, main);
+    }
     let team = teams.iter().find(|team| wanted.is_none_or(|wanted| team.as_str() == wanted));
     let team = team.ok_or_else(|| PageError::missing("Nothing of this workspace is stored."))?;
     let archive = &*state.archive;

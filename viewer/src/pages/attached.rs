@@ -70,7 +70,11 @@ fn one(message: &Value, file: &Value, shown: &Shown<'_>) -> Markup {
         shown.links.file(&shown.place.team, &id)
     };
     let Some(address) = (state == Some("held")).then(address).flatten() else {
-        let why = state.map_or("it is not fetched yet", files::why);
+        let why = match state {
+            Some("held") => "it is not in this copy",
+            Some(state) => files::why(state),
+            None => "it is not fetched yet",
+        };
         return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
     };
     let caption = html! {

@@ -41,6 +41,11 @@ pub fn of(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Marku
 
 fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let ChannelCoverage { held, holes, last_message, limited_before } = &row.coverage;
+    let mut times: Vec<(&Ts, Option<&Ts>, Markup)> =
+        held.iter().map(|span| (&span.from, Some(&span.to), held_row(span, zone))).collect();
+    let shown = holes.iter().skip(holes.len().saturating_sub(MAX_HOLES));
+    times.extend(shown.map(|hole| (&hole.from, hole.to.as_ref(), missing(hole, zone))));
+    times.sort_by_key(|(from, to, _)| (*from, *to));
     let name = plain::excerpt(row.name.as_deref().unwrap_or(row.place.channel.as_str()), MAX_NAME_CHARS);
     html! {
         section class="covered" data-channel=(row.place.channel) {
@@ -53,16 +58,17 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
                 div class="scrolling" { table class="wide" {
                     thead { tr { th scope="col" { "from" } th scope="col" { "to" } th scope="col" { "state" } th scope="col" { "how, or why" } } }
                     tbody {
-                        @for HeldSpan { from, to, held_by } in held {
-                            tr { td { (moment(from, zone)) } td { (moment(to, zone)) } td { "held" } td { (how(*held_by)) } }
-                        }
-                        @for hole in holes.iter().skip(holes.len().saturating_sub(MAX_HOLES)) { (missing(hole, zone)) }
+                        @for (_, _, row) in times { (row) }
                     }
                 } }
                 @if holes.len() > MAX_HOLES { p class="quiet" { "and " (holes.len() - MAX_HOLES) " older holes" } }
             }
         }
     }
+}
+
+fn held_row(HeldSpan { from, to, held_by }: &HeldSpan, zone: &TimeZone) -> Markup {
+    html! { tr { td { (moment(from, zone)) } td { (moment(to, zone)) } td { "held" } td { (how(*held_by)) } } }
 }
 
 fn missing(Hole { from, to, reason, state }: &Hole, zone: &TimeZone) -> Markup {

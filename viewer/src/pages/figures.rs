@@ -8,6 +8,7 @@ use reader::plain;
 use rules::figures::partners::CountByPerson;
 
 use super::plots;
+use crate::emoji;
 use crate::links::LinkScheme;
 
 /// Rows of a table, and how much of a name is shown.
@@ -64,7 +65,7 @@ pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
         (table("People", &people))
         div class="sides" {
-            (counts("Reactions", report.emoji.iter().map(|(name, count)| (format!(":{name}:"), *count))))
+            (counts("Reactions", report.emoji.iter().map(|(name, count)| (reaction(name), *count))))
             (counts("Time zones", report.timezones.iter().map(|row| (row.zone.clone(), row.messages))))
         }
         (messages("Most reactions", &report.most_reacted, links))
@@ -75,6 +76,13 @@ pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
                 "dates are in UTC." }
         }
     }
+}
+
+/// An emoji with its name, or its name alone: a page that stands alone has no picture of it.
+fn reaction(name: &str) -> String {
+    let (plain_name, tone) = emoji::parted(name);
+    let characters = emoji::unicode(plain_name, tone);
+    characters.map_or_else(|| format!(":{name}:"), |characters| format!("{characters} :{name}:"))
 }
 
 /// A text in which every other part, between backticks, is code.

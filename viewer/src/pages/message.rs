@@ -48,6 +48,20 @@ impl PageMessage {
         reader::thread::root_ts(&self.row).filter(|root_ts| *root_ts != self.ts)
     }
 
+    /// Whether more is said of it than when it was written.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.is_edited() || self.is_deleted() || self.is_broadcast()
+    }
+
+    fn is_edited(&self) -> bool {
+        self.row["updated_ts"].is_string()
+    }
+
+    fn is_broadcast(&self) -> bool {
+        self.row["subtype"] == "thread_broadcast"
+    }
+
     /// Whether it only says that people came or left.
     #[must_use]
     pub fn is_coming_or_going(&self) -> bool {
@@ -98,7 +112,7 @@ pub fn of(message: &PageMessage, standing: MessageStanding, shown: &Shown<'_>) -
                 p class="head" {
                     @if !standing.goes_on { bdi class="author" { (author) } " " }
                     @if said.author.bot.is_some() && !standing.goes_on { span class="app" { "app" } " " }
-                    (time(ts, shown))
+                    (time(ts, standing, shown))
                     (marks(message, shown))
                 }
                 div class="text" dir="auto" {
@@ -128,26 +142,27 @@ fn speech(message: &PageMessage, shown: &Shown<'_>) -> Markup {
     }
 }
 
-/// When it was written; the link leads to the message.
-fn time(ts: &Ts, shown: &Shown<'_>) -> Markup {
+/// When it was written; the link leads to the message. In a thread no day stands above it.
+fn time(ts: &Ts, standing: MessageStanding, shown: &Shown<'_>) -> Markup {
+    let has_day = standing.is_in_thread && !standing.goes_on;
+    let said = if has_day { times::short(ts, shown.zone) } else { times::clock(ts, shown.zone) };
     html! {
         a class="time" href=(shown.links.message(shown.place, ts)) {
-            time datetime=(times::machine(ts)) title=(times::moment(ts, shown.zone)) { (times::clock(ts, shown.zone)) }
+            time datetime=(times::machine(ts)) title=(times::moment(ts, shown.zone)) { (said) }
         }
     }
 }
 
 fn marks(message: &PageMessage, shown: &Shown<'_>) -> Markup {
-    let is_edited = message.row["updated_ts"].is_string();
     html! {
-        @if is_edited {
+        @if message.is_edited() {
             " " @match shown.links.versions(shown.place, &message.ts) {
                 Some(address) => a class="edited" href=(address) { "(edited)" },
                 None => span class="edited" { "(edited)" },
             }
         }
         @if message.is_deleted() { " " span class="mark-deleted" { "(deleted)" } }
-        @if message.row["subtype"] == "thread_broadcast" { " " span class="quiet" { "(also sent to the channel)" } }
+        @if message.is_broadcast() { " " span class="quiet" { "(also sent to the channel)" } }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The channels.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use reader::joined::ChannelPlace;
 use reader::numbers::grouped;
@@ -20,6 +22,8 @@ pub struct MenuChannel {
     pub marks: Vec<&'static str>,
     /// How many messages it has, if they are counted.
     pub messages: Option<u64>,
+    /// The places that its messages are counted in: of each id it has or had, the workspaces that have the same messages.
+    pub parts: Vec<Vec<ChannelPlace>>,
 }
 
 /// The channels of a site.
@@ -54,6 +58,13 @@ impl MenuChannel {
         let name = self.name.as_deref().unwrap_or(self.place.channel.as_str());
         plain::excerpt(name, MAX_NAME_CHARS)
     }
+
+    /// How many messages it has, by how many each place has.
+    #[must_use]
+    pub fn counted(&self, counts: &BTreeMap<ChannelPlace, u64>) -> Option<u64> {
+        let of_part = |part: &Vec<ChannelPlace>| part.iter().filter_map(|place| counts.get(place)).max();
+        self.parts.iter().filter_map(of_part).copied().reduce(|sum, count| sum + count)
+    }
 }
 
 /// The list of channels, with a field that filters it.
@@ -87,7 +98,11 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
             h2 class="quiet" { "Archived" }
             (list(&archived, menu, links))
         }
-        @if current.is_empty() && archived.is_empty() { p class="quiet" { "There are no such channels." } }
+        @if menu.channels.is_empty() {
+            p class="quiet" { "There are no channels yet." }
+        } @else if current.is_empty() && archived.is_empty() {
+            p class="quiet" { "There are no such channels." }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::civil::Date;
 use maud::{Markup, html};
+use reader::text::MessageAuthor;
 use slack::ids::Ts;
 
 use super::message::{self, MessageStanding, PageMessage};
@@ -10,6 +11,9 @@ use crate::times;
 
 /// Messages of one author within this time stand under one name.
 const SAME_MOMENT_MICROS: i64 = 5 * 60 * 1_000_000;
+
+/// How many people are named if several came or left.
+const MAX_NAMED: usize = 3;
 
 /// Where a page of messages is in its channel.
 #[derive(Debug, Default)]
@@ -113,13 +117,30 @@ fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Mark
             @let has_target = run.iter().any(|message| Some(&message.ts) == target);
             @if run.len() > 1 && run[0].is_coming_or_going() {
                 details class="folded" open[has_target] {
-                    summary { (run.len()) " came or left" }
+                    summary { (run.len()) " came or left: " (who(run, shown)) }
                     (each(run, target, shown))
                 }
             } @else {
                 (each(run, target, shown))
             }
         }
+    }
+}
+
+/// The first few of the people who came or left.
+fn who(messages: &[PageMessage], shown: &Shown<'_>) -> Markup {
+    let mut people: Vec<&MessageAuthor> = Vec::new();
+    for message in messages {
+        if !people.contains(&&message.said.author) {
+            people.push(&message.said.author);
+        }
+    }
+    html! {
+        @for (place, author) in people.iter().take(MAX_NAMED).enumerate() {
+            @if place > 0 { ", " }
+            bdi { (reader::plain::excerpt(&shown.names.author(author), MAX_NAME_CHARS)) }
+        }
+        @if people.len() > MAX_NAMED { " and " (people.len() - MAX_NAMED) " more" }
     }
 }
 
@@ -141,5 +162,6 @@ fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Mar
 pub(super) fn is_same_moment(before: &PageMessage, message: &PageMessage) -> bool {
     before.said.author == message.said.author
         && before.said.manner == message.said.manner
+        && !message.is_marked()
         && message.ts.micros() - before.ts.micros() < SAME_MOMENT_MICROS
 }

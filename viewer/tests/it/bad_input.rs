@@ -36,9 +36,12 @@ async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
         ("/stats?week=soon", 400),
         ("/stats?team=T9", 404),
         ("/search?page=many", 400),
+        ("/search?q=a&q=b", 400),
+        ("/c/T1/%ff", 400),
     ] {
         let answer = fixture.get(path).await;
         assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.body);
+        assert!(answer.body.contains("<h1>"), "{path}: {}", answer.body);
         assert!(!answer.body.contains("data-ts"), "{path}");
     }
 }

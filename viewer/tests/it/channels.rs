@@ -57,6 +57,22 @@ async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() 
 }
 
 #[tokio::test]
+async fn a_channel_is_counted_under_every_id_it_had() {
+    let fixture = Fixture::open();
+    fixture.channel("C1", "partners").await;
+    for (channel, ts) in [("C1", "1000.000000"), ("C1", "1001.000000"), ("C2", "1002.000000")] {
+        fixture.post(channel, ts, "text").await;
+    }
+    fixture
+        .index(&json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "1001.500000" }))
+        .await;
+    let page = fixture.page("/c/T1/C1").await;
+    let (_, listed) = page.split_once("data-channel=\"C2\"").unwrap();
+    assert!(listed.split("</li>").next().unwrap().contains("3<span"), "{listed}");
+    assert!(!page.contains("data-channel=\"C1\""));
+}
+
+#[tokio::test]
 async fn channels_of_several_workspaces_stand_below_their_names() {
     let fixture = Fixture::open();
     fixture.channel("C1", "general").await;
@@ -98,8 +114,9 @@ async fn the_filter_works_without_a_script() {
 #[tokio::test]
 async fn an_empty_archive_has_a_page() {
     let fixture = Fixture::open();
-    for path in ["/", "/search", "/search?q=word", "/files", "/coverage"] {
-        assert!(fixture.page(path).await.contains("<h1>"), "{path}");
+    for path in ["/", "/search", "/search?q=word", "/files", "/stats", "/coverage"] {
+        let page = fixture.page(path).await;
+        assert!(page.contains("<h1>") && page.contains("There are no channels yet."), "{path}: {page}");
     }
-    assert_eq!(fixture.get("/stats").await.status, 404);
+    assert_eq!(fixture.get("/stats?team=T9").await.status, 404);
 }

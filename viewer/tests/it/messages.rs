@@ -171,6 +171,9 @@ async fn an_author_is_named_once_for_a_while() {
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
+    // What is marked has a line for its marks.
+    fixture.edit("C1", "1060.000000", "1070.000000", "text again").await;
+    assert!(!fixture.page("/c/T1/C1").await.contains("goes-on"));
 }
 
 #[tokio::test]

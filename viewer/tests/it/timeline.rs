@@ -101,6 +101,9 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
     );
     let page = fixture.page("/t/T1/C1/1002.000000").await;
     assert!(page.contains("class=\"message target\" id=\"t1002.000000\""), "{page}");
+    // Replies of one thread may be of different days, and no day stands between them.
+    let (timeline, thread) = page.split_once("<aside").unwrap();
+    assert!(thread.contains(">1 Jan 1970, 00:16</time>") && timeline.contains(">00:16</time>"), "{page}");
     assert_eq!(
         fixture.leads_to("/archives/C1/p1003000000").await,
         "/c/T1/C1?around=1003.000000#m1003.000000"
@@ -182,16 +185,24 @@ async fn thousands_of_replies_are_passed_in_both_directions() {
 #[tokio::test]
 async fn comings_and_goings_are_folded() {
     let fixture = Fixture::open();
-    for (n, subtype) in ["channel_join", "channel_join", "channel_leave"].into_iter().enumerate() {
-        let ts = format!("100{n}.000000");
+    fixture.person("U0", "Ana").await;
+    for (n, user) in [0, 1, 0, 2, 3].into_iter().enumerate() {
+        let subtype = if n == 2 { "channel_leave" } else { "channel_join" };
+        let user = format!("U{user}");
         fixture
-            .message("C1", json!({ "ts": ts, "subtype": subtype, "text": "", "user": format!("U{n}") }))
+            .message(
+                "C1",
+                json!({ "ts": format!("100{n}.000000"), "subtype": subtype, "text": "", "user": user }),
+            )
             .await;
     }
     fixture.post("C1", "1005.000000", "hello").await;
     fixture.message("C1", json!({ "ts": "1006.000000", "subtype": "channel_join", "text": "" })).await;
     let page = fixture.page("/c/T1/C1").await;
-    assert!(page.contains("<details class=\"folded\"><summary>3 came or left</summary>"), "{page}");
+    assert!(
+        page.contains("<details class=\"folded\"><summary>5 came or left: <bdi>Ana</bdi>, <bdi>U1</bdi>, <bdi>U2</bdi> and 1 more</summary>"),
+        "{page}"
+    );
     assert_eq!(page.matches("<details").count(), 1, "one alone is not folded");
     let page = fixture.page("/c/T1/C1?around=1001.000000").await;
     assert!(page.contains("<details class=\"folded\" open>"), "what is asked for is seen");

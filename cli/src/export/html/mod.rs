@@ -121,6 +121,7 @@ impl<'s, 'a> Site<'s, 'a> {
                 name: facts.name.clone(),
                 marks: marks.into_iter().filter(|(_, is_set)| *is_set).map(|(mark, _)| mark).collect(),
                 messages: None,
+                parts: Vec::new(),
             });
         }
         let menu = ChannelMenu { channels, ..ChannelMenu::of(workspaces) };

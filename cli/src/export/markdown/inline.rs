@@ -11,49 +11,116 @@ use reader::text::spans::{LineKind, Span, TextLine, TextStyle};
 /// Addresses that may be followed.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
 
-/// The lines of a message as lines of Markdown.
+/// The lines of a message as lines of Markdown. Between parts of different kinds an empty line ends the one before.
 pub(super) fn lines(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
-    let mut written: Vec<String> = Vec::new();
-    for part in lines.chunk_by(|one, other| one.kind == other.kind && one.frame == other.frame) {
-        if part[0].kind == LineKind::Preformatted {
-            preformatted(part, names, &mut written);
-            continue;
+    let mut written = Vec::new();
+    for framed in lines.chunk_by(|one, other| one.frame == other.frame) {
+        let mut inner = Vec::new();
+        for part in framed.chunk_by(|one, other| one.kind == other.kind) {
+            add(&mut inner, of_kind(part, names));
         }
-        // What follows a quotation would be taken for a part of it.
-        if written.last().is_some_and(|last| last.starts_with('>')) {
-            written.push(String::new());
-        }
-        written.extend(part.iter().map(|line| ordinary(line, names)));
+        // What is attached is not what the author says.
+        add(&mut written, if framed[0].frame.is_some() { quoted(inner) } else { inner });
     }
     written
 }
 
+fn add(written: &mut Vec<String>, part: Vec<String>) {
+    if !written.is_empty() && !part.is_empty() {
+        written.push(String::new());
+    }
+    written.extend(part);
+}
+
+fn of_kind(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
+    match part[0].kind {
+        LineKind::Plain | LineKind::Context => flow(part, names),
+        LineKind::Quote => quoted(flow(part, names)),
+        LineKind::Preformatted => preformatted(part, names),
+        LineKind::Heading => part.iter().map(|line| format!("**{}**", words(&line.spans, names))).collect(),
+        LineKind::TableRow => table(part, names),
+        LineKind::Divider => vec!["---".to_owned()],
+    }
+}
+
+fn quoted(lines: Vec<String>) -> Vec<String> {
+    let line = |line: String| if line.is_empty() { ">".to_owned() } else { format!("> {line}") };
+    lines.into_iter().map(line).collect()
+}
+
+/// Text and lists.
+fn flow(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
+    let mut written = Vec::new();
+    for alike in part.chunk_by(|one, other| one.sign.is_empty() == other.sign.is_empty()) {
+        let is_list = !alike[0].sign.is_empty();
+        add(&mut written, if is_list { list(alike, names) } else { paragraphs(alike, names) });
+    }
+    written
+}
+
+/// Text. An empty line ends a paragraph.
+fn paragraphs(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
+    let mut written = Vec::new();
+    for paragraph in lines.chunk_by(|one, other| one.is_empty() == other.is_empty()) {
+        if !paragraph[0].is_empty() {
+            let said = paragraph.iter().map(|line| begun(words(&line.spans, names)));
+            add(&mut written, broken(said.collect()));
+        }
+    }
+    written
+}
+
+/// Lines of one paragraph: two spaces at the end break a line.
+fn broken(mut lines: Vec<String>) -> Vec<String> {
+    let last = lines.len().saturating_sub(1);
+    lines[..last].iter_mut().for_each(|line| line.push_str("  "));
+    lines
+}
+
+/// A list. What is in an item stands where the words of the item begin.
+fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
+    let mut written: Vec<String> = Vec::new();
+    // How wide the signs of the items are that a line is in.
+    let mut widths: Vec<usize> = Vec::new();
+    for item in lines.chunk_by(|_, next| next.sign.trim().is_empty()) {
+        let first = &item[0];
+        widths.truncate(first.level);
+        let is_numbered = first.sign.starts_with(|c: char| c.is_ascii_digit());
+        let sign = if is_numbered { first.sign.as_str() } else { "-" };
+        let mut before = format!("{}{sign} ", " ".repeat(widths.iter().sum()));
+        widths.push(sign.len() + 1);
+        for line in broken(item.iter().map(|line| begun(words(&line.spans, names))).collect()) {
+            written.push(format!("{before}{line}"));
+            before = " ".repeat(before.len());
+        }
+    }
+    written
+}
+
+/// A table, the first row of which is its head: Markdown knows no other.
+fn table(rows: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
+    let cells =
+        |row: &TextLine| row.spans.split(|span| *span == Span::Cell).map(|cell| words(cell, names)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let row = |cells: &Vec<String>| format!("| {} |", cells.join(" | "));
+    let mut written: Vec<String> = rows.iter().map(row).collect();
+    written.insert(1, format!("|{}", " --- |".repeat(columns)));
+    written
+}
+
 /// Code between fences that are longer than all in it.
-fn preformatted(part: &[TextLine], names: &DisplayNames<'_>, written: &mut Vec<String>) {
+fn preformatted(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let code: Vec<String> = part.iter().map(|line| flat::words(&line.spans, names)).collect();
     let longest = code.iter().map(|line| longest_run(line)).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
-    written.push(fence.clone());
-    written.extend(code);
-    written.push(fence);
+    [vec![fence.clone()], code, vec![fence]].concat()
 }
 
-fn ordinary(line: &TextLine, names: &DisplayNames<'_>) -> String {
-    let mut words = String::new();
-    for span in &line.spans {
-        words += &self::span(span, names);
-    }
-    let words = begun(words.trim_end().to_owned());
-    let indent = "  ".repeat(line.level);
-    if line.kind == LineKind::Quote {
-        format!("> {words}")
-    } else if line.sign.is_empty() {
-        words
-    } else if line.sign.starts_with(|c: char| c.is_ascii_digit()) {
-        format!("{indent}{} {words}", escaped(&line.sign))
-    } else {
-        format!("{indent}- {words}")
-    }
+/// Spans in one line.
+pub(super) fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
+    let words: String = spans.iter().map(|span| self::span(span, names)).collect();
+    words.trim().to_owned()
 }
 
 fn span(span: &Span, names: &DisplayNames<'_>) -> String {
@@ -186,10 +253,59 @@ mod tests {
         }
         let fenced = written("see\n```\nlet a = *b;\n  c\n```\nthen", &fixture);
         assert_eq!(fenced, ["see", "", "```", "let a = *b;", "  c", "```", "", "then"]);
+        assert_eq!(written("one\ntwo\n\nthree", &fixture), ["one  ", "two", "", "three"]);
         let mut unclosed = written("```one``` and ```two", &fixture);
         unclosed.retain(|line| !line.is_empty());
         assert_eq!(unclosed, ["```", "one", "```", "and \\`\\`\\`two"]);
-        assert_eq!(written("&gt; quoted\n&gt; more\nthen", &fixture), ["> quoted", "> more", "", "then"]);
+        assert_eq!(written("&gt; quoted\n&gt; more\nthen", &fixture), ["> quoted  ", "> more", "", "then"]);
+    }
+
+    #[tokio::test]
+    async fn blocks_become_those_of_markdown() {
+        let fixture = Fixture::open().await;
+        let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
+        let section = |text: &str| json!({ "type": "rich_text_section", "elements": [{ "type": "text", "text": text }] });
+        let list = |style: &str, indent: u32, items: &[&str]| {
+            let items: Vec<_> = items.iter().map(|item| section(item)).collect();
+            json!({ "type": "rich_text_list", "style": style, "indent": indent, "elements": items })
+        };
+        let cell = |text: &str| json!({ "type": "raw_text", "text": text });
+        let message = json!({ "user": "U1", "text": "", "blocks": [
+            { "type": "header", "text": { "type": "plain_text", "text": "Plan" } },
+            { "type": "rich_text", "elements": [section("first"), list("ordered", 0, &["one", "two\nmore"]), list("ordered", 1, &["deep"]),
+                list("bullet", 2, &["- deeper"]), list("bullet", 0, &["other"]), section("then")] },
+            { "type": "table", "rows": [[cell("name"), cell("a|b")], [cell("x"), cell("1")]] },
+            { "type": "divider" },
+        ], "attachments": [{ "color": "good", "text": "built\n\nin `4 s`" }, { "text": "tested" }] });
+        let row = json!({ "user": "U1", "raw_event": message.to_string() });
+        let written = lines(&text::read_with_looks(&row).lines, &names);
+        let expected = [
+            "**Plan**",
+            "",
+            "first",
+            "",
+            "1. one",
+            "2. two  ",
+            "   more",
+            "   1. deep",
+            "      - \\- deeper",
+            "- other",
+            "",
+            "then",
+            "",
+            "| name | a\\|b |",
+            "| --- | --- |",
+            "| x | 1 |",
+            "",
+            "---",
+            "",
+            "> built",
+            ">",
+            "> in `4 s`",
+            "",
+            "> tested",
+        ];
+        assert_eq!(written, expected, "{}", written.join("\n"));
     }
 
     #[tokio::test]

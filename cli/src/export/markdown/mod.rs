@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use reader::names::DisplayNames;
+use reader::text::spans::{Span, TextLine};
 use reader::text::{self, Manner, MessageText};
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ async fn one_channel<'a>(
     let mut said = SaidChannel::read(source, channel, text::read_with_looks, names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
     while let Some(next) = said.next(progress).await? {
-        for (arranged, text) in &next {
+        for (arranged, text) in next {
             let out = match &mut file {
                 Some(file) => file,
                 none => {
@@ -72,7 +73,7 @@ async fn one_channel<'a>(
                 day = of;
             }
             progress.exported_if(!arranged.is_context());
-            item(out, arranged, row, text, &said.names, zone)?;
+            item(out, &arranged, row, text, &said.names, zone)?;
         }
     }
     known.keep(&channel.joined, said.names);
@@ -101,7 +102,7 @@ fn item(
     out: &mut dyn Write,
     arranged: &Arranged,
     row: &Value,
-    text: &MessageText,
+    mut text: MessageText,
     names: &DisplayNames<'_>,
     zone: &Zone,
 ) -> io::Result<()> {
@@ -112,35 +113,25 @@ fn item(
     // A reply may be of another day than what it replies to.
     let time =
         if indent.is_empty() { time.strip_prefix(&day).unwrap_or(&time).trim() } else { time.as_str() };
-    let mut lines = inline::lines(&text.lines, names);
     let author = inline::escaped(&names.author(&text.author));
-    let notice = match text.manner {
-        Manner::Notice if !lines.is_empty() => format!(" _{}_", lines.remove(0)),
-        Manner::Notice | Manner::Speech => String::new(),
-    };
-    let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
-    if arranged.is_context() {
-        lines.truncate(1);
-        lines.iter_mut().for_each(|line| *line = plain::excerpt(line, CONTEXT));
-    } else {
-        lines.extend(shared_files(row).map(|line| inline::escaped(&line)));
-        lines.extend(reactions(row).map(|line| inline::escaped(&line)));
+    let mut notice = String::new();
+    if text.manner == Manner::Notice && !text.lines.is_empty() {
+        notice = format!(" _{}_", inline::words(&text.lines.remove(0).spans, names));
     }
+    if arranged.is_context() {
+        text.lines.truncate(1);
+    } else {
+        let more = shared_files(row).chain(reactions(row));
+        text.lines.extend(more.map(|line| TextLine::plain(vec![Span::text(line)])));
+    }
+    let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
     writeln!(out, "\n{indent}- **{author}** {time}{notice}{marks}")?;
-    let mut is_code = false;
-    for (place, line) in lines.iter().enumerate() {
-        let is_fence = line.starts_with("```");
-        is_code ^= is_fence;
-        // Two spaces at the end break the line.
-        let is_broken = !is_code && !is_fence && lines.get(place + 1).is_some_and(|next| !next.is_empty());
+    for (place, line) in inline::lines(&text.lines, names).iter().enumerate() {
         if place == 0 {
             writeln!(out)?;
         }
-        if line.is_empty() {
-            writeln!(out)?;
-        } else {
-            writeln!(out, "{indent}  {line}{}", if is_broken { "  " } else { "" })?;
-        }
+        let line = if arranged.is_context() { &plain::excerpt(line, CONTEXT) } else { line };
+        if line.is_empty() { writeln!(out)? } else { writeln!(out, "{indent}  {line}")? }
     }
     Ok(())
 }
