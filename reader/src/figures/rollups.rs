@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
-use ports::changes::{ChangeBatch, ChangedSpan, Changes};
+use ports::changes::{ChangedSpan, Changes, SpanBatch};
 use rules::figures::day::DayFigures;
 use rules::figures::message::DAY_MICROS;
 use rules::figures::rollup::{self, ChannelDay, FiguresState, RollupDay};
@@ -94,20 +94,17 @@ impl Rollups {
         // First what the statistician has not seen, then what it has: nothing is between them.
         let mut cursor = cursor;
         for batch in 0.. {
-            let (spans, next) = match changes.since(Some(&cursor), BATCH).await? {
-                ChangeBatch::Items { items, next } => {
-                    (items.iter().filter_map(|item| ChangedSpan::of(&item.key)).collect(), next)
-                }
-                ChangeBatch::Spans { spans, next } => (spans, next),
-                ChangeBatch::Rebuild => return Ok(None),
+            let Some(SpanBatch { spans, next, is_all }) = changes.spans_since(Some(&cursor), BATCH).await?
+            else {
+                return Ok(None);
             };
-            if spans.is_empty() {
+            rollups.add(spans, team);
+            if is_all {
                 break;
             }
             if batch == MAX_BATCHES {
                 return Ok(None);
             }
-            rollups.add(spans, team);
             cursor = next;
         }
         let mut query = Query::partition(key::rollups_due(team));
@@ -125,7 +122,7 @@ impl Rollups {
         }
     }
 
-    fn add(&mut self, spans: Vec<ChangedSpan>, of_team: &TeamId) {
+    fn add(&mut self, spans: BTreeSet<ChangedSpan>, of_team: &TeamId) {
         for ChangedSpan { team, channel, day } in spans {
             match day {
                 _ if team != *of_team => {}
