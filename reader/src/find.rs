@@ -300,7 +300,10 @@ pub(crate) fn looks_like_an_id(called: &str) -> bool {
 }
 
 /// Names of people that are close to one.
-async fn names_like(
+///
+/// # Errors
+/// As [`Archive::query`].
+pub async fn names_like(
     archive: &dyn Archive,
     called: &str,
     teams: &[TeamId],

@@ -43,7 +43,7 @@ pub(crate) use snapshots::{channel, readable};
 pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
 pub(crate) use threads::REPLY_INDENT;
-pub(crate) use users::users;
+pub(crate) use users::{unknown as unknown_person, users};
 
 /// What every read command takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -169,8 +169,13 @@ pub(crate) enum ReadError {
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
     /// No person has this name.
-    #[error("no person is called {0} in this archive: `annalist users` lists those it knows")]
-    UnknownUser(String),
+    #[error("no person is called {called} in this archive{advice}")]
+    UnknownUser {
+        /// What the person was called.
+        called: String,
+        /// What to do about it.
+        advice: String,
+    },
     /// No such message.
     #[error(
         "no message {ts} in channel {channel}: `annalist messages {channel}` shows each message's timestamp"

@@ -8,6 +8,7 @@ use reader::find;
 use reader::rows::Rows;
 use rules::{profile, project};
 use serde_json::Value;
+use slack::ids::TeamId;
 
 use super::{ReadArgs, ReadError, UsersArgs};
 use crate::plain;
@@ -28,6 +29,16 @@ pub(crate) async fn users(
     }
 }
 
+/// That no person is called like this, and which names are like it.
+pub(crate) async fn unknown(archive: &dyn Archive, called: &str, teams: &[TeamId]) -> ReadError {
+    let advice = match find::names_like(archive, called, teams).await {
+        Ok(close) if close.is_empty() => ": `annalist users` lists those it knows".to_owned(),
+        Ok(close) => find::suggested(&close),
+        Err(error) => return error.into(),
+    };
+    ReadError::UnknownUser { called: plain::excerpt(called, SHOWN), advice }
+}
+
 /// Every kept profile of the person of this name, in the order in which they were first seen.
 async fn history(
     archive: &dyn Archive,
@@ -37,12 +48,12 @@ async fn history(
 ) -> Result<(), ReadError> {
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut profiles: Vec<Value> = Vec::new();
-    for (team, user) in find::people(archive, called, teams).await? {
+    for (team, user) in find::people(archive, called, teams.clone()).await? {
         let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
         profiles.extend(kept.iter().filter(|row| !row.is_erased()).map(profile::projected));
     }
     if profiles.is_empty() {
-        return Err(ReadError::UnknownUser(plain::excerpt(called, SHOWN)));
+        return Err(unknown(archive, called, &teams).await);
     }
     profiles.sort_by_cached_key(|profile| {
         ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())

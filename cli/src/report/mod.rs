@@ -28,7 +28,7 @@ use workers::statistician::store_report;
 use crate::UsageError;
 use crate::operate::date::date;
 use crate::plain;
-use crate::read::{ReadError, channel_name, team};
+use crate::read::{ReadError, channel_name, team, unknown_person};
 
 /// What scripts read of a report that was made now, and of one that was stored. A quote within text has a backslash before it.
 const NOT_CACHED: &str = "\"cached\":false";
@@ -179,15 +179,17 @@ async fn workspace(archive: &dyn Archive, args: &ReportArgs) -> anyhow::Result<T
 /// The one person who is meant.
 async fn person(archive: &dyn Archive, args: &ReportArgs, called: &str) -> anyhow::Result<(TeamId, UserId)> {
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let mut people = find::people(archive, called, teams).await?;
+    let mut people = find::people(archive, called, teams.clone()).await?;
     if people.len() > 1 {
         let people: Vec<String> =
             people.iter().take(5).map(|(team, user)| format!("{user} of {team}")).collect();
         let called = plain::excerpt(called, SHOWN);
         bail!("several people are called {called}, {}: name one by id, with --team", people.join(", "));
     }
-    let unknown = || ReadError::UnknownUser(plain::excerpt(called, SHOWN));
-    Ok(people.pop().ok_or_else(unknown)?)
+    match people.pop() {
+        Some(person) => Ok(person),
+        None => Err(unknown_person(archive, called, &teams).await.into()),
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use ports::archive::ItemKey;
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{QueueName, ReceiveRequest};
+use ports::queue::QueueName;
 use process::config::backend::BackendArgs;
 use serde_json::Value;
+use testkit::deliveries;
 use workers::runtime::{Outcome, Worker};
 use workers::statistician::Statistician;
 
@@ -153,6 +154,9 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
     let error = async |args: ReportArgs| printed(&fixture, &args).await.unwrap_err().to_string();
     let unknown = error(ReportArgs { user: Some("stranger".into()), ..args() }).await;
     assert!(unknown.contains("no person is called stranger"), "{unknown}");
+    fixture.person("T1", "U2", "barbara").await;
+    let unknown = error(ReportArgs { user: Some("@barbra".into()), ..args() }).await;
+    assert!(unknown.contains("called @barbra in this archive; did you mean barbara?"), "{unknown}");
     let unknown = error(ReportArgs { channel: Some("#genral".into()), ..args() }).await;
     assert!(unknown.contains("did you mean #general"), "{unknown}");
     let (from, to) = (date("2026-11-10").ok(), date("2026-11-09").ok());
@@ -230,22 +234,12 @@ async fn count(fixture: &Fixture) {
     let statistician = Statistician::new(fixture.ports.clone(), fixture.changes());
     statistician.look().await;
     fixture.wait(Duration::from_secs(91));
-    let queue = &fixture.ports.queue;
-    loop {
-        let request = ReceiveRequest {
-            queue: QueueName::Stats.into(),
-            max: 10,
-            visibility_timeout: Duration::from_secs(30),
-            wait: Duration::ZERO,
-        };
-        let jobs = queue.receive(request).await.unwrap();
-        if jobs.is_empty() {
-            return;
-        }
-        assert!(statistician.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
-        let receipts: Vec<_> = jobs.into_iter().map(|job| job.receipt).collect();
-        queue.ack(QueueName::Stats.into(), &receipts).await;
-    }
+    deliveries::drain(&*fixture.ports.queue, QueueName::Stats, async |jobs| {
+        let outcomes = statistician.handle(jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        vec![true; jobs.len()]
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::period::Period;
 use super::report::{FigureName, Number, Report, Scope, TopMessage};
 
 /// Another one for each change of what a report contains.
-pub(super) const FORMAT: &str = "2";
+pub(super) const FORMAT: &str = "3";
 
 /// A hash that is being made.
 pub(super) struct Basis(Sha256);
@@ -29,15 +29,13 @@ impl Basis {
         self.0.update(text);
     }
 
-    pub(super) fn counted(&mut self, counted: &[CountedChannel]) {
-        for CountedChannel { channel, days, root_authors, .. } in counted {
-            self.part(channel.as_str());
-            for (root_ts, author) in root_authors {
-                self.part(&format!("{root_ts} {author}"));
-            }
-            for (day, figures) in days {
-                self.part(&format!("{day} {:x}", figures.basis));
-            }
+    pub(super) fn counted(&mut self, counted: &CountedChannel) {
+        self.part(counted.channel.as_str());
+        for (root_ts, author) in &counted.root_authors {
+            self.part(&format!("{root_ts} {author}"));
+        }
+        for (day, figures) in &counted.days {
+            self.part(&format!("{day} {:x}", figures.basis));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
-use rules::figures::day::DayFigures;
+use rules::figures::day::{DayFigures, DayThread};
 use rules::figures::message::CountedMessage;
 use rules::figures::partners::Partners;
 use rules::figures::person::Person;
@@ -63,55 +63,45 @@ impl People {
 }
 
 /// What is counted of a channel in a period.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CountedChannel {
+pub(super) struct CountedChannel {
     /// The channel.
-    pub channel: ChannelId,
+    pub(super) channel: ChannelId,
     /// Its days, by their number since 1970.
-    pub days: BTreeMap<i64, DayFigures>,
-    /// Messages of people that may have begun a thread: their rows say so, or they were replied to in the period.
-    pub roots: BTreeSet<Ts>,
+    pub(super) days: BTreeMap<i64, DayFigures>,
+    /// Messages of people that may have begun a thread, with their replies in the period: their rows say so, or they were
+    /// replied to.
+    pub(super) roots: BTreeMap<Ts, u64>,
     /// Who wrote the messages that were replied to in the period, as far as their rows are known and it was asked for.
-    pub root_authors: BTreeMap<Ts, String>,
+    pub(super) root_authors: BTreeMap<Ts, String>,
 }
 
 /// What is counted of one person beside their own messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AboutPerson {
+pub(super) struct AboutPerson {
     /// Who has to do with them.
-    pub partners: Partners,
+    pub(super) partners: Partners,
     /// The messages of everyone, to say which part of them is this person's.
-    pub messages: BTreeMap<String, u64>,
+    pub(super) messages: BTreeMap<String, u64>,
 }
 
 /// Counts the messages of channels.
-pub struct Counter<'a> {
+pub(super) struct Counter<'a> {
     people: &'a People,
     person: Option<&'a UserId>,
     credits_replies: bool,
     /// What is counted of the person, if only the messages of one are.
-    pub about: AboutPerson,
+    pub(super) about: AboutPerson,
 }
 
 impl<'a> Counter<'a> {
     /// Counts all messages, or only those of one person.
-    #[must_use]
-    pub fn new(people: &'a People, person: Option<&'a UserId>) -> Self {
+    pub(super) fn new(people: &'a People, person: Option<&'a UserId>) -> Self {
         Self { people, person, credits_replies: true, about: AboutPerson::default() }
     }
 
     /// Leaves out to whom replies are, for which the messages that they reply to are read.
-    #[must_use]
-    pub fn without_credit(self) -> Self {
+    pub(super) fn without_credit(self) -> Self {
         Self { credits_replies: false, ..self }
-    }
-
-    pub(super) fn people(&self) -> &'a People {
-        self.people
-    }
-
-    pub(super) fn is_about_person(&self) -> bool {
-        self.person.is_some()
     }
 
     /// Counts a channel in a period, with what its roll-ups have of it.
@@ -149,6 +139,15 @@ impl<'a> Counter<'a> {
         if self.person.is_none() {
             roots.extend(threads.into_iter().filter(|root_ts| period.contains(root_ts)));
         }
+        let replies = |root_ts: &Ts| {
+            let threads = days.values().filter_map(|day| day.threads.get(root_ts));
+            threads.map(DayThread::replies).sum()
+        };
+        let roots = roots.into_iter().map(|root_ts| {
+            let replies = replies(&root_ts);
+            (root_ts, replies)
+        });
+        let roots = roots.collect();
         Ok(CountedChannel { channel: channel.main().channel.clone(), days, roots, root_authors })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query};
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use rules::figures::message::CountedMessage;
 use rules::figures::rollup;
 use slack::ids::TeamId;
@@ -25,7 +25,6 @@ pub(super) struct FirstPosts<'a> {
     pub(super) archive: &'a dyn Archive,
     pub(super) team: &'a TeamId,
     pub(super) rollups: &'a Rollups,
-    pub(super) rows: &'a [Item],
 }
 
 impl FirstPosts<'_> {
@@ -42,7 +41,7 @@ impl FirstPosts<'_> {
     ) -> Result<BTreeSet<String>, ArchiveError> {
         let is_settled = self.rollups.are_all_counted_before(before);
         let mut earlier: Vec<(String, ItemKey)> = Vec::new();
-        for row in self.rows {
+        for row in &query_all(self.archive, Query::partition(key::first_posts(self.team))).await? {
             let id = row.key.timestamp.as_str();
             let Some((channel, ts)) = rollup::first_post(row).filter(|_| candidates.contains(id)) else {
                 continue;

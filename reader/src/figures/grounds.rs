@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join4;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::rollup::RollupDay;
 use serde_json::{Value, json};
@@ -40,19 +41,24 @@ impl Grounds {
         team: &TeamId,
         rollups: Option<&Rollups>,
     ) -> Result<Self, ArchiveError> {
-        let mut day_versions = BTreeMap::new();
-        if rollups.is_some() {
-            for row in query_all(archive, Query::partition(key::rollup_days(team))).await? {
-                let version = row.text("version").unwrap_or_default().to_owned();
-                day_versions.insert(row.key.timestamp, version);
+        let day_versions = async {
+            let mut day_versions = BTreeMap::new();
+            if rollups.is_some() {
+                for row in query_all(archive, Query::partition(key::rollup_days(team))).await? {
+                    let version = row.text("version").unwrap_or_default().to_owned();
+                    day_versions.insert(row.key.timestamp, version);
+                }
             }
-        }
-        Ok(Self {
-            people: People::read(archive, team).await?,
-            names: directory::read(archive, team).await?,
-            workspace: directory::workspace(archive, team).await?,
+            Ok(day_versions)
+        };
+        let (day_versions, people, names, workspace) = try_join4(
             day_versions,
-        })
+            People::read(archive, team),
+            directory::read(archive, team),
+            directory::workspace(archive, team),
+        )
+        .await?;
+        Ok(Self { people, names, workspace, day_versions })
     }
 
     /// What identifies the state of everything that a report shows; `None` if something of it is still to be counted, or is

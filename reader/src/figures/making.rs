@@ -2,26 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::try_join3;
 use jiff::Timestamp;
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError};
 use rules::figures::day::PersonDay;
 use rules::interval::{Cover, Interval};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::basis::Basis;
-use super::counting::{AboutPerson, CountedChannel, Counter, People};
+use super::counting::{AboutPerson, Counter, People};
 use super::firsts::{self, FirstPosts};
 use super::grounds::{Candidates, Grounds};
 use super::period::Period;
 use super::report::{Figure, FigureName, Number, Report, Scope, ZoneRow};
 use super::rollups::{Rolled, Rollups};
-use super::summary::{Summary, accounts};
+use super::summary::{Summary, Summing, accounts};
 use super::tables::Tables;
 use crate::concurrent::read_all;
 use crate::coverage::TeamCoverage;
 use crate::directory::Channels;
 use crate::joined::{ChannelPlace, JoinedChannel};
 use crate::{find, history};
+
+/// Channels whose roll-ups are in memory at the same time.
+const CHANNELS_AT_ONCE: usize = 64;
 
 /// What a report is asked for.
 pub enum Asked<'a> {
@@ -117,13 +121,9 @@ impl<'a> AskedReport<'a> {
             Scope::User(user) => Some(user),
             Scope::Team | Scope::Channel(_) => None,
         };
-        let counter = || Counter::new(&people, person);
-        let (counted, about) = count_all(&channels, counter(), &period, rollups).await?;
-        // Of the period before, only sums are shown.
-        let (counted_before, about_before) =
-            count_all(&channels, counter().without_credit(), &period.previous(), rollups).await?;
-        let (mut now_there, mut before) =
-            (Summary::of(&counted, Some(&people)), Summary::of(&counted_before, None));
+        let mut basis = Basis::new(&scope, &period);
+        let CountedPeriods { summaries: [mut now_there, mut before], about: [about, about_before], roots } =
+            count_all(&channels, &people, person, &period, rollups, &mut basis).await?;
         for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
             summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
             if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
@@ -132,19 +132,15 @@ impl<'a> AskedReport<'a> {
         }
         // Who is new in a channel is not known of the whole workspace.
         let of_team = rollups.filter(|_| scope == Scope::Team);
-        let first_posts = match of_team {
-            Some(_) => query_all(archive, Query::partition(key::first_posts(team))).await?,
-            None => Vec::new(),
-        };
-        let firsts = of_team.map(|rollups| FirstPosts { archive, team, rollups, rows: &first_posts });
-        let old = old_posters(firsts, &channels, &people, [&now_there, &before], &period).await?;
+        let firsts = of_team.map(|rollups| FirstPosts { archive, team, rollups });
         let tables = Tables { people: &people, names: &names, workspace: &workspace };
-        let most_reacted = tables.most_reacted(&channels, &now_there).await?;
-        let candidates = tables.candidates(&channels, &counted).await?;
+        let (old, most_reacted, candidates) = try_join3(
+            old_posters(firsts, &channels, &people, [&now_there, &before], &period),
+            tables.most_reacted(&channels, &now_there),
+            tables.candidates(&channels, &roots),
+        )
+        .await?;
         let most_replied = tables.most_replied(&channels, &candidates).await?;
-        let mut basis = Basis::new(&scope, &period);
-        basis.counted(&counted);
-        basis.counted(&counted_before);
         basis.people(&people);
         basis.replied(&most_replied);
         let total = match person {
@@ -206,22 +202,49 @@ async fn channels_of<'a>(
     Ok(channels)
 }
 
+/// What is counted of a period and of the one before it.
+struct CountedPeriods {
+    summaries: [Summary; 2],
+    about: [AboutPerson; 2],
+    /// Messages of each channel that may have begun a thread in the period, with their replies in it.
+    roots: Vec<BTreeMap<Ts, u64>>,
+}
+
+/// Counts channel by channel, and keeps only sums.
 async fn count_all(
     channels: &[JoinedChannel<'_>],
-    mut counter: Counter<'_>,
+    people: &People,
+    person: Option<&UserId>,
     period: &Period,
     rollups: Option<&Rollups>,
-) -> Result<(Vec<CountedChannel>, AboutPerson), ArchiveError> {
-    let mut counted = Vec::with_capacity(channels.len());
-    let people = counter.people();
+    basis: &mut Basis,
+) -> Result<CountedPeriods, ArchiveError> {
+    let mut counter = Counter::new(people, person);
+    // Of the period before, only sums are shown.
+    let mut counter_before = Counter::new(people, person).without_credit();
+    let (mut summing, mut summing_before) = (Summing::new(Some(people)), Summing::new(None));
+    let mut roots = Vec::with_capacity(channels.len());
     // What has to do with one person is in no roll-up.
-    let rollups = rollups.filter(|_| !counter.is_about_person());
-    let reads: Vec<_> =
-        channels.iter().map(|channel| Rolled::read(rollups, channel, period, people)).collect();
-    for (channel, rolled) in channels.iter().zip(read_all(reads).await?) {
-        counted.push(counter.count(channel, period, rolled).await?);
+    let rollups = rollups.filter(|_| person.is_none());
+    let periods = [*period, period.previous()];
+    for channels in channels.chunks(CHANNELS_AT_ONCE) {
+        let reads: Vec<_> =
+            channels.iter().map(|channel| Rolled::read(rollups, channel, periods, people)).collect();
+        for (channel, [rolled, rolled_before]) in channels.iter().zip(read_all(reads).await?) {
+            let counted = counter.count(channel, period, rolled).await?;
+            let counted_before = counter_before.count(channel, &periods[1], rolled_before).await?;
+            for (counted, summing) in [(&counted, &mut summing), (&counted_before, &mut summing_before)] {
+                basis.counted(counted);
+                summing.add(counted);
+            }
+            roots.push(counted.roots);
+        }
     }
-    Ok((counted, counter.about))
+    Ok(CountedPeriods {
+        summaries: [summing.finish(), summing_before.finish()],
+        about: [counter.about, counter_before.about],
+        roots,
+    })
 }
 
 /// A person's own messages do not say what others did to them.

@@ -24,5 +24,7 @@ mod tables;
 pub mod wording;
 
 #[cfg(test)]
+mod report_model;
+#[cfg(test)]
 #[path = "report_tests.rs"]
 mod tests;

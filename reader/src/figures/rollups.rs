@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
-use ports::changes::{ChangeBatch, ChangedSpan, Changes};
+use ports::changes::{ChangedSpan, Changes, SpanBatch};
 use rules::figures::day::DayFigures;
 use rules::figures::message::DAY_MICROS;
 use rules::figures::rollup::{self, ChannelDay, FiguresState, RollupDay};
@@ -46,21 +46,33 @@ pub(super) struct Rolled {
 }
 
 impl Rolled {
-    /// What is counted of a channel in a period; without roll-ups, everything has to be counted from rows.
+    /// What is counted of a channel in two periods, read at once; without roll-ups, everything has to be counted from rows.
     pub(super) async fn read(
         rollups: Option<&Rollups>,
         channel: &JoinedChannel<'_>,
-        period: &Period,
+        periods: [Period; 2],
         people: &People,
-    ) -> Result<Self, ArchiveError> {
+    ) -> Result<[Self; 2], ArchiveError> {
         match rollups {
-            Some(rollups) => rollups.counted(channel, period, people).await,
-            None => Ok(Self::nothing(period)),
+            Some(rollups) => rollups.counted(channel, periods, people).await,
+            None => Ok(Self::nothing(periods)),
         }
     }
 
-    fn nothing(period: &Period) -> Self {
-        Self { days: BTreeMap::new(), rest: vec![*period] }
+    fn nothing(periods: [Period; 2]) -> [Self; 2] {
+        periods.map(|period| Self { days: BTreeMap::new(), rest: vec![period] })
+    }
+
+    /// Takes what these days of a period have. What is not among them has to be counted from rows.
+    fn take(from: &mut BTreeMap<i64, DayFigures>, counted: &BTreeSet<RollupDay>, period: Period) -> Self {
+        let (mut days, mut rest, mut reached) = (BTreeMap::new(), Vec::new(), period.from());
+        for day in counted {
+            days.extend(from.remove_entry(&day.number()));
+            rest.extend(Period::of_micros(reached, day.number() * DAY_MICROS));
+            reached = (day.number() + 1) * DAY_MICROS;
+        }
+        rest.extend(Period::of_micros(reached, period.to()));
+        Self { days, rest }
     }
 }
 
@@ -82,20 +94,17 @@ impl Rollups {
         // First what the statistician has not seen, then what it has: nothing is between them.
         let mut cursor = cursor;
         for batch in 0.. {
-            let (spans, next) = match changes.since(Some(&cursor), BATCH).await? {
-                ChangeBatch::Items { items, next } => {
-                    (items.iter().filter_map(|item| ChangedSpan::of(&item.key)).collect(), next)
-                }
-                ChangeBatch::Spans { spans, next } => (spans, next),
-                ChangeBatch::Rebuild => return Ok(None),
+            let Some(SpanBatch { spans, next, is_all }) = changes.spans_since(Some(&cursor), BATCH).await?
+            else {
+                return Ok(None);
             };
-            if spans.is_empty() {
+            rollups.add(spans, team);
+            if is_all {
                 break;
             }
             if batch == MAX_BATCHES {
                 return Ok(None);
             }
-            rollups.add(spans, team);
             cursor = next;
         }
         let mut query = Query::partition(key::rollups_due(team));
@@ -113,7 +122,7 @@ impl Rollups {
         }
     }
 
-    fn add(&mut self, spans: Vec<ChangedSpan>, of_team: &TeamId) {
+    fn add(&mut self, spans: BTreeSet<ChangedSpan>, of_team: &TeamId) {
         for ChangedSpan { team, channel, day } in spans {
             match day {
                 _ if team != *of_team => {}
@@ -136,23 +145,25 @@ impl Rollups {
             && !first_not_counted.is_some_and(is_before)
     }
 
-    /// What is counted of a channel in a period. A channel that lies in several places is read from rows: what counts of a
+    /// What is counted of a channel in two periods. A channel that lies in several places is read from rows: what counts of a
     /// message is only known of all of them.
     async fn counted(
         &self,
         channel: &JoinedChannel<'_>,
-        period: &Period,
+        periods: [Period; 2],
         people: &People,
-    ) -> Result<Rolled, ArchiveError> {
+    ) -> Result<[Rolled; 2], ArchiveError> {
         let [place] = channel.places() else {
-            return Ok(Rolled::nothing(period));
+            return Ok(Rolled::nothing(periods));
         };
-        let (first, end) = (period.from(), period.to());
-        let whole_days = (first + DAY_MICROS - 1).div_euclid(DAY_MICROS)..end.div_euclid(DAY_MICROS);
-        let within: Vec<RollupDay> =
-            whole_days.filter_map(RollupDay::new).filter(|day| self.holds(&place.channel, *day)).collect();
-        let (Some(earliest), Some(latest)) = (within.first(), within.last()) else {
-            return Ok(Rolled::nothing(period));
+        let mut within = periods.map(|period| {
+            let first = (period.from() + DAY_MICROS - 1).div_euclid(DAY_MICROS);
+            let days = (first..period.to().div_euclid(DAY_MICROS)).filter_map(RollupDay::new);
+            days.filter(|day| self.holds(&place.channel, *day)).collect::<BTreeSet<_>>()
+        });
+        let all = || within.iter().flatten();
+        let (Some(earliest), Some(latest)) = (all().min(), all().max()) else {
+            return Ok(Rolled::nothing(periods));
         };
         let partition = key::rollups(&place.team, &place.channel);
         let mut query =
@@ -160,17 +171,20 @@ impl Rollups {
         query.after =
             RollupDay::new(earliest.number() - 1).map(|before| ItemKey::new(partition, before.text()));
         let mut days = BTreeMap::new();
-        let mut unusable = BTreeSet::new();
         loop {
             let page = channel.query(&query).await?;
             for row in &page.items {
                 let Some(of) = ChannelDay::of_rollup(&place.team, &place.channel, &row.key) else { continue };
+                let Some(within) = within.iter_mut().find(|within| within.contains(&of.day)) else {
+                    continue;
+                };
                 let agreed = rollup::figures(row)
                     .filter(|figures| figures.agrees(|id, is_by_app| people.is_bot_now(id, is_by_app)));
                 match agreed {
                     Some(figures) if figures == DayFigures::default() => {}
                     Some(figures) => days.extend([(of.day.number(), figures)]),
-                    None => unusable.extend([of.day]),
+                    // Counted from its rows.
+                    None => drop(within.remove(&of.day)),
                 }
             }
             match page.next {
@@ -178,16 +192,8 @@ impl Rollups {
                 None => break,
             }
         }
-        let counted: BTreeSet<RollupDay> = within.into_iter().filter(|day| !unusable.contains(day)).collect();
-        days.retain(|day, _| RollupDay::new(*day).is_some_and(|day| counted.contains(&day)));
-        let mut rest = Vec::new();
-        let mut from = first;
-        for day in counted {
-            rest.extend(Period::of_micros(from, day.number() * DAY_MICROS));
-            from = (day.number() + 1) * DAY_MICROS;
-        }
-        rest.extend(Period::of_micros(from, end));
-        Ok(Rolled { days, rest })
+        let ([period, other], [counted, counted_other]) = (periods, within);
+        Ok([Rolled::take(&mut days, &counted, period), Rolled::take(&mut days, &counted_other, other)])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rules::figures::day::{DayFigures, PersonDay, TOP};
+use rules::figures::day::{PersonDay, TOP};
 use rules::figures::person::{AuthorKind, Person};
 use slack::ids::{ChannelId, Ts};
 
@@ -17,9 +17,6 @@ const EPOCH_WEEKDAY: i64 = 3;
 
 /// The label of people whose time zone is unknown.
 const UNKNOWN_ZONE: &str = "unknown";
-
-/// What is counted of people, while days are added, with what their clocks are ahead of UTC, in minutes.
-type PeopleTotals<'a> = HashMap<&'a str, (PersonDay, i64)>;
 
 /// What is counted of a period.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +39,16 @@ pub(super) struct Summary {
     pub(super) most_reacted: Vec<(ChannelId, Ts, u64)>,
 }
 
+/// A summary while channels are added.
+pub(super) struct Summing<'p> {
+    summary: Summary,
+    /// Without people, there is no more than what a report shows of the period before: no hours, time zones and emoji, and no
+    /// messages that stand out.
+    people: Option<&'p People>,
+    /// What is counted of people, with what their clocks are ahead of UTC, in minutes.
+    totals: HashMap<String, (PersonDay, i64)>,
+}
+
 /// What is counted of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ChannelTotal {
@@ -59,11 +66,9 @@ pub(super) struct ZoneTotal {
     pub(super) words: u64,
 }
 
-impl Summary {
-    /// Sums up what was counted. Without people, it has no more than what a report shows of the period before: no hours, time
-    /// zones and emoji, and no messages that stand out.
-    pub(super) fn of(counted: &[CountedChannel], people: Option<&People>) -> Self {
-        let mut summary = Self {
+impl<'p> Summing<'p> {
+    pub(super) fn new(people: Option<&'p People>) -> Self {
+        let summary = Summary {
             channels: BTreeMap::new(),
             people: BTreeMap::new(),
             hours: [[0; 24]; 7],
@@ -74,12 +79,13 @@ impl Summary {
             threads: 0,
             most_reacted: Vec::new(),
         };
-        let mut totals = PeopleTotals::new();
-        for CountedChannel { channel, days, .. } in counted.iter().filter(|counted| !counted.days.is_empty())
-        {
-            summary.add(channel, days, people, &mut totals);
-        }
-        summary.people = totals.into_iter().map(|(id, (person, _))| (id.to_owned(), person)).collect();
+        Self { summary, people, totals: HashMap::new() }
+    }
+
+    /// What was counted of all channels that were added.
+    pub(super) fn finish(self) -> Summary {
+        let Self { mut summary, people, totals } = self;
+        summary.people = totals.into_iter().map(|(id, (person, _))| (id, person)).collect();
         let by_rank = |one: &(ChannelId, Ts, u64), other: &(ChannelId, Ts, u64)| {
             other.2.cmp(&one.2).then_with(|| (&one.1, &one.0).cmp(&(&other.1, &other.0)))
         };
@@ -91,52 +97,53 @@ impl Summary {
         summary
     }
 
-    /// Adds the days of a channel.
-    fn add<'a>(
-        &mut self,
-        channel: &ChannelId,
-        days: &'a BTreeMap<i64, DayFigures>,
-        people: Option<&People>,
-        totals: &mut PeopleTotals<'a>,
-    ) {
+    /// Adds a channel, if there is anything of it.
+    pub(super) fn add(&mut self, CountedChannel { channel, days, .. }: &CountedChannel) {
+        if days.is_empty() {
+            return;
+        }
+        let Self { summary, people, totals } = self;
         let mut of_channel = ChannelTotal::default();
         let (mut posters, mut threads) = (HashSet::new(), HashSet::new());
         for (day, figures) in days {
             for (id, person) in &figures.people {
-                let (total, ahead) = totals.entry(id).or_insert_with(|| {
+                if !totals.contains_key(id) {
                     let offset = people.and_then(|people| people.get(id)?.offset_minutes);
-                    (PersonDay::default(), offset.unwrap_or_default())
-                });
+                    totals.insert(id.clone(), (PersonDay::default(), offset.unwrap_or_default()));
+                }
+                let Some((total, ahead)) = totals.get_mut(id) else { continue };
                 total.add_counts(person);
                 of_channel.total.add_counts(person);
                 if person.messages > 0 {
                     posters.insert(id.as_str());
                 }
                 if people.is_some() {
-                    self.add_hours(*day, person, *ahead);
+                    summary.add_hours(*day, person, *ahead);
                 }
             }
-            self.bot_messages += figures.bot_messages;
+            summary.bot_messages += figures.bot_messages;
             threads.extend(figures.threads.keys());
             if people.is_some() {
                 for (name, count) in &figures.emoji {
-                    *self.emoji.entry(name.clone()).or_default() += count;
+                    *summary.emoji.entry(name.clone()).or_default() += count;
                 }
                 let reacted =
                     figures.most_reacted.iter().map(|(ts, count)| (channel.clone(), ts.clone(), *count));
-                self.most_reacted.extend(reacted);
+                summary.most_reacted.extend(reacted);
             }
         }
-        self.threads += threads.len() as u64;
+        summary.threads += threads.len() as u64;
         of_channel.posters = posters.len() as u64;
-        self.total.add_counts(&of_channel.total);
-        self.channels.insert(channel.clone(), of_channel);
+        summary.total.add_counts(&of_channel.total);
+        summary.channels.insert(channel.clone(), of_channel);
     }
+}
 
+impl Summary {
     /// Adds a day's messages where their author's clock had them: by the offset they have now, as the seed intends. Without
     /// one, by UTC.
     fn add_hours(&mut self, day: i64, person: &PersonDay, ahead: i64) {
-        for (quarter, (messages, _)) in &person.quarters {
+        for (quarter, messages, _) in &person.quarters {
             let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + ahead;
             let minute = minute.rem_euclid(WEEK);
             let place = |minutes: i64| usize::try_from(minutes).unwrap_or_default();

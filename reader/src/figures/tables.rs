@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ports::archive::{ArchiveError, Item};
-use rules::figures::day::{DayThread, TOP};
+use rules::figures::day::TOP;
 use rules::figures::message::CountedMessage;
 use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, Ts};
 
-use super::counting::{AboutPerson, CountedChannel, People};
+use super::counting::{AboutPerson, People};
 use super::grounds::Candidates;
 use super::message;
 use super::report::{ChannelRow, PersonRow, Report, TopMessage};
@@ -113,20 +113,17 @@ impl Tables<'_> {
         Ok(most_reacted)
     }
 
-    /// Messages that began threads in the period, with the replies that the archive has of them.
+    /// Messages that began threads in the period, with the replies that the archive has of them. `roots`: those of each channel,
+    /// with their replies in the period.
     pub(super) async fn candidates(
         &self,
         channels: &[JoinedChannel<'_>],
-        counted: &[CountedChannel],
+        roots: &[BTreeMap<Ts, u64>],
     ) -> Result<Candidates, ArchiveError> {
-        let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = Vec::new();
-        for (channel, counted) in channels.iter().zip(counted) {
-            for root_ts in &counted.roots {
-                let threads = counted.days.values().filter_map(|day| day.threads.get(root_ts));
-                let replies = threads.map(DayThread::replies).sum();
-                roots.push((replies, channel, root_ts));
-            }
-        }
+        let roots = channels.iter().zip(roots);
+        let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = roots
+            .flat_map(|(channel, roots)| roots.iter().map(move |(ts, replies)| (*replies, channel, ts)))
+            .collect();
         roots.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
         roots.truncate(MAX_ROOTS);
         let reads: Vec<_> =

@@ -7,7 +7,7 @@
 //! A position is the rowid of a row that stays. A row that comes and goes ([`key::is_passing`]) may be the last one, be
 //! deleted, and leave its rowid to a message.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::archive::{item, unavailable};
 use super::reader::Readers;
 use super::writer::{Transaction, Writer};
 use ports::archive::{ArchiveError, Item, ItemKey, key};
-use ports::changes::{ChangeBatch, ChangeCursor, Changes, FOLLOWED, is_followed};
+use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, FOLLOWED, SpanBatch, is_followed};
 
 /// Changes remembered. A follower that is farther behind reads everything anew, which is faster by then.
 const KEPT: i64 = 1_000_000;
@@ -70,10 +70,40 @@ struct Position {
     change: i64,
 }
 
+/// What a follower takes of the rows that it is shown.
+trait Taken: Default + Send + 'static {
+    /// Takes a row, and says how many bytes of it are kept.
+    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize>;
+
+    fn len(&self) -> usize;
+}
+
+impl Taken for Vec<Item> {
+    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+        self.push(item(row)?);
+        Ok(row.get_ref(2)?.as_str()?.len())
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Taken for BTreeSet<ChangedSpan> {
+    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+        self.extend(ChangedSpan::of(&ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+        Ok(0)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
 /// What one read transaction found.
-enum Found {
+enum Found<T> {
     Batch {
-        items: Vec<Item>,
+        taken: T,
         position: Position,
         /// Whether there was nothing more.
         is_all: bool,
@@ -88,6 +118,39 @@ impl EmbeddedChanges {
         Self { writer, readers }
     }
 
+    /// Reads on from a cursor until something is found; `None` if it cannot be continued.
+    async fn read<T: Taken>(
+        &self,
+        cursor: Option<&ChangeCursor>,
+        limit: usize,
+    ) -> Result<Option<(T, ChangeCursor, bool)>, ArchiveError> {
+        let mut position = match cursor.map(Position::read) {
+            Some(None) => return Ok(None),
+            Some(position) => position,
+            None => None,
+        };
+        let mut is_identified = false;
+        loop {
+            let from = position.clone();
+            let found = self.readers.read(move |connection| find(connection, from, limit.max(1))).await;
+            match found.map_err(ArchiveError::Unavailable)? {
+                Found::Batch { taken, position: found, is_all } if is_all || T::len(&taken) > 0 => {
+                    return Ok(Some((taken, found.cursor(), is_all)));
+                }
+                Found::Batch { position: found, .. } => position = Some(found),
+                Found::Rebuild => return Ok(None),
+                Found::Unidentified if is_identified => {
+                    let row = ItemKey::archive_identity().item_id;
+                    return Err(ArchiveError::Unavailable(format!("the row {row} has no epoch")));
+                }
+                Found::Unidentified => {
+                    self.identify().await?;
+                    is_identified = true;
+                }
+            }
+        }
+    }
+
     async fn identify(&self) -> Result<(), ArchiveError> {
         let identity = ItemKey::archive_identity();
         let create = move |transaction: &Transaction<'_>| {
@@ -100,31 +163,19 @@ impl EmbeddedChanges {
 #[async_trait]
 impl Changes for EmbeddedChanges {
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
-        let mut position = match cursor.map(Position::read) {
-            Some(None) => return Ok(ChangeBatch::Rebuild),
-            Some(position) => position,
-            None => None,
-        };
-        let mut is_identified = false;
-        loop {
-            let from = position.clone();
-            let found = self.readers.read(move |connection| find(connection, from, limit.max(1))).await;
-            match found.map_err(ArchiveError::Unavailable)? {
-                Found::Batch { items, position: found, is_all } if is_all || !items.is_empty() => {
-                    return Ok(ChangeBatch::Items { items, next: found.cursor() });
-                }
-                Found::Batch { position: found, .. } => position = Some(found),
-                Found::Rebuild => return Ok(ChangeBatch::Rebuild),
-                Found::Unidentified if is_identified => {
-                    let row = ItemKey::archive_identity().item_id;
-                    return Err(ArchiveError::Unavailable(format!("the row {row} has no epoch")));
-                }
-                Found::Unidentified => {
-                    self.identify().await?;
-                    is_identified = true;
-                }
-            }
-        }
+        Ok(match self.read(cursor, limit).await? {
+            Some((items, next, _)) => ChangeBatch::Items { items, next },
+            None => ChangeBatch::Rebuild,
+        })
+    }
+
+    async fn spans_since(
+        &self,
+        cursor: Option<&ChangeCursor>,
+        limit: usize,
+    ) -> Result<Option<SpanBatch>, ArchiveError> {
+        let read = self.read(cursor, limit).await?;
+        Ok(read.map(|(spans, next, is_all)| SpanBatch { spans, next, is_all }))
     }
 
     async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
@@ -204,7 +255,11 @@ fn epoch(connection: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Reads what changed since, all in one transaction.
-fn find(connection: &Connection, from: Option<Position>, limit: usize) -> rusqlite::Result<Found> {
+fn find<T: Taken>(
+    connection: &Connection,
+    from: Option<Position>,
+    limit: usize,
+) -> rusqlite::Result<Found<T>> {
     let transaction = connection.unchecked_transaction()?;
     let Some(epoch) = epoch(&transaction)? else {
         return Ok(if from.is_some() { Found::Rebuild } else { Found::Unidentified });
@@ -215,26 +270,25 @@ fn find(connection: &Connection, from: Option<Position>, limit: usize) -> rusqli
         // Rows that change from here on, before or after they are read.
         None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
     };
-    let mut batch = Batch { items: Vec::new(), bytes: 0, limit, position };
+    let mut batch = Batch { taken: T::default(), bytes: 0, limit, position };
     let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
-    Ok(Found::Batch { items: batch.items, position: batch.position, is_all })
+    Ok(Found::Batch { taken: batch.taken, position: batch.position, is_all })
 }
 
-struct Batch {
-    items: Vec<Item>,
+struct Batch<T> {
+    taken: T,
     bytes: usize,
     limit: usize,
     position: Position,
 }
 
-impl Batch {
+impl<T: Taken> Batch<T> {
     fn is_full(&self) -> bool {
-        self.items.len() >= self.limit || self.bytes >= BATCH_BYTES
+        self.taken.len() >= self.limit || self.bytes >= BATCH_BYTES
     }
 
     fn push(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
-        self.bytes += row.get_ref(2)?.as_str()?.len();
-        self.items.push(item(row)?);
+        self.bytes += self.taken.take(row)?;
         Ok(())
     }
 
@@ -250,7 +304,7 @@ impl Batch {
             let (seq, rowid): (i64, i64) = (row.get(0)?, row.get(1)?);
             // A row behind the position is still to be read as a new one, as it is by then.
             if rowid <= self.position.row && !seen.contains(&rowid) {
-                if self.is_full() {
+                if self.is_full() || seen.len() >= VISITED {
                     return Ok(false);
                 }
                 seen.insert(rowid);

@@ -64,6 +64,20 @@ fn number(file: &Path, sql: &str) -> i64 {
 }
 
 #[tokio::test]
+async fn a_follower_that_has_caught_up_need_not_ask_again() {
+    let folder = Folder::open();
+    for ts in ["1700000000.000100", "1700000001.000100", "1700090000.000100"] {
+        folder.message(ts, "text").await;
+    }
+    let [part, all] = [1, 10].map(|limit| folder.changes.spans_since(None, limit));
+    let (part, all) = (part.await.unwrap().unwrap(), all.await.unwrap().unwrap());
+    assert_eq!((part.spans.len(), part.is_all), (1, false));
+    assert_eq!((all.spans.len(), all.is_all), (2, true));
+    let nothing = folder.changes.spans_since(Some(&all.next), 10).await.unwrap().unwrap();
+    assert!(nothing.spans.is_empty() && nothing.is_all && nothing.next == all.next);
+}
+
+#[tokio::test]
 async fn a_row_that_was_deleted_may_leave_its_rowid_to_a_message() {
     let folder = Folder::open();
     folder.message("1.000000", "first").await;

@@ -107,6 +107,12 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)
 }
 
+/// Keeps a prepared statement as it is: SQLite would prepare it anew for each value that is bound, to look that up in statistics of
+/// the file, which costs more than most reads do.
+fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 /// From now on, what this process makes is its owner's alone to read, in a folder that others may enter as well.
 pub(super) fn keep_private() {
     #[cfg(unix)]
@@ -141,6 +147,7 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
         harden(&connection)?;
+        prepare_once(&connection)?;
         connection.busy_timeout(OPEN_TIMEOUT)?;
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -206,6 +213,7 @@ pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     harden(&connection)?;
+    prepare_once(&connection)?;
     connection.busy_timeout(OPEN_TIMEOUT)?;
     Ok(connection)
 }
@@ -310,6 +318,21 @@ mod tests {
             }
             let failed = shown.get("files_fetch_failed").is_some();
             assert_eq!(found["files_fetch_failed"], if failed { 1.into() } else { serde_json::Value::Null });
+        }
+    }
+
+    #[test]
+    fn a_statement_is_prepared_once_for_all_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("annalist.db");
+        let written = open_for_writing(&file).unwrap();
+        for connection in [open_for_reading(&file).unwrap(), written] {
+            let query = "SELECT attributes FROM items WHERE item_id = ?1 AND timestamp > ?2 ORDER BY timestamp LIMIT ?3";
+            let mut statement = connection.prepare(query).unwrap();
+            for (item_id, limit) in [("message#T1#C1", 1), ("user#T1", 2), ("meta#T1", 3)] {
+                assert!(!statement.exists((item_id, "1.000000", limit)).unwrap());
+            }
+            assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
         }
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ports::archive::{Query, key, query_all};
 use ports::clock::{ManualClock, SystemClock};
-use ports::queue::{Queue, QueueName, ReceiveRequest};
+use ports::queue::QueueName;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
+use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
 use tests::harness::command::json_lines;
 use tests::harness::place::Place;
@@ -57,21 +58,12 @@ const MARKS_ARE_OLD: Duration = Duration::from_secs(4 * 3_600);
 async fn look_and_count(statistician: &Statistician, queue: &MemoryQueue, clock: &ManualClock) {
     statistician.look().await;
     clock.advance(MARKS_ARE_OLD);
-    loop {
-        let request = ReceiveRequest {
-            queue: QueueName::Stats.into(),
-            max: 10,
-            visibility_timeout: Duration::from_secs(300),
-            wait: Duration::ZERO,
-        };
-        let jobs = queue.receive(request).await.unwrap();
-        if jobs.is_empty() {
-            return;
-        }
-        assert!(statistician.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
-        let receipts: Vec<_> = jobs.into_iter().map(|job| job.receipt).collect();
-        assert!(queue.ack(QueueName::Stats.into(), &receipts).await.iter().all(Result::is_ok));
-    }
+    deliveries::drain(queue, QueueName::Stats, async |jobs| {
+        let outcomes = statistician.handle(jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        vec![true; jobs.len()]
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

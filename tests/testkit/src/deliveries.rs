@@ -1,11 +1,12 @@
-//! Requests from Slack as a worker receives them.
+//! What a worker receives: requests from Slack, and whatever waits on a queue.
 #![expect(clippy::unwrap_used, reason = "it is test code: what it unwraps is what it claims")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ports::clock::TimestampMs;
 use ports::queue::route::{Route, route};
-use ports::queue::{Delivery, MessageId, Outgoing, Receipt};
+use ports::queue::{Delivery, MessageId, Outgoing, Queue, QueueError, QueueName, Receipt, ReceiveRequest};
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
 
@@ -37,5 +38,31 @@ pub fn delivery_of(sent: Outgoing) -> Delivery {
         receive_count: 1,
         sent_at: BEGINNING,
         receipt: Receipt(number.to_string()),
+    }
+}
+
+/// Hands over whatever waits on a queue and can be received, until nothing can. `work` says of each job whether it is done; the
+/// others come again once their lease of 30 s has ended.
+///
+/// # Panics
+/// If the queue fails. That a lease was lost is no failure: time may have passed for another one that drains.
+pub async fn drain(queue: &dyn Queue, name: QueueName, work: impl AsyncFn(&[Delivery]) -> Vec<bool>) {
+    loop {
+        let request = ReceiveRequest {
+            queue: name.into(),
+            max: 10,
+            visibility_timeout: Duration::from_secs(30),
+            wait: Duration::ZERO,
+        };
+        let jobs = queue.receive(request).await.unwrap();
+        if jobs.is_empty() {
+            return;
+        }
+        let are_done = work(&jobs).await;
+        let done = jobs.into_iter().zip(are_done).filter(|(_, is_done)| *is_done);
+        let receipts: Vec<Receipt> = done.map(|(job, _)| job.receipt).collect();
+        for acked in queue.ack(name.into(), &receipts).await {
+            assert!(matches!(acked, Ok(()) | Err(QueueError::LeaseLost)), "{acked:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
 };
-use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan};
+use ports::changes::{ChangeCursor, ChangedSpan};
 use ports::clock::TimestampMs;
 use ports::queue::{Outgoing, QueueError};
 use reader::figures::rollups::{channels_of, first_day_with_rows};
@@ -85,29 +85,18 @@ impl Statistician {
         let mut gathered =
             Gathered { spans: BTreeSet::new(), next: cursor.cloned(), is_lost: false, is_all: false };
         while gathered.spans.len() < GATHERED {
-            match self.changes.since(gathered.next.as_ref(), BATCH).await? {
-                ChangeBatch::Items { items, next } => {
-                    gathered.is_all = items.is_empty();
-                    gathered.spans.extend(items.iter().filter_map(|item| ChangedSpan::of(&item.key)));
-                    gathered.next = Some(next);
-                }
-                ChangeBatch::Spans { spans, next } => {
-                    gathered.is_all = spans.is_empty();
-                    let is_long = spans.iter().any(|span| span.day.is_none());
-                    gathered.spans.extend(spans);
-                    gathered.next = Some(next);
-                    // Whole channels take their time, and what is done stays done.
-                    if is_long {
-                        break;
-                    }
-                }
-                ChangeBatch::Rebuild => {
-                    gathered.is_lost = true;
-                    gathered.next = None;
-                    break;
-                }
-            }
-            if gathered.is_all {
+            let Some(batch) = self.changes.spans_since(gathered.next.as_ref(), BATCH).await? else {
+                gathered.is_lost = true;
+                gathered.next = None;
+                break;
+            };
+            gathered.is_all = batch.is_all;
+            let is_long = batch.spans.iter().any(|span| span.day.is_none());
+            gathered.spans.extend(batch.spans);
+            gathered.next = Some(batch.next);
+            // Whole channels take their time, and what is done stays done. What is written meanwhile is left to the next look: a
+            // backlog is not followed batch by batch.
+            if is_long || gathered.is_all {
                 break;
             }
         }

@@ -24,7 +24,7 @@ use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover,
 
 use crate::plain;
 use crate::progress::Progress;
-use crate::read::{ReadError, channel_name, team};
+use crate::read::{channel_name, team, unknown_person};
 
 pub(crate) use recorded::FILE;
 use recorded::RecordedErasures;
@@ -92,7 +92,7 @@ pub(crate) async fn run(
         let found =
             work(backend, &eraser_in(EraserMode::Plan).await?, &request.facts, EraserMode::Plan).await?;
         if found.is_nothing() {
-            return Err(ReadError::UnknownUser(plain::excerpt(&request.called, 80)).into());
+            return Err(unknown_person(&*archive, &request.called, &[]).await.into());
         }
     }
     let mode = match (args.yes, args.backend.backend) {

@@ -12,10 +12,14 @@
 //! }
 //! ```
 //!
+//! A follower that only has to know which days of which channels were written to asks for [`Changes::spans_since`].
+//!
 //! The embedded backend knows each row that changed. On AWS, writers mark the day of a channel before they write to it
 //! ([`ChangedSpan`]), and a follower reads the day again.
 
 mod span;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -68,6 +72,17 @@ pub enum ChangeBatch {
     Rebuild,
 }
 
+/// Parts of channels in which something was written since a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanBatch {
+    /// The parts.
+    pub spans: BTreeSet<ChangedSpan>,
+    /// To be stored with what was made of them.
+    pub next: ChangeCursor,
+    /// Whether there was nothing more: what is written from now on may be left for later.
+    pub is_all: bool,
+}
+
 /// What was written to messages: rows of the kind `message#`, and no others. Every method may be repeated without harm, and
 /// several followers know nothing of each other.
 #[async_trait]
@@ -77,6 +92,26 @@ pub trait Changes: Send + Sync + 'static {
     /// follower has caught up, everything was in a batch that was durable before this call; of spans, everything that was durable
     /// when the pass began.
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError>;
+
+    /// As [`Changes::since`], for a follower that only has to know where something was written, and reads less; `None` instead of
+    /// [`ChangeBatch::Rebuild`].
+    async fn spans_since(
+        &self,
+        cursor: Option<&ChangeCursor>,
+        limit: usize,
+    ) -> Result<Option<SpanBatch>, ArchiveError> {
+        Ok(match self.since(cursor, limit).await? {
+            ChangeBatch::Items { items, next } => Some(SpanBatch {
+                spans: items.iter().filter_map(|item| ChangedSpan::of(&item.key)).collect(),
+                next,
+                is_all: items.is_empty(),
+            }),
+            ChangeBatch::Spans { spans, next } => {
+                Some(SpanBatch { is_all: spans.is_empty(), spans: spans.into_iter().collect(), next })
+            }
+            ChangeBatch::Rebuild => None,
+        })
+    }
 
     /// About how many messages a follower with this cursor has not seen: exact if there are few, else no less than there are.
     /// It takes a few milliseconds. `None` if the backend cannot tell.

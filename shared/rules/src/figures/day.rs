@@ -2,42 +2,65 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::message::CountedMessage;
+use super::stored_day;
 use slack::ids::Ts;
 
 /// How many messages of a day are kept as those with the most reactions: no list is longer.
 pub const TOP: usize = 10;
 
-/// What is counted of one person's day in a channel.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What is counted of one person's day in a channel. It is stored under short names, and zeros are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PersonDay {
     /// Messages they wrote.
+    #[serde(rename = "m", skip_serializing_if = "stored_day::is_zero")]
     pub messages: u64,
     /// Words in them.
+    #[serde(rename = "w", skip_serializing_if = "stored_day::is_zero")]
     pub words: u64,
     /// Replies among them.
+    #[serde(rename = "re", skip_serializing_if = "stored_day::is_zero")]
     pub replies: u64,
     /// Reactions to them.
+    #[serde(rename = "rx_in", skip_serializing_if = "stored_day::is_zero")]
     pub reactions_received: u64,
     /// Reactions that they gave, to messages of this day.
+    #[serde(rename = "rx_out", skip_serializing_if = "stored_day::is_zero")]
     pub reactions_given: u64,
     /// Messages of others that mention them.
+    #[serde(rename = "men_in", skip_serializing_if = "stored_day::is_zero")]
     pub mentions_received: u64,
     /// Replies of others to threads that they began; only after [`DayFigures::credit`].
+    #[serde(rename = "re_in", skip_serializing_if = "stored_day::is_zero")]
     pub replies_received: u64,
     /// The first message of the day that they wrote, deleted or not.
+    #[serde(deserialize_with = "stored_day::ts", skip_serializing_if = "Option::is_none")]
     pub first: Option<Ts>,
-    /// Messages and words by the quarter of an hour in which they were written.
-    pub quarters: BTreeMap<u8, (u64, u64)>,
+    /// Quarters of an hour in which they wrote, in their order, each with its messages and words.
+    #[serde(rename = "q", skip_serializing_if = "Vec::is_empty")]
+    pub quarters: Vec<(u8, u64, u64)>,
 }
 
 impl PersonDay {
     /// Adds what another part of the same, or of another day, has of the same person.
     pub fn merge(&mut self, other: &Self) {
         self.add_counts(other);
-        for (quarter, (messages, words)) in &other.quarters {
-            let slot = self.quarters.entry(*quarter).or_default();
-            *slot = (slot.0 + messages, slot.1 + words);
+        for (quarter, messages, words) in &other.quarters {
+            self.add_quarter(*quarter, *messages, *words);
+        }
+    }
+
+    fn add_quarter(&mut self, quarter: u8, messages: u64, words: u64) {
+        match self.quarters.binary_search_by_key(&quarter, |(quarter, ..)| *quarter) {
+            Ok(place) => {
+                let (_, all_messages, all_words) = &mut self.quarters[place];
+                *all_messages += messages;
+                *all_words += words;
+            }
+            Err(place) => self.quarters.insert(place, (quarter, messages, words)),
         }
     }
 
@@ -59,13 +82,16 @@ impl PersonDay {
 }
 
 /// The replies of a day to one root.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DayThread {
     /// How many, by who wrote them.
+    #[serde(rename = "by")]
     pub repliers: BTreeMap<String, u64>,
     /// Whom the replies name as the author of the root, as events do: the least id if they differ.
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub told_author: Option<String>,
     /// Who wrote the root, if that is of the same day; only after [`DayFigures::name_authors`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
 }
 
@@ -155,8 +181,7 @@ impl DayFigures {
         person.words += message.words;
         person.replies += u64::from(message.root_ts.is_some());
         person.reactions_received += reactions;
-        let slot = person.quarters.entry(message.quarter()).or_default();
-        *slot = (slot.0 + 1, slot.1 + message.words);
+        person.add_quarter(message.quarter(), 1, message.words);
         for mentioned in message.mentions.iter().filter(|mentioned| **mentioned != author) {
             self.person(mentioned).mentions_received += 1;
         }

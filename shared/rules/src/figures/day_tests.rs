@@ -132,12 +132,12 @@ fn recounted(told: &[Told]) -> DayFigures {
     for (place, id) in AUTHORS.into_iter().enumerate() {
         let own = || counted.iter().filter(|(_, told)| told.author == place);
         let all_words = |told: &Told| (told.words + told.mentioned.len()) as u64;
-        let mut quarters = BTreeMap::new();
+        let mut quarters = Vec::new();
         for quarter in 0..96_u8 {
             let within = || own().filter(|(_, told)| told.second / 900 == i64::from(quarter));
             if within().count() > 0 {
                 let words = within().map(|(_, told)| all_words(told)).sum();
-                quarters.insert(quarter, (within().count() as u64, words));
+                quarters.push((quarter, within().count() as u64, words));
             }
         }
         let first =

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
 
 use super::day::{DayFigures, DayThread, PersonDay};
 use slack::hex::to_hex;
@@ -23,46 +24,16 @@ struct StoredDay<'a> {
     bot_messages: u64,
     files: u64,
     edited: u64,
-    #[serde(borrow)]
-    users: BTreeMap<String, StoredPerson<'a>>,
+    users: BTreeMap<String, PersonDay>,
     emoji: BTreeMap<String, u64>,
     #[serde(borrow)]
-    threads: BTreeMap<&'a str, StoredThread>,
+    threads: BTreeMap<&'a str, DayThread>,
     #[serde(borrow)]
     roots: Vec<&'a str>,
     authorship: BTreeMap<String, u64>,
     #[serde(borrow)]
     top_reacted: Vec<(&'a str, u64)>,
     basis: &'a str,
-}
-
-#[derive(Deserialize)]
-struct StoredPerson<'a> {
-    #[serde(default)]
-    m: u64,
-    #[serde(default)]
-    w: u64,
-    #[serde(default)]
-    re: u64,
-    #[serde(default)]
-    rx_in: u64,
-    #[serde(default)]
-    rx_out: u64,
-    #[serde(default)]
-    men_in: u64,
-    #[serde(default)]
-    re_in: u64,
-    #[serde(borrow)]
-    first: Option<&'a str>,
-    #[serde(default)]
-    q: Vec<(u8, u64, u64)>,
-}
-
-#[derive(Deserialize)]
-struct StoredThread {
-    by: BTreeMap<String, u64>,
-    told: Option<String>,
-    author: Option<String>,
 }
 
 impl DayFigures {
@@ -72,13 +43,11 @@ impl DayFigures {
     /// [`TooLarge`]
     pub fn stored(&self) -> Result<String, TooLarge> {
         let total = self.total();
-        let people = self.people.iter().map(|(id, person)| (id.clone(), person_stored(person)));
         let stored = json!({
             "messages": total.messages, "words": total.words, "replies": total.replies,
             "reactions": total.reactions_received, "files": self.files, "edited": self.edited,
             "bot_messages": self.bot_messages,
-            "users": people.collect::<Map<_, _>>(), "emoji": self.emoji,
-            "threads": self.threads.iter().map(thread_stored).collect::<Map<_, _>>(),
+            "users": self.people, "emoji": self.emoji, "threads": self.threads,
             "roots": self.roots, "authorship": self.authorship, "top_reacted": self.most_reacted, "basis": to_hex(&self.basis.to_be_bytes()),
         });
         let stored = stored.to_string();
@@ -89,17 +58,15 @@ impl DayFigures {
     #[must_use]
     pub fn read(stored: &str) -> Option<Self> {
         let stored: StoredDay<'_> = serde_json::from_str(stored).ok()?;
-        let people = stored.users.into_iter().map(|(id, person)| Some((id, person.read()?)));
-        let threads = stored.threads.into_iter().map(|(root_ts, StoredThread { by, told, author })| {
-            Some((Ts::parse(root_ts).ok()?, DayThread { repliers: by, told_author: told, author }))
-        });
+        let threads = stored.threads.into_iter();
+        let threads = threads.map(|(root_ts, thread)| Some((Ts::parse(root_ts).ok()?, thread)));
         let most_reacted =
             stored.top_reacted.into_iter().map(|(ts, count)| Some((Ts::parse(ts).ok()?, count)));
         Some(Self {
             bot_messages: stored.bot_messages,
             files: stored.files,
             edited: stored.edited,
-            people: people.collect::<Option<_>>()?,
+            people: stored.users,
             emoji: stored.emoji,
             threads: threads.collect::<Option<_>>()?,
             roots: stored.roots.into_iter().map(|ts| Ts::parse(ts).ok()).collect::<Option<_>>()?,
@@ -110,58 +77,11 @@ impl DayFigures {
     }
 }
 
-impl StoredPerson<'_> {
-    fn read(self) -> Option<PersonDay> {
-        let first = match self.first {
-            Some(first) => Some(Ts::parse(first).ok()?),
-            None => None,
-        };
-        Some(PersonDay {
-            messages: self.m,
-            words: self.w,
-            replies: self.re,
-            reactions_received: self.rx_in,
-            reactions_given: self.rx_out,
-            mentions_received: self.men_in,
-            replies_received: self.re_in,
-            first,
-            quarters: self
-                .q
-                .into_iter()
-                .map(|(quarter, messages, words)| (quarter, (messages, words)))
-                .collect(),
-        })
-    }
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
-fn person_stored(person: &PersonDay) -> Value {
-    let counts = [
-        ("m", person.messages),
-        ("w", person.words),
-        ("re", person.replies),
-        ("rx_in", person.reactions_received),
-        ("rx_out", person.reactions_given),
-        ("men_in", person.mentions_received),
-        ("re_in", person.replies_received),
-    ];
-    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-    let mut stored: Map<String, Value> =
-        counts.map(|(name, count)| (name.to_owned(), count.into())).collect();
-    stored.extend(person.first.as_ref().map(|first| ("first".to_owned(), first.as_str().into())));
-    if !person.quarters.is_empty() {
-        let quarters =
-            person.quarters.iter().map(|(quarter, (messages, words))| json!([quarter, messages, words]));
-        stored.insert("q".into(), quarters.collect());
-    }
-    stored.into()
-}
-
-fn thread_stored((root_ts, thread): (&Ts, &DayThread)) -> (String, Value) {
-    let mut stored = json!({ "by": thread.repliers });
-    for (name, author) in [("told", &thread.told_author), ("author", &thread.author)] {
-        if let Some(author) = author {
-            stored[name] = author.as_str().into();
-        }
-    }
-    (root_ts.to_string(), stored)
+pub(super) fn ts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ts>, D::Error> {
+    let text: &str = Deserialize::deserialize(deserializer)?;
+    Ts::parse(text).map(Some).map_err(D::Error::custom)
 }

@@ -1,5 +1,6 @@
 //! An archive whose statistician follows it, and a generator of what happens.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
 use ports::clock::{Clock, ManualClock, TimestampMs};
-use ports::queue::{Queue, QueueError, QueueName, ReceiveRequest};
+use ports::queue::QueueName;
 use reader::figures::counting::count_day;
 use reader::figures::json;
 use reader::figures::making::{Asked, AskedReport, make};
@@ -19,6 +20,7 @@ use rules::figures::rollup::{self, ChannelDay, RollupDay};
 use rules::public_mark;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use testkit::deliveries;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::runtime::{Outcome, Ports, Worker};
@@ -136,26 +138,18 @@ impl Fixture {
     pub(super) async fn drain(&self, statistician: &Statistician) {
         self.clock.advance(Duration::from_secs(91));
         loop {
-            let request = ReceiveRequest {
-                queue: QueueName::Stats.into(),
-                max: 10,
-                visibility_timeout: Duration::from_secs(30),
-                wait: Duration::ZERO,
-            };
-            let jobs = self.queue.receive(request).await.unwrap();
-            if jobs.is_empty() {
+            let are_left = Cell::new(false);
+            deliveries::drain(&*self.queue, QueueName::Stats, async |jobs| {
+                let outcomes = statistician.handle(jobs).await;
+                let are_done: Vec<bool> = outcomes.iter().map(|outcome| *outcome == Outcome::Done).collect();
+                are_left.set(are_left.get() || are_done.contains(&false));
+                are_done
+            })
+            .await;
+            if !are_left.get() {
                 return;
             }
-            for (job, outcome) in jobs.iter().zip(statistician.handle(&jobs).await) {
-                if outcome == Outcome::Done {
-                    let receipt = std::slice::from_ref(&job.receipt);
-                    let acked = self.queue.ack(QueueName::Stats.into(), receipt).await.remove(0);
-                    // Time may have passed for another one that drains.
-                    assert!(matches!(acked, Ok(()) | Err(QueueError::LeaseLost)), "{acked:?}");
-                } else {
-                    self.clock.advance(Duration::from_secs(31));
-                }
-            }
+            self.clock.advance(Duration::from_secs(31));
         }
     }
 

@@ -1,7 +1,9 @@
 //! A follower finds what was written.
 
+use std::collections::BTreeSet;
+
 use ports::archive::ItemKey;
-use ports::changes::ChangeBatch;
+use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan};
 
 use super::bench::{Bench, Follower, message};
 
@@ -91,6 +93,40 @@ pub(super) async fn a_batch_is_no_longer_than_its_limit(bench: Bench) {
         ChangeBatch::Rebuild => 0,
     };
     assert_eq!(found, 1);
+}
+
+pub(super) async fn where_something_was_written_is_known(bench: Bench) {
+    let Bench { fixture, traits, .. } = &bench;
+    let mut cursor = None;
+    for written in [
+        vec![(0, "1700000000.000100"), (0, "1700000001.000100"), (0, "1700090000.000100"), (1, "5.000000")],
+        vec![(2, "1700000000.000100"), (0, "1700000000.000100")],
+    ] {
+        let written: Vec<ItemKey> = written.into_iter().map(|(channel, ts)| message(channel, ts)).collect();
+        for key in &written {
+            bench.write(key.clone(), "text").await;
+        }
+        let mut named = BTreeSet::new();
+        loop {
+            let batch = fixture.changes.spans_since(cursor.as_ref(), 2).await.unwrap().unwrap();
+            assert!(batch.spans.len() <= 2, "{batch:?}");
+            named.extend(batch.spans);
+            cursor = Some(batch.next);
+            if batch.is_all {
+                break;
+            }
+        }
+        let spans: BTreeSet<ChangedSpan> = written.iter().filter_map(ChangedSpan::of).collect();
+        if traits.by_row {
+            assert_eq!(named, spans);
+        }
+        for span in spans {
+            let whole = ChangedSpan::whole(span.team.clone(), span.channel.clone());
+            assert!(named.contains(&span) || named.contains(&whole), "{span:?} is not among {named:?}");
+        }
+    }
+    let odd = ChangeCursor::new("of another archive");
+    assert_eq!(fixture.changes.spans_since(Some(&odd), 2).await.unwrap(), None);
 }
 
 pub(super) async fn what_is_left_is_counted(bench: Bench) {

@@ -61,6 +61,7 @@ pub async fn suite<Making: Future<Output = ChangesFixture>>(
             messages_alone_are_followed,
             a_batch_is_no_longer_than_its_limit,
             what_is_left_is_counted,
+            where_something_was_written_is_known,
             what_passes_hides_no_message,
         },
         cursors::{
