@@ -1,7 +1,7 @@
 //! What comes in, with every character whole. A text of JavaScript may hold half of one, and most clients send it as it is; rmcp
 //! drops a line that no text of Rust can hold, and its sender would wait for an answer that never comes.
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, DuplexStream, copy, duplex};
 
 use super::MAX_LINE;
 
@@ -16,7 +16,8 @@ pub(super) fn whole(input: impl AsyncRead + Send + Unpin + 'static) -> DuplexStr
         let mut line = Vec::new();
         // A longer line comes in parts, and is dropped behind this.
         while let Ok(1..) = (&mut input).take(MAX_LINE as u64).read_until(b'\n', &mut line).await {
-            if write.write_all(&mended(String::from_utf8_lossy(&line).as_bytes())).await.is_err() {
+            let mended = mended(String::from_utf8_lossy(&line).as_bytes());
+            if copy(&mut mended.as_slice(), &mut write).await.is_err() {
                 return;
             }
             line.clear();
