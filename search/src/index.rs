@@ -100,15 +100,8 @@ impl SearchIndex {
     }
 
     /// Whether the file is still the one that was opened: it may be deleted at any time, to be made again.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         FileIdentity::of(&self.path) == self.file
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// How far it has come; `None` if it is empty.
