@@ -244,7 +244,7 @@ pub async fn people(
 #[derive(Debug, thiserror::Error)]
 pub enum FindPersonError {
     /// No person has this name.
-    #[error("no person is called {called} in this archive{}", suggested(close))]
+    #[error("no person is called {called} in this archive{}", suggested(close, "people"))]
     Unknown {
         /// What was asked for.
         called: String,
@@ -330,11 +330,14 @@ fn listed(people: &[UserId]) -> String {
     people.iter().take(SUGGESTIONS).map(UserId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Names that may be meant, for the end of an error.
+/// Names that may be meant, for the end of an error, or of what there is a list to look into.
 #[must_use]
-pub fn suggested(close: &[String]) -> String {
+pub fn suggested(close: &[String], listed: &str) -> String {
     let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
-    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
+    if names.is_empty() {
+        return format!("; the list of {listed} has those it knows");
+    }
+    format!("; did you mean {}?", names.join(" or "))
 }
 
 /// The names that are most like another one.

@@ -100,15 +100,8 @@ impl SearchIndex {
     }
 
     /// Whether the file is still the one that was opened: it may be deleted at any time, to be made again.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         FileIdentity::of(&self.path) == self.file
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// How far it has come; `None` if it is empty.
@@ -260,12 +253,12 @@ impl SearchIndex {
             work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
         });
         let done = done.await.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
-        done.map_err(|source| {
-            if is_broken(&source) {
+        done.map_err(|cause| {
+            if is_broken(&cause) {
                 tracing::warn!(index = %self.path.display(), "the search index is broken and is made again");
                 drop(schema::remove(&self.path));
             }
-            IndexError::Database { path: self.path.display().to_string(), source }
+            IndexError::Database { path: self.path.display().to_string(), cause }
         })
     }
 }

@@ -80,26 +80,26 @@ INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The file or its folder cannot be opened or made.
-    #[error("cannot open the search index {path}: {source}")]
+    #[error("cannot open the search index {path}: {cause}; --index names another folder")]
     Open {
         /// Where it would be.
         path: String,
-        /// What went wrong.
-        source: io::Error,
+        /// What went wrong. It is in the line, and so no source of this error, which would be said once more.
+        cause: io::Error,
     },
     /// The file is something else.
-    #[error("{path} is no search index: name another folder with --index")]
+    #[error("{path} is no search index: delete it if nothing needs it, or name another folder with --index")]
     Foreign {
         /// Where it is.
         path: String,
     },
     /// The file cannot be read or written.
-    #[error("cannot use the search index {path}: {source}; delete it if this goes on, and it is made again")]
+    #[error("cannot use the search index {path}: {cause}; delete it if this goes on, and it is made again")]
     Database {
         /// Where it is.
         path: String,
-        /// What went wrong.
-        source: rusqlite::Error,
+        /// What went wrong. It is in the line, as above.
+        cause: rusqlite::Error,
     },
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
     match connect(path) {
         Ok(Some(connection)) => return Ok(connection),
         Ok(None) => {}
-        Err(IndexError::Database { source, .. }) if is_broken(&source) => {}
+        Err(IndexError::Database { cause, .. }) if is_broken(&cause) => {}
         Err(error) => return Err(error),
     }
     remove(path)?;
@@ -167,7 +167,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
 
 /// `None` if it is of another version.
 fn connect(path: &Path) -> Result<Option<Connection>, IndexError> {
-    let database = |source| IndexError::Database { path: path.display().to_string(), source };
+    let database = |cause| IndexError::Database { path: path.display().to_string(), cause };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(database)?;
     let is_ours = prepare(&mut connection).map_err(database)?;
@@ -213,6 +213,6 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn at(path: &Path, source: io::Error) -> IndexError {
-    IndexError::Open { path: path.display().to_string(), source }
+fn at(path: &Path, cause: io::Error) -> IndexError {
+    IndexError::Open { path: path.display().to_string(), cause }
 }

@@ -303,7 +303,7 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     typed += &format!("\"{}\"\n", "x".repeat(2_000_000));
     typed += &request(3, "tools/list", json!({}));
     typed += &request(4, "archive/erase", json!({}));
-    // Half a character, which no text in Rust can hold.
+    // Half a character, which a text of JavaScript can hold.
     typed += &request(6, "tools/call", json!({ "name": "search", "arguments": { "query": "HALF" } }))
         .replace("HALF", "\\ud800");
     typed += &request(5, "tools/call", json!({ "name": "search", "arguments": { "query": "deploy" } }));
@@ -327,6 +327,7 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     let tools = answer(3)["result"]["tools"].as_array().unwrap();
     assert_eq!(tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect::<Vec<_>>(), TOOLS);
     assert_eq!(answer(4)["error"]["code"], -32601);
+    assert_eq!(answer(6)["result"]["isError"], true);
     assert_eq!(answer(5)["result"]["structuredContent"]["messages"][0]["ts"], ROOT);
 }
 

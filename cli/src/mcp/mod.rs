@@ -1,10 +1,11 @@
 //! `annalist mcp`: the archive for assistants that speak the Model Context Protocol, over standard input and output. It only
 //! reads.
 //!
-//! * [`server`] speaks the protocol; [`tools`] says what may be asked, and how.
+//! * [`input`] reads lines, [`server`] speaks the protocol; [`tools`] says what may be asked, and how.
 //! * [`answers`] asks the archive; [`shown`] is a message in an answer, and how much fits one.
 
 mod answers;
+mod input;
 mod server;
 mod shown;
 mod tools;
@@ -59,7 +60,7 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let zone = Zone::of(&args.zone);
     let index = index_file(&args.index, &args.backend)?;
     let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
-    let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());
+    let transport = AsyncRwTransport::new_server(input::whole(tokio::io::stdin()), tokio::io::stdout());
     let transport = transport.with_max_line_length(MAX_LINE);
     let server = McpServer::new(Answers::new(place, zone));
     let running = tokio::select! {

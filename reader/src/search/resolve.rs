@@ -69,7 +69,7 @@ pub enum ResolvedCondition {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// No person has this name or id.
-    #[error("no person is called {called} in this archive{}", find::suggested(close))]
+    #[error("no person is called {called} in this archive{}", find::suggested(close, "people"))]
     UnknownPerson {
         /// What was asked for.
         called: String,
@@ -77,7 +77,7 @@ pub enum ResolveError {
         close: Vec<String>,
     },
     /// No channel has this name or id.
-    #[error("no channel {called} in this archive{}", find::suggested(close))]
+    #[error("no channel {called} in this archive{}", find::suggested(close, "channels"))]
     UnknownChannel {
         /// What was asked for.
         called: String,
@@ -377,7 +377,8 @@ mod tests {
         for (text, expected) in [
             ("from:@anna", "no person is called @anna in this archive; did you mean ana?"),
             ("in:generel", "no channel generel in this archive; did you mean general?"),
-            ("in:zzz", "no channel zzz in this archive"),
+            ("in:zzz", "no channel zzz in this archive; the list of channels has those it knows"),
+            ("from:zzz", "no person is called zzz in this archive; the list of people has those it knows"),
         ] {
             let error = resolved(text).await.unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -78,6 +78,19 @@ async fn where_no_index_can_be_made_one_line_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let error = SearchIndex::open(&folder.path().join("missing/index.db")).await.unwrap_err().to_string();
     assert!(error.starts_with("cannot open the search index") && !error.contains('\n'), "{error}");
+    assert!(error.ends_with("; --index names another folder"), "{error}");
+}
+
+#[tokio::test]
+async fn the_cause_of_a_failure_is_in_its_line_alone() {
+    let fixture = Fixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    drop(fixture.caught_up().await);
+    let index = SearchIndex::open(&fixture.file()).await.unwrap();
+    fs::write(fixture.file(), [7; 5_000]).unwrap();
+    let broken = index.count().await.unwrap_err();
+    assert!(broken.to_string().contains("delete it if this goes on"), "{broken}");
+    assert!(std::error::Error::source(&broken).is_none());
 }
 
 #[cfg(unix)]

@@ -85,6 +85,12 @@ impl Names {
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
+
+    /// What no other archive is called: another account may have a table of this name, and no other one has the bucket.
+    #[must_use]
+    pub fn archive(&self) -> String {
+        format!("{}/{}", self.bucket, self.archive_table)
+    }
 }
 
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>: 80 characters in
@@ -130,6 +136,13 @@ mod tests {
     use super::*;
     use ports::queue::QueueName;
     use ports::queue::topology::QUEUES;
+
+    #[test]
+    fn archives_of_two_accounts_are_told_apart() {
+        let of = |table, bucket| Names::new("annalist", [table, None, None], bucket).unwrap().archive();
+        assert_ne!(of(None, "bucket-one"), of(None, "bucket-two"));
+        assert_ne!(of(None, "bucket-one"), of(Some("Other"), "bucket-one"));
+    }
 
     #[test]
     fn the_longest_prefix_still_makes_names_that_sqs_takes() {

@@ -101,8 +101,7 @@ impl Aws {
     /// The changes port on DynamoDB.
     #[must_use]
     pub fn changes(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::changes::Changes> {
-        let table = self.names().table(ports::queue::topology::TableRole::Archive);
-        Arc::new(changes::DynamoChanges::new(self.archive(), table, clock))
+        Arc::new(changes::DynamoChanges::new(self.archive(), self.names().archive(), clock))
     }
 
     /// The files port on S3.

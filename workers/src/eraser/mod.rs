@@ -70,7 +70,7 @@ impl From<ForgetError> for EraserError {
     }
 }
 
-/// A part of the work.
+/// A part of the work, in the order in which they are done: until all else is, who was named can be named so again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErasurePart {
     /// The messages of a channel.
@@ -81,14 +81,14 @@ pub enum ErasurePart {
     Questions(TeamId),
     /// The files that no message shares any more.
     Files(TeamId),
-    /// What is known of a channel.
-    Channel(TeamId, ChannelId),
-    /// A person.
-    Person(TeamId, UserId),
     /// What was counted in a workspace.
     Figures(TeamId),
     /// Jobs in quarantine.
     Quarantine,
+    /// What is known of a channel.
+    Channel(TeamId, ChannelId),
+    /// A person.
+    Person(TeamId, UserId),
 }
 
 impl ErasurePart {

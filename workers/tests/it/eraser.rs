@@ -25,7 +25,7 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::eraser::{Eraser, EraserCounts, EraserError, EraserMode};
+use workers::eraser::{Eraser, EraserCounts, EraserError, EraserMode, ErasurePart};
 use workers::message_writer::MessageWriter;
 use workers::quarantine;
 use workers::runtime::{Outcome, Ports, Worker};
@@ -358,6 +358,17 @@ async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it()
             eraser.part(&part).await.unwrap();
         }
         fixture.assert_like(&other, "erased by a writer").await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_goes_last_so_that_a_killed_run_can_be_asked_for_by_it_again() {
+    for scope in [person("U1"), ErasureScope::Channel(channel("C1"))] {
+        let fixture = Fixture::filled().await;
+        let eraser =
+            Eraser::begin(&*fixture.archive, &fixture.files, fact(scope), EraserMode::Act).await.unwrap();
+        let last = eraser.parts().await.unwrap().pop();
+        assert!(matches!(last, Some(ErasurePart::Person(..) | ErasurePart::Channel(..))), "{last:?}");
     }
 }
 

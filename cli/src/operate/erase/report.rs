@@ -53,6 +53,9 @@ impl EraseReport<'_> {
             });
             return Ok(plain::json_line(out, &line)?);
         }
+        if request.facts.is_empty() {
+            return Ok(writeln!(out, "Nothing was erased before: there is nothing to erase again.")?);
+        }
         if args.yes {
             return Ok(writeln!(out, "Erased for good: {}. {}", self.counted(), self.stays())?);
         }
@@ -72,7 +75,7 @@ impl EraseReport<'_> {
             .collect();
         let more = self.request.facts.len().saturating_sub(places.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if places.is_empty() { "Nothing was erased before".to_owned() } else { places.join(", ") + &more }
+        places.join(", ") + &more
     }
 
     fn counted(&self) -> String {

@@ -136,6 +136,16 @@ async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
 }
 
 #[tokio::test]
+async fn a_replay_of_nothing_says_so_alone() {
+    let fixture = Fixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    for arguments in [&["--replay"][..], &["--replay", "--yes"]] {
+        let said = erased(&fixture, arguments).await.unwrap();
+        assert_eq!(said, "Nothing was erased before: there is nothing to erase again.\n");
+    }
+}
+
+#[tokio::test]
 async fn a_list_that_is_cut_or_changed_is_not_half_read() {
     let fixture = Fixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;

@@ -37,8 +37,8 @@ const DAYS: usize = 1_000;
 /// What has changed in the archive's table.
 pub(super) struct DynamoChanges {
     archive: Arc<dyn Archive>,
-    /// Cursors of another table say nothing of this one.
-    table: String,
+    /// Cursors of another archive say nothing of this one.
+    identity: String,
     clock: SharedClock,
 }
 
@@ -46,7 +46,8 @@ pub(super) struct DynamoChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pass {
-    table: String,
+    /// Of which archive.
+    identity: String,
     /// The first hour whose marks are read; `None`: all channels instead.
     from: Option<String>,
     /// The first hour of the next pass; `None` before the first call of this one.
@@ -57,8 +58,8 @@ struct Pass {
 
 impl DynamoChanges {
     /// Nothing is asked of DynamoDB yet.
-    pub(super) fn new(archive: Arc<dyn Archive>, table: &str, clock: SharedClock) -> Self {
-        Self { archive, table: table.to_owned(), clock }
+    pub(super) fn new(archive: Arc<dyn Archive>, identity: String, clock: SharedClock) -> Self {
+        Self { archive, identity, clock }
     }
 
     /// The hour whose marks may still be written to.
@@ -119,9 +120,9 @@ impl DynamoChanges {
 impl Changes for DynamoChanges {
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
         let mut pass = match cursor.map(|cursor| serde_json::from_str::<Pass>(cursor.as_str())) {
-            Some(Ok(pass)) if pass.table == self.table => pass,
+            Some(Ok(pass)) if pass.identity == self.identity => pass,
             Some(_) => return Ok(ChangeBatch::Rebuild),
-            None => Pass { table: self.table.clone(), from: None, then: None, after: None },
+            None => Pass { identity: self.identity.clone(), from: None, then: None, after: None },
         };
         // A clock that was set back makes no pass begin earlier than the one before.
         let then =

@@ -10,6 +10,8 @@ use ports::archive::{Item, Page, Update, WriteOutcome};
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
+/// Of the archive.
+const IDENTITY: &str = "bucket/SlackArchive";
 
 fn message(ts: &str, text: &str) -> Update {
     let set: Attributes = [("text".to_owned(), text.into())].into_iter().collect();
@@ -33,7 +35,7 @@ async fn marked_parts_of_channels_conform() {
         let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
         let changes = DynamoChanges::new(
             Arc::clone(&memory) as Arc<dyn Archive>,
-            "SlackArchive",
+            IDENTITY.to_owned(),
             Arc::clone(&clock) as SharedClock,
         );
         let archive = Arc::new(process(&memory, &clock));
@@ -134,7 +136,7 @@ async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
     let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
     let archive = process(&memory, &clock);
     let shared = Arc::clone(&memory) as Arc<dyn Archive>;
-    let changes = DynamoChanges::new(shared, "SlackArchive", Arc::clone(&clock) as SharedClock);
+    let changes = DynamoChanges::new(shared, IDENTITY.to_owned(), Arc::clone(&clock) as SharedClock);
     let team = TeamId::parse("T1").unwrap();
     archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
     let pass = async |mut cursor: Option<ChangeCursor>| {
@@ -176,10 +178,23 @@ async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
 }
 
 #[tokio::test]
+async fn a_cursor_of_another_archive_says_nothing() {
+    let shared = Arc::new(MemoryArchive::new()) as Arc<dyn Archive>;
+    let of = |identity: &str| {
+        DynamoChanges::new(Arc::clone(&shared), identity.to_owned(), ManualClock::starting_at(START))
+    };
+    let ChangeBatch::Spans { next, .. } = of("bucket-one/SlackArchive").since(None, 1).await.unwrap() else {
+        panic!("no spans");
+    };
+    let other = of("bucket-two/SlackArchive").since(Some(&next), 1).await.unwrap();
+    assert!(matches!(other, ChangeBatch::Rebuild), "{other:?}");
+}
+
+#[tokio::test]
 async fn the_first_pass_names_one_channel_at_a_time() {
     let memory = Arc::new(MemoryArchive::new());
     let shared = Arc::clone(&memory) as Arc<dyn Archive>;
-    let changes = DynamoChanges::new(shared, "SlackArchive", ManualClock::starting_at(START));
+    let changes = DynamoChanges::new(shared, IDENTITY.to_owned(), ManualClock::starting_at(START));
     for team in ["T1", "T2"].map(|id| TeamId::parse(id).unwrap()) {
         memory.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
         for channel in ["C1", "C2"].map(|id| ChannelId::parse(id).unwrap()) {
