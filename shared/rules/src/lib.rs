@@ -21,6 +21,7 @@ pub mod reaction;
 pub mod version;
 pub mod workspace;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use ports::archive::{ItemKey, Update};
@@ -43,6 +44,9 @@ pub enum Malformed {
         /// Which field.
         field: &'static str,
     },
+    /// A job of this kind cannot be read.
+    #[error("the {0} job lacks a field, or has one of an unexpected shape")]
+    Job(&'static str),
     /// It cannot be read, and what it says is unknown.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
@@ -91,6 +95,11 @@ impl Change {
             Self::Register(update) => &update.key,
         }
     }
+}
+
+/// Reads what a job of this kind asks for.
+fn read_job<'a, T: Deserialize<'a>>(kind: &'static str, raw: &'a RawValue) -> Result<T, Malformed> {
+    serde_json::from_str(raw.get()).map_err(|_| Malformed::Job(kind))
 }
 
 /// What an event is about, once its ids are known to be valid.

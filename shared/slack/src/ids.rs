@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An id or timestamp that does not have Slack's shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,8 +26,8 @@ fn has_id_shape(text: &str) -> bool {
 macro_rules! slack_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(transparent)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(Box<str>);
 
         impl $name {
@@ -49,6 +49,14 @@ macro_rules! slack_id {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(&text)
             }
         }
 
@@ -86,8 +94,8 @@ slack_id!(
 
 /// A Slack timestamp such as `1620000000.000200`: seconds, a point, six digits. It identifies a message within its
 /// channel and is compared as a number, never parsed into a float.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Ts(Box<str>);
 
 /// Digits before the point; shorter ones are padded with zeros so that versions compare as text.
@@ -132,6 +140,14 @@ impl Ts {
             .bytes()
             .filter(u8::is_ascii_digit)
             .fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0'))
+    }
+}
+
+impl TryFrom<String> for Ts {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::parse(&text)
     }
 }
 

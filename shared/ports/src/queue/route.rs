@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::job::{encode_event, encode_event_of_run, encode_refused};
+use super::job::{encode_event, encode_event_of_run, encode_job};
 use super::run::RunId;
 use super::{DedupId, GroupId, Outgoing, QueueName};
 use slack::catalogue::{Destination, EventType};
@@ -142,7 +142,7 @@ pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
         queue: QueueName::Channels,
         group: GroupId::of(&[team.as_str()]),
         dedup: DedupId::of(&dedup),
-        body: encode_refused(&json!({ "team_id": team, "from": from, "to": to }).to_string()),
+        body: encode_job("refused", &json!({ "team_id": team, "from": from, "to": to })),
     }
 }
 

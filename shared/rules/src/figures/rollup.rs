@@ -7,8 +7,6 @@
 //! * `firstpost#{team}` / `{user}`: the first message that is known of a person. A minimum cannot grow back, so after an
 //!   erasure it says that it is `unsure`.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -18,13 +16,12 @@ use sha2::{Digest, Sha256};
 
 use super::day::DayFigures;
 use super::stored_day::TooLarge;
-use crate::Malformed;
+use crate::{Malformed, read_job};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::changes::ChangeCursor;
 use ports::clock::TimestampMs;
-use ports::queue::job::encode_stats;
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
 use slack::hex::to_hex;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
@@ -345,21 +342,12 @@ impl FiguresState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayJob(pub ChannelDay);
 
-#[derive(Serialize)]
-struct Encoded<'a> {
-    team: &'a TeamId,
-    channel: &'a ChannelId,
-    day: &'a str,
-}
-
-#[derive(Default, Deserialize)]
-struct Decoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    day: Option<Cow<'a, str>>,
+/// A day as the queue carries it.
+#[derive(Serialize, Deserialize)]
+struct DayFields {
+    team: TeamId,
+    channel: ChannelId,
+    day: String,
 }
 
 impl DayJob {
@@ -369,13 +357,11 @@ impl DayJob {
         let ChannelDay { team, channel, day } = &self.0;
         let (day, minute) = (day.text(), now.0.div_euclid(MINUTE_MS).to_string());
         let parts = [team.as_str(), channel.as_str(), &day, &minute];
-        let encoded = Encoded { team, channel, day: &day };
         Outgoing {
             queue: QueueName::Stats,
             group: GroupId::of(&parts[..3]),
             dedup: DedupId::of(&parts.map(str::as_bytes)),
-            // Ids and dates always serialise.
-            body: encode_stats(&serde_json::to_string(&encoded).unwrap_or_default()),
+            body: encode_job("stats", &DayFields { team: team.clone(), channel: channel.clone(), day }),
         }
     }
 
@@ -384,11 +370,8 @@ impl DayJob {
     /// # Errors
     /// [`Malformed`] if an id or the day is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let missing = |field| Malformed::Missing { event: "stats job", field };
-        let decoded: Decoded<'_> = object(raw);
-        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
-        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
-        let day = decoded.day.as_deref().and_then(RollupDay::parse).ok_or(missing("day"))?;
+        let DayFields { team, channel, day } = read_job("stats", raw)?;
+        let day = RollupDay::parse(&day).ok_or(Malformed::Job("stats"))?;
         Ok(Self(ChannelDay { team, channel, day }))
     }
 }

@@ -1,7 +1,7 @@
 //! A file object, reduced to what is needed to fetch the file and to show what it is. Everything in it comes from
 //! outside: a field of another type than expected is absent, and texts are bounded.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cut;
@@ -26,7 +26,8 @@ const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
 pub const OWN: &str = "own";
 
 /// What is known of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct FileObject {
     /// Which file.
     pub id: FileId,
@@ -99,6 +100,14 @@ pub enum Before {
     InfoNeeded,
     /// It can be downloaded.
     Download,
+}
+
+impl TryFrom<Value> for FileObject {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        Self::read(&value).ok_or("a file object without a valid id")
+    }
 }
 
 impl FileObject {

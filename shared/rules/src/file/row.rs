@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::object::FileObject;
@@ -33,7 +34,7 @@ const UNSHARED: &str = "bytes#";
 pub const MAX_SHARES: usize = 1000;
 
 /// Where a file was shared.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Share {
     /// In which channel.
     pub channel: ChannelId,

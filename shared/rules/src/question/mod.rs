@@ -12,10 +12,11 @@ pub mod job;
 pub mod rows;
 pub mod state;
 
+use serde::{Deserialize, Serialize};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// Which message asks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QuestionId {
     /// The workspace.
     pub team: TeamId,

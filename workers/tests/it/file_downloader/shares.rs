@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
-use ports::queue::job::encode_file;
+use ports::queue::job::encode_job;
 use ports::queue::{Queue, QueueName, ReceiveRequest};
 use rules::file::job;
 use serde_json::{Value, json};
@@ -206,11 +206,14 @@ async fn what_is_no_file_job_is_quarantined() {
     for body in [
         "{\"v\":1,\"event\":{}}".to_owned(),
         "{}".to_owned(),
-        encode_file("{\"team\":\"T1\"}"),
-        encode_file("[]"),
-        encode_file("{\"team\":\"T1\",\"channel\":\"../C\",\"ts\":\"1.000000\",\"object\":{\"id\":\"F1\"}}"),
-        ports::queue::job::encode_image("{\"team\":\"T1\",\"user\":\"U1\"}"),
-        ports::queue::job::encode_image("{\"team\":\"T1\",\"url\":\"https://x/\"}"),
+        encode_job("file", &json!({ "team": "T1" })),
+        encode_job("file", &json!([])),
+        encode_job(
+            "file",
+            &json!({ "team": "T1", "channel": "../C", "ts": "1.000000", "object": { "id": "F1" } }),
+        ),
+        encode_job("image", &json!({ "team": "T1", "user": "U1" })),
+        encode_job("image", &json!({ "team": "T1", "url": "https://x/" })),
     ] {
         let outcome = fixture.handle(&ports::queue::Delivery { body: body.clone(), ..good.clone() }).await;
         assert!(matches!(outcome, Outcome::Quarantine(_)), "{body}: {outcome:?}");
