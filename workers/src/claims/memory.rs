@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, EventKey, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimState, ClaimStatus, Take};
 use ports::clock::TimestampMs;
 
 /// Claims of one process.
@@ -21,7 +21,7 @@ pub(super) struct Memory {
 struct FallbackState {
     /// When the table was found to be unavailable.
     since: Option<TimestampMs>,
-    claims: BTreeMap<EventKey, ClaimState>,
+    claims: BTreeMap<ClaimKey, ClaimState>,
 }
 
 impl Memory {
@@ -131,6 +131,7 @@ fn forget(state: &mut FallbackState, claim: &Claim) {
 #[cfg(test)]
 mod tests {
     use ports::claims::{About, Owner};
+    use slack::ids::{FileId, Ts};
 
     use super::*;
 
@@ -138,7 +139,10 @@ mod tests {
 
     fn claim(event: usize, number: u64) -> Claim {
         Claim {
-            key: EventKey::of_event(&format!("Ev{event}")).unwrap(),
+            key: ClaimKey::of_file(
+                &FileId::parse(&format!("F{event}")).unwrap(),
+                &Ts::parse("1.000000").unwrap(),
+            ),
             owner: Owner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use ports::claims::{About, Claim, ClaimAnswer, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
 use ports::clock::SharedClock;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
 use process::config::ClaimArgs;
@@ -26,7 +26,7 @@ use memory::Memory;
 /// What it would mean to do the work twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sink {
-    /// Cost and nothing else. Without the table, the claims table is unavailable; claims are kept in memory: two processes may do the same for a while.
+    /// Cost and nothing else. Without the table, claims are kept in memory: two processes may do the same for a while.
     Idempotent,
     /// Harm. Without the table, nothing is done.
     Once,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub lease: Duration,
     /// How long it is remembered that something was done.
     pub ttl: Duration,
-    /// How long the claims table is unavailable; claims are kept in memory before their table is tried again.
+    /// How long claims are kept in memory before their table is tried again.
     pub fallback: Duration,
     /// Claims remembered in memory. What is beyond it may be done twice.
     pub remembered: usize,
@@ -110,7 +110,7 @@ impl Claimant {
     /// [`ClaimsError::Unavailable`] if the table does not answer and the sink does not allow to go on without it.
     pub async fn claim(
         &self,
-        key: EventKey,
+        key: ClaimKey,
         about: About,
         sink: Sink,
         take: Take,

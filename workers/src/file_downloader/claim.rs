@@ -4,7 +4,7 @@
 //! a file that is held completes a claim; and the file's row decides, not the claim: a retry of a file
 //! whose row holds no file tries again.
 
-use ports::claims::{About, ClaimsError, EventKey, Take};
+use ports::claims::{About, ClaimKey, ClaimsError, Take};
 use rules::file::FileJob;
 use slack::ids::UserId;
 
@@ -59,7 +59,7 @@ impl FileDownloader {
     }
 
     async fn check(&self, job: &FileJob, take: Take) -> Result<Check<'_>, ClaimsError> {
-        let key = EventKey::of_file(&job.object.id, &job.share.ts);
+        let key = ClaimKey::of_file(&job.object.id, &job.share.ts);
         let about = About {
             file_id: Some(job.object.id.clone()),
             channel_id: Some(job.share.channel.clone()),

@@ -16,7 +16,7 @@ use metrics::counter;
 use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
 };
-use ports::claims::{About, EventKey, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::metrics::REPLIES;
 use rules::outgoing;
 use rules::question::QuestionId;
@@ -63,7 +63,7 @@ impl Poster {
             return Ok(self.fail(&answer, &why).await?);
         }
         let QuestionId { team, channel, ts, .. } = &answer.id;
-        let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
+        let key = ClaimKey::of_answer(team, channel, ts, answer.state.generation);
         let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
         // Whether it is done, its state says.
         let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await? {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 use ports::archive::{ArchiveExt, Item, ItemKey, Update, WriteOutcome};
-use ports::claims::{About, EventKey, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::metrics::{PROCESSOR_SECONDS, QUESTIONS};
 use processor::{Answer, ProcessorError};
 use reader::directory;
@@ -55,7 +55,7 @@ impl Responder {
             let end = if is_answered { QuestionEnd::Done("answered") } else { QuestionEnd::deleted() };
             return self.finish(&question, end).await;
         }
-        let key = EventKey::of_question(team, channel, ts, question.state.generation);
+        let key = ClaimKey::of_question(team, channel, ts, question.state.generation);
         let about = About {
             channel_id: Some(channel.clone()),
             user_id: Some(question.asked.user.clone()),

@@ -100,13 +100,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::claims::{About, EventKey};
+    use slack::ids::{FileId, Ts};
+
+    use crate::claims::{About, ClaimKey};
 
     const NOW: TimestampMs = TimestampMs(1_700_000_000_500);
 
     fn claim(number: u64) -> Claim {
         Claim {
-            key: EventKey::of_event("Ev1").unwrap(),
+            key: ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap()),
             owner: Owner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, EventKey, Owner, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, Owner, Take};
 use ports::clock::{SharedClock, TimestampMs};
 
 /// Claims that live as long as the process.
 pub struct MemoryClaims {
     clock: SharedClock,
-    rows: Mutex<BTreeMap<EventKey, Row>>,
+    rows: Mutex<BTreeMap<ClaimKey, Row>>,
 }
 
 /// A claim.
@@ -33,7 +33,7 @@ impl MemoryClaims {
 
     /// All rows, also those that count for nothing any more.
     #[must_use]
-    pub fn rows(&self) -> BTreeMap<EventKey, Row> {
+    pub fn rows(&self) -> BTreeMap<ClaimKey, Row> {
         self.lock().clone()
     }
 
@@ -43,7 +43,7 @@ impl MemoryClaims {
         Row { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<EventKey, Row>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClaimKey, Row>> {
         // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::claims::{About, Claims, ClaimsError, EventKey, Take};
+use ports::claims::{About, ClaimKey, Claims, ClaimsError, Take};
 use ports::clock::SharedClock;
+use slack::ids::{FileId, Ts};
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
 use testkit::memory::claims::MemoryClaims;
 use tokio::time::{Instant, sleep};
@@ -46,7 +47,7 @@ impl Bench {
 }
 
 async fn check(claimant: &Claimant, sink: Sink) -> Result<Check<'_>, ClaimsError> {
-    let key = EventKey::of_event("Ev1").unwrap();
+    let key = ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
     claimant.claim(key, About::default(), sink, Take::IfFree).await
 }
 

@@ -1,6 +1,8 @@
 //! Who gets a claim.
 
-use ports::claims::{About, Claim, ClaimAnswer, EventKey};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey};
+
+use slack::ids::{FileId, Ts};
 
 use super::bench::{Bench, LEASE_S, by};
 
@@ -31,15 +33,18 @@ pub(super) async fn what_is_released_is_free_at_once(bench: Bench) {
 }
 
 pub(super) async fn claims_of_other_keys_do_not_matter(bench: Bench) {
-    let event = |id: &str| Claim { key: EventKey::of_event(id).unwrap(), ..by(1) };
-    for claim in [by(1), event("Ev1"), event("Ev12")] {
+    let file = |id: &str| {
+        let key = ClaimKey::of_file(&FileId::parse(id).unwrap(), &Ts::parse("1.000000").unwrap());
+        Claim { key, ..by(1) }
+    };
+    for claim in [by(1), file("F1"), file("F12")] {
         assert_eq!(bench.claim(&claim).await, ClaimAnswer::Claimed);
     }
-    bench.complete(&event("Ev1")).await.unwrap();
+    bench.complete(&file("F1")).await.unwrap();
     bench.release(&by(1)).await.unwrap();
-    let second = |id: &str| Claim { owner: by(2).owner, ..event(id) };
-    assert_eq!(bench.claim(&second("Ev1")).await, ClaimAnswer::Completed);
-    assert_eq!(bench.claim(&second("Ev12")).await, bench.held_for(LEASE_S));
+    let second = |id: &str| Claim { owner: by(2).owner, ..file(id) };
+    assert_eq!(bench.claim(&second("F1")).await, ClaimAnswer::Completed);
+    assert_eq!(bench.claim(&second("F12")).await, bench.held_for(LEASE_S));
     assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 
