@@ -17,7 +17,7 @@ use super::listing::{Listing, Page};
 use super::sync::write;
 use super::{DirectorySync, Report, SyncError};
 use crate::channel_indexer;
-use crate::existence::ChannelReach;
+use crate::existence::{ChannelReach, Entity};
 
 /// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
@@ -76,7 +76,8 @@ impl DirectorySync {
                 Ok(_) if reach.private => report.channels.skipped += 1,
                 Ok(event) => {
                     if let Some(known) = &self.known {
-                        known.found_channel(&report.team, event.channel(), reach);
+                        let channel = Entity::Channel(report.team.clone(), event.channel().clone());
+                        known.found(channel, Some(reach));
                     }
                     if standing.could_be_joined() {
                         report.to_join.push(event.channel().clone());

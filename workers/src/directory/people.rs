@@ -11,6 +11,7 @@ use slack_api::Method;
 use super::listing::{Listing, Page};
 use super::sync::write;
 use super::{DirectorySync, Report, SyncError};
+use crate::existence::Entity;
 
 #[derive(Deserialize)]
 struct Members<'a> {
@@ -39,7 +40,7 @@ impl DirectorySync {
             match listed_user(raw) {
                 Ok(user) => {
                     if let Some(known) = &self.known {
-                        known.found_user(&team, &user);
+                        known.found(Entity::User(team.clone(), user.clone()), None);
                     }
                     report.accounts.add(AuthorKind::listed(raw.get(), user.as_str(), team.as_str()));
                     people.push((user, raw));

@@ -14,6 +14,7 @@ use slack_api::{ApiError, Method};
 
 use super::listing::ask;
 use super::{DirectorySync, Report, SyncError};
+use crate::existence::Entity;
 
 /// Slack's word for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
@@ -44,7 +45,7 @@ impl DirectorySync {
         self.list_team(&team).await?;
         self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
-            known.found_team(&team);
+            known.found(Entity::Team(team.clone()), None);
         }
 
         let channels = self.public_channels(&mut clock, report).await;

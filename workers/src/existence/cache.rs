@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::TeamId;
 use tokio::time::timeout;
 
 use super::entities::{ChannelReach, Entity, Person, Subject};
@@ -86,22 +86,8 @@ impl KnownEntities {
         Self { clock, entities: Mutex::default(), listed: Mutex::default() }
     }
 
-    /// Slack said which workspace a token is for.
-    pub fn found_team(&self, team: &TeamId) {
-        self.found(Entity::Team(team.clone()), None);
-    }
-
-    /// Slack listed a person.
-    pub fn found_user(&self, team: &TeamId, user: &UserId) {
-        self.found(Entity::User(team.clone(), user.clone()), None);
-    }
-
-    /// Slack listed a channel.
-    pub(crate) fn found_channel(&self, team: &TeamId, channel: &ChannelId, reach: ChannelReach) {
-        self.found(Entity::Channel(team.clone(), channel.clone()), Some(reach));
-    }
-
-    pub(super) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
+    /// Slack shows it.
+    pub(crate) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
         let now = self.clock.now();
         self.keep(entity, now, Knowledge::Found { verified_at: now, reach });
     }
@@ -128,25 +114,20 @@ impl KnownEntities {
 
     /// The list of people was read, to its end or as far as it is read at most; nothing of it is older than that.
     pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs, is_whole: bool) {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed();
         if listed.len() >= MAX_REMEMBERED {
             listed.clear();
         }
         listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
-    /// Whether the list of people was read to its end at this time or later.
-    pub(super) fn has_listed_people_since(&self, team: &TeamId, since: TimestampMs) -> bool {
-        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.get(team).is_some_and(|reading| reading.is_whole && reading.began >= since)
-    }
-
-    /// Whether the list of people is longer than is read of it. What was read of it is remembered as long as this.
-    pub(super) fn has_too_many_people(&self, team: &TeamId) -> bool {
+    /// What the list of people says of those it does not have: `true` if it was read to its end at this time or later, `false`
+    /// if it is longer than is read of it; `None` if it has to be read. What was read of a long one is remembered as long as this.
+    pub(super) fn is_list_whole(&self, team: &TeamId, since: TimestampMs) -> Option<bool> {
         let now = self.clock.now();
-        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        let lately = |began: TimestampMs| began <= now && now < began.plus(TTL);
-        listed.get(team).is_some_and(|reading| !reading.is_whole && lately(reading.began))
+        let ListReading { began, is_whole } = *self.listed().get(team)?;
+        let does = if is_whole { began >= since } else { began <= now && now < began.plus(TTL) };
+        does.then_some(is_whole)
     }
 
     /// What is known now that does for an event.
@@ -176,6 +157,10 @@ impl KnownEntities {
             }
         }
         entities.insert(entity, (at, knowledge));
+    }
+
+    fn listed(&self) -> MutexGuard<'_, HashMap<TeamId, ListReading>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
@@ -223,13 +208,13 @@ const TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 impl Check {
     /// Asks the cache about the triples that this process does not know.
     pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
-        let now = self.0.clock.now();
+        let now = self.0.parts.clock.now();
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
         if triples.is_empty() {
             return;
         }
         let keys: Vec<CacheKey> = triples.keys().cloned().collect();
-        let rows = self.in_time(self.0.table.look_up(&keys)).await.unwrap_or_default();
+        let rows = self.in_time(self.0.parts.table.look_up(&keys)).await.unwrap_or_default();
         for (entities, row) in triples.into_values().zip(rows) {
             let Some(verified_at) = row.and_then(|row| row.counts_since(now)) else { continue };
             entities.into_iter().for_each(|entity| self.0.known.found_at(entity.clone(), verified_at));
@@ -252,7 +237,7 @@ impl Check {
         };
         let rows: Vec<(CacheKey, Verified)> = triples.into_iter().filter_map(verified).collect();
         if !rows.is_empty() {
-            self.in_time(self.0.table.remember(&rows)).await;
+            self.in_time(self.0.parts.table.remember(&rows)).await;
         }
     }
 
@@ -288,6 +273,7 @@ mod tests {
     use std::sync::Arc;
 
     use ports::clock::{Clock, ManualClock};
+    use slack::ids::UserId;
 
     use super::*;
 
@@ -354,7 +340,7 @@ mod tests {
         let (_, known) = known();
         let team = TeamId::parse("T1").unwrap();
         for n in 0..=MAX_REMEMBERED {
-            known.found_user(&team, &UserId::parse(&format!("U{n}X")).unwrap());
+            known.found(Entity::User(team.clone(), UserId::parse(&format!("U{n}X")).unwrap()), None);
         }
         assert_eq!(known.entities().len(), 1);
     }

@@ -25,19 +25,18 @@ use ports::existence::Existence;
 use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
 use process::config::existence::ExistenceMode;
 use slack::ids::{ChannelId, TeamId};
-use slack_api::WebApi;
+use slack_api::{Method, WebApi};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use cache::Demand;
-use entities::Entity;
 use evaluate::{Evaluation, Fact};
 use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
 
 use crate::failure::Failure;
 
 pub use cache::KnownEntities;
-pub(crate) use entities::{ChannelReach, Subject};
+pub(crate) use entities::{ChannelReach, Entity, Subject};
 pub use lookup::{Waiting, waiting};
 
 /// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
@@ -88,16 +87,12 @@ pub struct Parts {
 }
 
 struct Inner {
-    api: Arc<WebApi>,
-    table: Arc<dyn Existence>,
-    archive: Arc<dyn Archive>,
-    clock: SharedClock,
-    mode: Option<ExistenceMode>,
+    parts: Parts,
     known: Arc<KnownEntities>,
     failures: Failures,
     floods: Floods,
     /// How many questions may be on their way, for each kind of thing.
-    limits: [Semaphore; 4],
+    limits: HashMap<Method, Semaphore>,
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
@@ -108,21 +103,17 @@ impl Check {
     /// A check that knows nothing yet. It asks nothing before the first event.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { api, table, archive, clock, mode } = parts;
+        let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
-            known: Arc::new(KnownEntities::new(Arc::clone(&clock))),
-            failures: Failures::new(Arc::clone(&archive), Arc::clone(&clock)),
-            floods: Floods::new(Arc::clone(&clock)),
-            limits: std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)),
+            known: Arc::new(KnownEntities::new(Arc::clone(&parts.clock))),
+            failures: Failures::new(Arc::clone(&parts.archive), Arc::clone(&parts.clock)),
+            floods: Floods::new(Arc::clone(&parts.clock)),
+            limits: limited.map(|method| (method, Semaphore::new(QUESTIONS_AT_ONCE))).into(),
             questions: SingleFlight::new(),
             lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
             observing: Arc::new(Semaphore::new(OBSERVED_AT_ONCE)),
-            api,
-            table,
-            archive,
-            clock,
-            mode,
+            parts,
         }))
     }
 
@@ -135,10 +126,10 @@ impl Check {
     /// How jobs are checked now, since a token may come and go; `None` if nothing is asked, and every job may be stored.
     pub(crate) fn in_force(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
         let check = check?;
-        match check.0.mode {
+        match check.0.parts.mode {
             Some(ExistenceMode::Off) => None,
             Some(mode) => Some((check, mode)),
-            None => check.0.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
+            None => check.0.parts.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
         }
     }
 
@@ -209,7 +200,7 @@ impl Check {
         answered("slack", open.len());
 
         let asked = open.clone();
-        let Inner { archive, clock, known, .. } = &*self.0;
+        let (Parts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         while !open.is_empty() {

@@ -1,6 +1,7 @@
 //! Asking Slack whether something exists: one call, one answer.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -42,56 +43,41 @@ const MISSING_SCOPE: &str = "missing_scope";
 
 /// Asks.
 pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> Answer {
-    let parameters: &[(&str, &str)] = match entity {
-        Entity::Team(_) => &[],
-        Entity::User(_, user) => &[("user", user.as_str())],
-        Entity::Bot(_, bot) => &[("bot", bot.as_str())],
-        Entity::Channel(_, channel) => &[("channel", channel.as_str())],
-    };
+    let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
         Ok(reply) => read(&reply, entity),
         Err(error) => refused(&error),
     }
 }
 
-#[derive(Deserialize)]
-struct Body<'a> {
-    #[serde(borrow, default)]
-    team: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    user: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    bot: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    channel: Option<&'a RawValue>,
-}
-
 #[derive(Default, Deserialize)]
-struct Object<'a> {
+struct ObjectId<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     id: Option<Cow<'a, str>>,
 }
 
+/// The id of an object of Slack's.
+pub(super) fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
+    envelope::object::<ObjectId<'_>>(object).id
+}
+
 fn read(reply: &Reply, entity: &Entity) -> Answer {
-    let garbled = |error: ApiError| Answer::Failed(error.to_string());
-    let body: Body<'_> = match reply.read() {
+    let body: HashMap<Cow<'_, str>, &RawValue> = match reply.read() {
         Ok(body) => body,
-        Err(error) => return garbled(error),
+        Err(error) => return Answer::Failed(error.to_string()),
     };
-    let (object, id) = match entity {
-        Entity::Team(team) => (body.team, team.as_str()),
-        Entity::User(_, user) => (body.user, user.as_str()),
-        Entity::Bot(_, bot) => (body.bot, bot.as_str()),
-        Entity::Channel(_, channel) => (body.channel, channel.as_str()),
-    };
-    let answered = object.map(envelope::object::<Object<'_>>).and_then(|object| object.id);
-    match answered {
+    let (name, id) = entity.field();
+    let object = body.get(name).copied();
+    match object.and_then(id_of) {
         Some(answered) if answered == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
             Answer::Found { reach: channel.map(ChannelReach::of) }
         }
         Some(_) => Answer::Missing(ANOTHER.to_owned()),
-        None => garbled(ApiError::Garbled { method: entity.method(), why: "it is about nothing" }),
+        None => {
+            let nothing = ApiError::Garbled { method: entity.method(), why: "it is about nothing" };
+            Answer::Failed(nothing.to_string())
+        }
     }
 }
 

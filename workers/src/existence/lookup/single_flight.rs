@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// A question that is being asked.
@@ -55,19 +54,17 @@ where
         if let Some(question) = questions.get(&key) {
             return question.clone();
         }
-        let (sender, answer) = oneshot::channel();
-        let answer = answer.map(Result::ok).boxed().shared();
-        let question = PendingAnswer { began: Instant::now(), answer };
-        questions.insert(key.clone(), question.clone());
         let asking = ask();
         // Removed even if the task panics: the next one asks again.
-        let remove_on_drop = RemoveOnDrop { questions: Arc::clone(&self.0), key };
-        tokio::spawn(async move {
+        let remove_on_drop = RemoveOnDrop { questions: Arc::clone(&self.0), key: key.clone() };
+        let task = tokio::spawn(async move {
             let answer = asking.await;
             drop(remove_on_drop);
-            // No caller may be waiting any more.
-            drop(sender.send(answer));
+            answer
         });
+        let answer = task.map(Result::ok).boxed().shared();
+        let question = PendingAnswer { began: Instant::now(), answer };
+        questions.insert(key, question.clone());
         question
     }
 }
