@@ -11,7 +11,7 @@ use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use slack::ids::TeamId;
 use tokio::time::timeout;
 
-use super::entities::{ChannelReach, Entity, Person, Subject};
+use super::entities::{ChannelReach, Entity, Subject};
 use super::{Check, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
@@ -141,12 +141,6 @@ impl KnownEntities {
         self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
     }
 
-    /// What is known now, for a whole batch: nothing is added while this is held.
-    pub(super) fn now(&self) -> KnownNow<'_> {
-        let now = self.clock.now();
-        KnownNow { now, entities: self.entities() }
-    }
-
     fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
         let now = self.clock.now();
         let mut entities = self.entities();
@@ -166,34 +160,6 @@ impl KnownEntities {
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
         // Each change is one insert, so a panic elsewhere leaves a whole map.
         self.entities.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is known at one time, under one lock.
-pub(super) struct KnownNow<'k> {
-    now: TimestampMs,
-    entities: MutexGuard<'k, HashMap<Entity, (TimestampMs, Knowledge)>>,
-}
-
-impl KnownNow<'_> {
-    /// Whether all that an event claims is known to exist, and no channel as private that should be public: the common case.
-    /// People of other workspaces need not be known in channels that are shared.
-    pub(super) fn has_all(&self, subject: &Subject) -> bool {
-        let found = |entity: &Entity| match self.entities.get(entity) {
-            Some(entry @ (_, Knowledge::Found { reach, .. })) if counts(entry, self.now) => Some(*reach),
-            Some(_) | None => None,
-        };
-        let mut shared = !subject.channels.is_empty();
-        for channel in &subject.channels {
-            let Some(reach) = found(channel) else { return false };
-            if subject.public && reach.is_some_and(|reach| reach.private) {
-                return false;
-            }
-            shared &= reach.is_some_and(|reach| reach.shared);
-        }
-        let is_known = |person: &Person| found(&person.who).is_some() || (person.foreign && shared);
-        // Whether a channel has left its old id is asked each time.
-        subject.former.is_none() && found(&subject.team).is_some() && subject.people.iter().all(is_known)
     }
 }
 
@@ -282,7 +248,7 @@ mod tests {
     }
 
     fn has_team(known: &KnownEntities) -> bool {
-        known.now().has_all(&Subject::team(team().team(), TimestampMs(0)))
+        matches!(known.get(&team()), Some(Knowledge::Found { .. }))
     }
 
     fn known() -> (Arc<ManualClock>, KnownEntities) {

@@ -238,11 +238,6 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Whether people who may be of another workspace did it, in a channel.
-    pub(super) fn has_foreigners(&self) -> bool {
-        !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
-    }
-
     /// The rows of the cache that would confirm it: one per person and channel.
     pub(super) fn keys(&self) -> impl Iterator<Item = (CacheKey, [&Entity; 3])> {
         self.channels.iter().flat_map(move |channel| {

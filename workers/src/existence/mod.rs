@@ -187,22 +187,31 @@ impl Check {
 
     async fn verdicts(&self, subjects: &[&Subject]) -> Vec<Verdict> {
         let deadline = Instant::now() + PATIENCE;
-        let mut verdicts = vec![Ok(()); subjects.len()];
-        let mut open = self.unknown(subjects, 0..subjects.len());
-        answered("process", subjects.len() - open.len());
-        if open.is_empty() {
-            return verdicts;
-        }
-        self.consult_table(open.iter().map(|index| subjects[*index])).await;
-        let before = open.len();
-        open = self.unknown(subjects, open.into_iter());
-        answered("table", before - open.len());
-        answered("slack", open.len());
-
-        let asked = open.clone();
         let (Parts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
+        let mut open: Vec<usize> = (0..subjects.len()).collect();
+        for layer in ["process", "table"] {
+            if layer == "table" {
+                self.consult_table(open.iter().map(|index| subjects[*index])).await;
+            }
+            let mut unknown = Vec::new();
+            for index in &open {
+                if !matches!(evaluation.evaluate(subjects[*index]).await, Ok(missing) if missing.is_empty()) {
+                    unknown.push(*index);
+                }
+            }
+            answered(layer, open.len() - unknown.len());
+            open = unknown;
+            // Most often this process knows all that it takes.
+            if open.is_empty() {
+                return vec![Ok(()); subjects.len()];
+            }
+        }
+        answered("slack", open.len());
+
+        let mut verdicts = vec![Ok(()); subjects.len()];
+        let asked = open.clone();
         while !open.is_empty() {
             let mut unknown = Questions::new();
             let mut still_open = Vec::new();
@@ -225,12 +234,6 @@ impl Check {
         let confirmed = asked.iter().filter(|index| verdicts[**index].is_ok());
         self.store_in_table(confirmed.map(|index| subjects[*index])).await;
         verdicts
-    }
-
-    /// Those of which this process does not know all that it takes. Most often it knows it of all.
-    fn unknown(&self, subjects: &[&Subject], indices: impl Iterator<Item = usize>) -> Vec<usize> {
-        let known = self.0.known.now();
-        indices.filter(|index| !known.has_all(subjects[*index])).collect()
     }
 }
 
