@@ -53,7 +53,7 @@ pub struct WorkSettings {
     /// Whether Slack is asked about what events claim.
     pub existence: ExistenceArgs,
     /// How files are fetched.
-    pub downloads: file_downloader::Settings,
+    pub downloads: file_downloader::DownloadSettings,
     /// What is read of Slack's history without being asked for.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
@@ -117,7 +117,7 @@ pub struct Environment {
     /// Tells this process from every other in its claims.
     pub instance: String,
     /// The downloader's limits.
-    pub downloads: file_downloader::Settings,
+    pub downloads: file_downloader::DownloadSettings,
     /// What the historian does by itself.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
@@ -137,7 +137,7 @@ impl Environment {
         }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
-        let check = Check::new(existence::Parts {
+        let check = Check::new(existence::ExistenceParts {
             api: Arc::clone(&web),
             table: backend.existence(),
             archive: Arc::clone(&ports.archive),

@@ -215,19 +215,19 @@ fn find(connection: &Connection, from: Option<Position>, limit: usize) -> rusqli
         // Rows that change from here on, before or after they are read.
         None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
     };
-    let mut batch = Batch { items: Vec::new(), bytes: 0, limit, position };
+    let mut batch = ChangedRows { items: Vec::new(), bytes: 0, limit, position };
     let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
     Ok(Found::Batch { items: batch.items, position: batch.position, is_all })
 }
 
-struct Batch {
+struct ChangedRows {
     items: Vec<Item>,
     bytes: usize,
     limit: usize,
     position: Position,
 }
 
-impl Batch {
+impl ChangedRows {
     fn is_full(&self) -> bool {
         self.items.len() >= self.limit || self.bytes >= BATCH_BYTES
     }

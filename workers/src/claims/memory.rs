@@ -11,7 +11,7 @@ use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimState, ClaimStatus, Take}
 use ports::clock::TimestampMs;
 
 /// Claims of one process.
-pub(super) struct Memory {
+pub(super) struct ClaimMemory {
     fallback: Duration,
     remembered: usize,
     state: Mutex<FallbackState>,
@@ -24,7 +24,7 @@ struct FallbackState {
     claims: BTreeMap<ClaimKey, ClaimState>,
 }
 
-impl Memory {
+impl ClaimMemory {
     /// Carries on for `fallback` each time, and remembers at most `remembered` claims.
     pub(super) fn new(fallback: Duration, remembered: usize) -> Self {
         Self { fallback, remembered, state: Mutex::default() }
@@ -150,8 +150,8 @@ mod tests {
         }
     }
 
-    fn memory() -> Memory {
-        Memory::new(Duration::from_secs(60), 10)
+    fn memory() -> ClaimMemory {
+        ClaimMemory::new(Duration::from_secs(60), 10)
     }
 
     #[test]

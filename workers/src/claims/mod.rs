@@ -1,7 +1,7 @@
 //! Claims for work that is too expensive to be done twice, or must not be: claimed before it starts, kept while it goes on, completed
 //! once it is done.
 //!
-//! * [`Claimant`]: this process as it claims. [`Guard`]: a claim that is its own.
+//! * [`Claimant`]: this process as it claims. [`ClaimGuard`]: a claim that is its own.
 //! * [`memory`]: the claims while their table is unavailable, for sinks that take the same thing twice.
 //!
 //! What is claimed and what it is about is the caller's: this room knows keys and times.
@@ -20,8 +20,8 @@ use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE
 use process::config::ClaimArgs;
 use tokio::time::Instant;
 
-pub use guard::{Guard, Lost};
-use memory::Memory;
+pub use guard::{ClaimGuard, Lost};
+use memory::ClaimMemory;
 
 /// What it would mean to do the work twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Sink {
 
 /// Bounds of a process's claims. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ClaimSettings {
     /// How long a claim lasts without a sign of life; renewed every third of it, as the leases of jobs are. A
     /// job whose process died comes back after as long.
     pub lease: Duration,
@@ -46,7 +46,7 @@ pub struct Settings {
     pub remembered: usize,
 }
 
-impl Default for Settings {
+impl Default for ClaimSettings {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(30),
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-impl From<&ClaimArgs> for Settings {
+impl From<&ClaimArgs> for ClaimSettings {
     fn from(args: &ClaimArgs) -> Self {
         Self { ttl: args.ttl(), ..Self::default() }
     }
@@ -66,18 +66,18 @@ impl From<&ClaimArgs> for Settings {
 /// This process as it claims.
 pub struct Claimant {
     table: Arc<dyn Claims>,
-    memory: Memory,
+    memory: ClaimMemory,
     clock: SharedClock,
     /// Tells this process from every other: see [`process::config::instance`].
     instance: String,
     claims_made: AtomicU64,
-    settings: Settings,
+    settings: ClaimSettings,
 }
 
 /// What became of an attempt to claim.
-pub enum Check<'c> {
+pub enum ClaimOutcome<'c> {
     /// The work is the caller's.
-    Ours(Guard<'c>),
+    Ours(ClaimGuard<'c>),
     /// The work was done before.
     Completed,
     /// Another process works on it, for this long at least.
@@ -98,9 +98,9 @@ impl Claimant {
         table: Arc<dyn Claims>,
         clock: SharedClock,
         instance: impl Into<String>,
-        settings: Settings,
+        settings: ClaimSettings,
     ) -> Self {
-        let memory = Memory::new(settings.fallback, settings.remembered);
+        let memory = ClaimMemory::new(settings.fallback, settings.remembered);
         Self { table, memory, clock, instance: instance.into(), claims_made: AtomicU64::new(0), settings }
     }
 
@@ -114,7 +114,7 @@ impl Claimant {
         about: About,
         sink: Sink,
         take: Take,
-    ) -> Result<Check<'_>, ClaimsError> {
+    ) -> Result<ClaimOutcome<'_>, ClaimsError> {
         let owner = Owner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
         let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
         let began = Instant::now();
@@ -132,11 +132,11 @@ impl Claimant {
         let fallback_mode = place == ClaimPlace::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
-            ClaimAnswer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
-            ClaimAnswer::Completed => Check::Completed,
+            ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, place, began)),
+            ClaimAnswer::Completed => ClaimOutcome::Completed,
             // A holder whose clock is ahead says too much: no lease is longer than this.
             ClaimAnswer::HeldUntil(until) => {
-                Check::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
+                ClaimOutcome::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
             }
         })
     }

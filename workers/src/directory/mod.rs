@@ -25,7 +25,7 @@ use rules::channel::index;
 use slack_api::WebApi;
 
 pub use joiner::{Asked, Joiner};
-pub use report::{Report, SyncError};
+pub use report::{SyncError, SyncReport};
 
 pub(crate) use listing::Listing;
 

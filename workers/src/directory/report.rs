@@ -11,7 +11,7 @@ use slack_api::{ApiError, Method};
 
 /// What a sync of one workspace found.
 #[derive(Debug)]
-pub struct Report {
+pub struct SyncReport {
     /// The workspace.
     pub team: TeamId,
     /// What it calls itself.
@@ -105,7 +105,7 @@ impl SyncError {
     }
 }
 
-impl Report {
+impl SyncReport {
     /// A report on a workspace of which nothing is known yet.
     #[must_use]
     pub fn new(team: TeamId) -> Self {

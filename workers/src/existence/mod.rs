@@ -73,7 +73,7 @@ pub(crate) fn require(clearance: &Clearance) -> Result<(), Failure> {
 pub struct Check(Arc<Inner>);
 
 /// What it is made of.
-pub struct Parts {
+pub struct ExistenceParts {
     /// Slack.
     pub api: Arc<WebApi>,
     /// The cache all processes share.
@@ -87,7 +87,7 @@ pub struct Parts {
 }
 
 struct Inner {
-    parts: Parts,
+    parts: ExistenceParts,
     known: Arc<KnownEntities>,
     failures: Failures,
     floods: Floods,
@@ -102,7 +102,7 @@ struct Inner {
 impl Check {
     /// A check that knows nothing yet. It asks nothing before the first event.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: ExistenceParts) -> Self {
         let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
             known: Arc::new(KnownEntities::new(Arc::clone(&parts.clock))),
@@ -187,7 +187,7 @@ impl Check {
 
     async fn verdicts(&self, subjects: &[&Subject]) -> Vec<Verdict> {
         let deadline = Instant::now() + PATIENCE;
-        let (Parts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
+        let (ExistenceParts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
         let mut open: Vec<usize> = (0..subjects.len()).collect();

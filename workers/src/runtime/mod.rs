@@ -42,7 +42,7 @@ pub use consumer::run;
 pub(crate) use dead_letters::quarantine_dead_letters;
 pub use job::{DecodedPayload, EventJob, RefusedTime};
 pub use pressure::Pressure;
-pub use settings::Settings;
+pub use settings::RuntimeSettings;
 
 /// What a worker and its runtime may touch.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use ports::metrics::EXISTENCE_BREAKERS;
 use slack::ids::TeamId;
 use slack_api::Method;
 
-use super::ask::Answer;
+use super::ask::ExistenceAnswer;
 use super::waiting;
 use crate::existence::cache::Demand;
 use crate::existence::entities::Entity;
@@ -124,10 +124,10 @@ struct FailingTable {
 
 impl FailingTable {
     /// Takes in what came of a question.
-    fn note(&mut self, entity: &Entity, answer: &Answer, now: TimestampMs) -> Vec<Turn> {
+    fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<Turn> {
         let [of_team, of_method] = Breaker::of(entity);
         match answer {
-            Answer::Found { .. } | Answer::Missing(_) => {
+            ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
                 self.entities.remove(entity);
                 for other in self.entities_of(entity.team()) {
                     other.since.get_or_insert(now);
@@ -135,7 +135,7 @@ impl FailingTable {
                 self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
             // That is an answer, and neither a failure nor the end of one.
-            Answer::Paused(pause, _) => {
+            ExistenceAnswer::Paused(pause, _) => {
                 for breaker in [of_team, of_method] {
                     if let Some(failing) = self.breakers.get_mut(&breaker) {
                         failing.until = failing.until.max(now.plus(*pause));
@@ -144,12 +144,14 @@ impl FailingTable {
                 }
                 Vec::new()
             }
-            Answer::NotAllowed(why) => {
+            ExistenceAnswer::NotAllowed(why) => {
                 let closed = self.close(of_team).into_iter();
                 closed.chain(self.fail(of_method, entity, 1, why, now)).collect()
             }
-            Answer::Failed(why) if self.fails_alone(entity, why, now) => Vec::new(),
-            Answer::Failed(why) => self.fail(of_team, entity, FAILURES, why, now).into_iter().collect(),
+            ExistenceAnswer::Failed(why) if self.fails_alone(entity, why, now) => Vec::new(),
+            ExistenceAnswer::Failed(why) => {
+                self.fail(of_team, entity, FAILURES, why, now).into_iter().collect()
+            }
         }
     }
 
@@ -253,13 +255,13 @@ impl Failures {
     }
 
     /// What came of asking.
-    pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &Answer) {
+    pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
         for turn in self.turns(entity, answer) {
             self.tell(turn).await;
         }
     }
 
-    fn turns(&self, entity: &Entity, answer: &Answer) -> Vec<Turn> {
+    fn turns(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<Turn> {
         let mut table = self.table();
         let turns = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();

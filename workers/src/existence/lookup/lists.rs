@@ -9,7 +9,7 @@ use slack_api::{Method, WebApi};
 
 use super::ask::id_of;
 use crate::directory::{Listing, SyncError};
-use crate::existence::Parts;
+use crate::existence::ExistenceParts;
 use crate::existence::cache::KnownEntities;
 use crate::existence::entities::{ChannelReach, Entity};
 
@@ -28,7 +28,7 @@ pub(in crate::existence) enum List {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+struct ListedPage<'a> {
     #[serde(borrow, default)]
     members: Vec<&'a RawValue>,
     #[serde(borrow, default)]
@@ -36,7 +36,12 @@ struct Page<'a> {
 }
 
 /// Reads a list into what is known.
-pub(in crate::existence) async fn read(parts: &Parts, known: &KnownEntities, team: &TeamId, list: List) {
+pub(in crate::existence) async fn read(
+    parts: &ExistenceParts,
+    known: &KnownEntities,
+    team: &TeamId,
+    list: List,
+) {
     let began = parts.clock.now();
     match pages(&parts.api, known, team, list).await {
         Ok(is_whole) if list == List::People => known.listed_people(team, began, is_whole),
@@ -58,7 +63,7 @@ async fn pages(api: &WebApi, known: &KnownEntities, team: &TeamId, list: List) -
     let mut listing = Listing::new(api, team, method, parameters, version::zero());
     for _ in 0..MAX_PAGES {
         let Some(page) = listing.next().await? else { return Ok(true) };
-        let page: Page<'_> = page.reply.read()?;
+        let page: ListedPage<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
             let Some(id) = id_of(raw) else { continue };
             let listed = match list {

@@ -28,7 +28,7 @@ use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
 use super::{Check, PATIENCE, Questions, SOON, Unseen};
 
-use ask::{Answer, NO_GROUPS, NOT_LISTED};
+use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED};
 
 pub(super) use ask::NO_TOKEN;
 pub(super) use failing::Failures;
@@ -116,20 +116,20 @@ impl Check {
         }
         let answer = ask::ask(&self.0.parts.api, entity).await;
         match &answer {
-            Answer::Found { reach } => self.0.known.found(entity.clone(), *reach),
-            Answer::Missing(code) => {
+            ExistenceAnswer::Found { reach } => self.0.known.found(entity.clone(), *reach),
+            ExistenceAnswer::Missing(code) => {
                 self.0.known.missing(entity.clone(), code);
                 self.0.floods.note_missing(entity, code);
             }
-            Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
+            ExistenceAnswer::Paused(..) | ExistenceAnswer::NotAllowed(_) | ExistenceAnswer::Failed(_) => {}
         }
         self.0.failures.note(entity, &answer).await;
         match answer {
-            Answer::Found { reach } => Fact::Found { reach },
-            Answer::Missing(code) => Fact::Missing(code),
-            Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
-            Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
-            Answer::Failed(why) => {
+            ExistenceAnswer::Found { reach } => Fact::Found { reach },
+            ExistenceAnswer::Missing(code) => Fact::Missing(code),
+            ExistenceAnswer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
+            ExistenceAnswer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
+            ExistenceAnswer::Failed(why) => {
                 let stuck = self.0.failures.stuck(entity);
                 stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
             }

@@ -15,7 +15,7 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::existence::{Check, Parts};
+use workers::existence::{Check, ExistenceParts};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
@@ -60,7 +60,7 @@ impl Fixture {
         let archive = Arc::new(MemoryArchive::new());
         let table = Arc::new(MemoryExistence::new());
         let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock));
-        let check = Check::new(Parts {
+        let check = Check::new(ExistenceParts {
             api: Arc::clone(&api),
             table: Arc::clone(&table) as Arc<dyn Existence>,
             archive: Arc::clone(&archive) as Arc<dyn Archive>,
@@ -76,7 +76,7 @@ impl Fixture {
 
     /// Another process on the same archive and the same cache.
     pub(super) fn another(&self) -> MessageWriter {
-        let check = Check::new(Parts {
+        let check = Check::new(ExistenceParts {
             api: Arc::clone(&self.api),
             table: Arc::clone(&self.table) as Arc<dyn Existence>,
             archive: Arc::clone(&self.archive) as Arc<dyn Archive>,

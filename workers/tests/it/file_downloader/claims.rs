@@ -13,7 +13,7 @@ use slack::ids::{FileId, Ts};
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
-use workers::claims::{Check, Claimant, Guard, Sink};
+use workers::claims::{ClaimGuard, ClaimOutcome, Claimant, Sink};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, slack, team};
@@ -22,9 +22,9 @@ fn key(file: &str) -> ClaimKey {
     ClaimKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
 }
 
-async fn claim<'c>(claimant: &'c Claimant, file: &str) -> Guard<'c> {
+async fn claim<'c>(claimant: &'c Claimant, file: &str) -> ClaimGuard<'c> {
     match claimant.claim(key(file), About::default(), Sink::Idempotent, Take::IfFree).await {
-        Ok(Check::Ours(guard)) => guard,
+        Ok(ClaimOutcome::Ours(guard)) => guard,
         Ok(_) | Err(_) => panic!("{file} is not free"),
     }
 }
