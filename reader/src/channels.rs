@@ -37,9 +37,6 @@ pub struct ChannelList {
 
 impl ChannelList {
     /// Reads it.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(
         archive: &dyn Archive,
         teams: &[TeamId],

@@ -41,9 +41,6 @@ impl Channels {
 }
 
 /// Reads a workspace's whole index.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Channels, ArchiveError> {
     let items = query_all(archive, Query::partition(key::channel_index(team))).await?;
     Ok(Channels(index::merged(index::shards(&items))))
@@ -59,9 +56,6 @@ pub struct Workspace {
 }
 
 /// What is known of a workspace. Without a token that is what events told since the first of them.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace, ArchiveError> {
     let items = query_all(archive, Query::partition(key::workspace(team))).await?;
     let value = |key: &ItemKey| {
@@ -89,9 +83,6 @@ impl Directory {
     }
 
     /// The channels of a workspace, as of a few seconds ago at most.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn channels(&self, team: &TeamId) -> Result<Arc<Channels>, ArchiveError> {
         let now = self.clock.now();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -59,9 +59,6 @@ pub enum FindError {
 
 /// Finds the channel that is called this, among the workspaces in the archive or in one of them, with all the places in
 /// which it lies there.
-///
-/// # Errors
-/// [`FindError`]
 pub async fn channel<'a>(
     archive: &'a dyn Archive,
     called: &str,
@@ -125,9 +122,6 @@ pub async fn place(
 }
 
 /// The channel that lies in this place, in all its places among these workspaces.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn joined<'a>(
     archive: &'a dyn Archive,
     place: &ChannelPlace,
@@ -146,18 +140,12 @@ pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelPla
 }
 
 /// The workspaces in the archive.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let items = query_all(archive, Query::partition(key::TEAMS)).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
 }
 
 /// The workspaces in the archive, or the one that is asked for.
-///
-/// # Errors
-/// [`FindError`]
 pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Result<Vec<TeamId>, FindError> {
     let known = teams(archive).await?;
     match team {
@@ -206,9 +194,6 @@ async fn by_name(
 }
 
 /// Who has this id, or is or was called this; `@` in front is how people write a name.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn people(
     archive: &dyn Archive,
     called: &str,
@@ -266,9 +251,6 @@ pub enum FindPersonError {
 
 /// The one person who is called this, for commands that change something. An id needs no row: the archive may have messages of
 /// a person whom it does not know.
-///
-/// # Errors
-/// [`FindPersonError`]
 pub async fn person(
     archive: &dyn Archive,
     called: &str,

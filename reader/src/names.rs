@@ -38,9 +38,6 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// Looks up the authors of these messages, and everything they mention.
-    ///
-    /// # Errors
-    /// As [`Archive::get`] and [`Archive::query`].
     pub async fn learn<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m MessageText, IntoIter: Clone>,
@@ -51,17 +48,11 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// Looks up people by their ids.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn learn_people(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
         self.learn_of(ids, false).await
     }
 
     /// A topic or a purpose, in one line as people read it.
-    ///
-    /// # Errors
-    /// As [`Archive::get`] and [`Archive::query`].
     pub async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
         let spans = mrkdwn::parse(text);
         self.learn_of(spans::people(&spans), spans::mention_channel(&spans)).await?;

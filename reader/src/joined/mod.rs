@@ -63,17 +63,11 @@ impl<'a> JoinedChannel<'a> {
     }
 
     /// A message, whatever place has something of it.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn message(&self, ts: &Ts) -> Result<Option<Item>, ArchiveError> {
         Ok(self.merged(ts).await?.map(|merged| merged.row))
     }
 
     /// Messages, in the order of their timestamps in `of`.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn messages(&self, of: &[&Ts]) -> Result<Vec<Option<Item>>, ArchiveError> {
         if self.places.len() == 1 {
             let keys: Vec<ItemKey> = of.iter().map(|ts| self.main().message(ts)).collect();
@@ -88,9 +82,6 @@ impl<'a> JoinedChannel<'a> {
 
     /// The revisions of a message in every place, each once. Where there are several places, what each has as its
     /// content is among them: it may have lost to that of another.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn revisions(&self, ts: &Ts) -> Result<Vec<Item>, ArchiveError> {
         let mut rows = Vec::new();
         for ChannelPlace { team, channel } in &self.places {
@@ -114,9 +105,6 @@ impl<'a> JoinedChannel<'a> {
     /// A page of rows, as [`Archive::query`] answers. The messages of [`JoinedChannel::main`], the threads and the files
     /// of its workspace are those of all places, each row under the key it has where its content is; any other query
     /// passes as it is.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
         let main = self.main();
         if self.places.len() == 1 {

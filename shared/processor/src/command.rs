@@ -53,9 +53,6 @@ pub enum InvalidCommand {
 
 impl CommandLine {
     /// Reads a path, or a JSON array of a path and arguments. The program has to be there.
-    ///
-    /// # Errors
-    /// [`InvalidCommand`]
     pub fn parse(text: &str) -> Result<Self, InvalidCommand> {
         let text = text.trim();
         let mut words = if text.starts_with('[') {

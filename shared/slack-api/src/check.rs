@@ -125,9 +125,6 @@ impl WebApi {
     }
 
     /// Calls a method with a token that was checked. Nothing is waited out: the pause that Slack asks for is the answer.
-    ///
-    /// # Errors
-    /// [`ApiError`].
     pub async fn call_once(
         &self,
         checked: &Checked,

@@ -69,9 +69,6 @@ pub struct PermittedCall<'w> {
 
 impl PermittedCall<'_> {
     /// Makes the call.
-    ///
-    /// # Errors
-    /// [`ApiError`]
     pub async fn make(self, parameters: &[(&str, &str)]) -> Result<Reply, ApiError> {
         let Self { web, team, method, token } = self;
         web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await

@@ -141,9 +141,6 @@ impl HistoryCalls {
     }
 
     /// Joins a public channel. People in it see that.
-    ///
-    /// # Errors
-    /// [`ApiError`]
     pub async fn join(&self, channel: &ChannelId) -> Result<(), ApiError> {
         self.made.fetch_add(1, Ordering::Relaxed);
         let parameters = [("channel", channel.as_str())];

@@ -29,9 +29,6 @@ pub struct Loss {
 
 /// What would be lost with a job. `None` if its event would not have been kept in any case, or names no workspace for a
 /// gap.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Loss>, ArchiveError> {
     let Some((loss, audience)) = read(job) else { return Ok(None) };
     let kept = match (audience, &loss.channel) {

@@ -121,9 +121,6 @@ struct TeamFacts {
 
 impl ErasureFacts {
     /// The facts of a workspace as they are stored.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn stored(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(erasures(team))).await?;
         Ok(rows.iter().filter_map(ErasureFact::read).collect())

@@ -141,9 +141,6 @@ pub trait Archive: Send + Sync + 'static {
 }
 
 /// Every item of a query, page by page. For readers that show everything.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn query_all(archive: &dyn Archive, mut query: Query) -> Result<Vec<Item>, ArchiveError> {
     let mut items = Vec::new();
     loop {

@@ -67,9 +67,6 @@ struct StoredThread {
 
 impl DayFigures {
     /// As it is stored; zeros are left out.
-    ///
-    /// # Errors
-    /// [`TooLarge`]
     pub fn stored(&self) -> Result<String, TooLarge> {
         let total = self.total();
         let people = self.people.iter().map(|(id, person)| (id.clone(), person_stored(person)));

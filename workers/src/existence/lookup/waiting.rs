@@ -31,9 +31,6 @@ pub struct Waiting {
 }
 
 /// What is waited for now. A row whose time has passed is of a process that ended, and does not count.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn waiting(archive: &dyn Archive, now: TimestampMs) -> Result<Vec<Waiting>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::EXISTENCE_BREAKERS)).await?;
     let waiting = rows.iter().filter_map(|row| Waiting::deserialize(&row.attributes).ok());
