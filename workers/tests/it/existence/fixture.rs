@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::existence::Existence;
-use ports::queue::{Delivery, Queue};
+use ports::queue::Queue;
 use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
@@ -19,7 +19,7 @@ use workers::existence::{Check, ExistenceParts};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use testkit::deliveries::delivery;
+pub(super) use testkit::deliveries::deliveries as jobs;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const CHANNEL: &str = "C0GENERAL";
@@ -109,11 +109,6 @@ impl Fixture {
             .map(|method| self.slack.called(method))
             .sum()
     }
-}
-
-pub(super) fn jobs(events: &[Value]) -> Vec<Delivery> {
-    let bodies = events.iter().enumerate();
-    bodies.map(|(n, told)| delivery(&event::envelope(TEAM, &format!("Ev{n}"), told))).collect()
 }
 
 /// A message in a public channel.
