@@ -67,19 +67,16 @@ impl ChannelList {
     }
 
     /// The channels, each once.
-    #[must_use]
     pub fn channels(&self) -> &[ListedChannel] {
         &self.channels
     }
 
     /// The workspaces that have a channel of this id, in their order.
-    #[must_use]
     pub fn teams_of(&self, channel: &ChannelId) -> &[TeamId] {
         self.teams.get(channel).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a channel goes on under another id, which is in the list too. Its snapshot says so.
-    #[must_use]
     pub fn goes_on_elsewhere(&self, place: &ChannelPlace, snapshot: &Value) -> bool {
         let next = snapshot["next_channel_id"].as_str().and_then(|next| ChannelId::parse(next).ok());
         next.is_some_and(|next| self.teams_of(&next).contains(&place.team))

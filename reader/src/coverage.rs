@@ -71,13 +71,11 @@ impl<'a> TeamCoverage<'a> {
     }
 
     /// The workspace.
-    #[must_use]
     pub fn team(&self) -> &TeamId {
         &self.team
     }
 
     /// The channels that are kept or were read, in the order of their ids.
-    #[must_use]
     pub fn channels(&self) -> BTreeSet<&ChannelId> {
         self.marked.iter().chain(self.spans.keys()).collect()
     }

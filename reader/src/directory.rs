@@ -22,7 +22,6 @@ pub struct Channels(BTreeMap<String, String>);
 
 impl Channels {
     /// What the index calls a channel: a deleted one with `deleted_` in front.
-    #[must_use]
     pub fn name(&self, channel: &ChannelId) -> Option<&str> {
         self.0.get(channel.as_str()).map(String::as_str)
     }
@@ -33,7 +32,6 @@ impl Channels {
     }
 
     /// The channels of this name, whatever its case; `#` in front is how people write it.
-    #[must_use]
     pub fn named(&self, name: &str) -> Vec<ChannelId> {
         let name = name.strip_prefix('#').unwrap_or(name).to_lowercase();
         self.iter().filter(|(_, known)| known.to_lowercase() == name).map(|(id, _)| id).collect()
@@ -77,7 +75,6 @@ pub struct Directory {
 
 impl Directory {
     /// A directory that knows nothing yet.
-    #[must_use]
     pub fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
         Self { archive, clock, known: Mutex::default() }
     }

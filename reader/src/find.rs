@@ -133,7 +133,6 @@ pub async fn joined<'a>(
 }
 
 /// The place of a channel that the user named by its id, or else where it goes on.
-#[must_use]
 pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelPlace {
     let id = called.strip_prefix('#').unwrap_or(called);
     channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
@@ -310,7 +309,6 @@ fn listed(people: &[UserId]) -> String {
 }
 
 /// Names that may be meant, for the end of an error.
-#[must_use]
 pub fn suggested(close: &[String]) -> String {
     let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
     if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }

@@ -54,7 +54,6 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// All visible rows.
-    #[must_use]
     pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
@@ -110,7 +109,6 @@ impl<'a> Rows<'a> {
     }
 
     /// The key that the next rows come after.
-    #[must_use]
     pub fn after(&self) -> Option<&str> {
         self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }

@@ -128,7 +128,6 @@ pub struct Environment {
 
 impl Environment {
     /// The environment of this process on an open backend.
-    #[must_use]
     pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
         let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index } =
             settings;
@@ -161,14 +160,12 @@ impl Environment {
     }
 
     /// What answers questions.
-    #[must_use]
     pub fn processor(&self) -> Arc<dyn Processor> {
         let configured = self.responder.processor.clone().or_else(|| self.search.clone());
         configured.unwrap_or_else(|| Arc::new(HelpProcessor))
     }
 
     /// This process as it claims files.
-    #[must_use]
     pub fn claimant(&self) -> Claimant {
         Claimant::new(
             Arc::clone(&self.claims),
@@ -179,7 +176,6 @@ impl Environment {
     }
 
     /// What asks for channels to be joined, unless none is to be joined.
-    #[must_use]
     pub fn joiner(&self) -> Option<Joiner> {
         self.joining.as_ref().map(|(joiner, _)| joiner.clone())
     }

@@ -45,7 +45,6 @@ const FLAGS: [(&str, Uses); 5] = [
 
 /// The whole of a worker's binary: runs the worker of this name until a signal. If Lambda started the process, it serves
 /// Lambda instead.
-#[must_use]
 pub fn main(name: &str) -> ExitCode {
     exit_code(start(name))
 }

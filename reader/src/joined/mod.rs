@@ -27,7 +27,6 @@ type RowsByTime = BTreeMap<String, Vec<Item>>;
 
 impl<'a> JoinedChannel<'a> {
     /// The channel that goes on in `main`, and was or is in the others too.
-    #[must_use]
     pub fn new(archive: &'a dyn Archive, main: ChannelPlace, others: Vec<ChannelPlace>) -> Self {
         let mut places = vec![main];
         for place in others {
@@ -39,19 +38,16 @@ impl<'a> JoinedChannel<'a> {
     }
 
     /// Where the channel goes on.
-    #[must_use]
     pub fn main(&self) -> &ChannelPlace {
         &self.places[0]
     }
 
     /// All its places, [`JoinedChannel::main`] in front.
-    #[must_use]
     pub fn places(&self) -> &[ChannelPlace] {
         &self.places
     }
 
     /// Its workspaces, that of [`JoinedChannel::main`] in front.
-    #[must_use]
     pub fn teams(&self) -> Vec<TeamId> {
         let mut teams: Vec<TeamId> = Vec::new();
         for place in &self.places {

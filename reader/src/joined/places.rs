@@ -23,13 +23,11 @@ pub struct ChannelPlace {
 
 impl ChannelPlace {
     /// The partition of its messages.
-    #[must_use]
     pub fn messages(&self) -> String {
         key::messages(&self.team, &self.channel)
     }
 
     /// A message in it.
-    #[must_use]
     pub fn message(&self, ts: &Ts) -> ItemKey {
         ItemKey::message(&self.team, &self.channel, ts)
     }

@@ -182,37 +182,31 @@ impl Database {
     }
 
     /// The queue in this folder.
-    #[must_use]
     pub fn queue(&self) -> Arc<dyn Queue> {
         Arc::clone(&self.queue) as Arc<dyn Queue>
     }
 
     /// The archive in this folder.
-    #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive) as Arc<dyn Archive>
     }
 
     /// What was written to messages in this folder.
-    #[must_use]
     pub fn changes(&self) -> Arc<dyn Changes> {
         Arc::new(EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
     /// The claims in this folder.
-    #[must_use]
     pub fn claims(&self) -> Arc<dyn Claims> {
         Arc::clone(&self.claims) as Arc<dyn Claims>
     }
 
     /// The files in this folder.
-    #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         Arc::clone(&self.files) as Arc<dyn Files>
     }
 
     /// What Slack confirmed to exist, in this folder.
-    #[must_use]
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }

@@ -124,7 +124,6 @@ struct Output {
 
 impl CommandProcessor {
     /// A program that answers within this time. What it writes to standard error is logged without these secrets.
-    #[must_use]
     pub fn new(command: CommandLine, timeout: Duration, secrets: Vec<SecretString>) -> Self {
         Self { command, timeout, secrets }
     }

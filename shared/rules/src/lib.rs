@@ -88,7 +88,6 @@ pub enum Change {
 
 impl Change {
     /// The row that it changes.
-    #[must_use]
     pub fn key(&self) -> &ItemKey {
         match self {
             Self::Content(content) => content.key(),
@@ -136,13 +135,11 @@ impl<'a> Event<'a> {
     }
 
     /// What is made of the event; `None` if its type is unknown.
-    #[must_use]
     pub fn rule(&self) -> Option<Rule> {
         self.rule
     }
 
     /// What says who may read the channel that the event is about.
-    #[must_use]
     pub fn visibility(&self) -> Visibility {
         self.header.kind.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
     }
@@ -177,7 +174,6 @@ impl<'a> Event<'a> {
     }
 
     /// Slack's clock for this event: `event_ts`, or the second of `event_time`, or the beginning of time.
-    #[must_use]
     pub fn clock(&self) -> Ts {
         let from_envelope = || Ts::parse(&format!("{}.000000", self.event_time_s?)).ok();
         self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)

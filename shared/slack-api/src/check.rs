@@ -59,7 +59,6 @@ pub struct Times {
 impl Times {
     /// How many seconds this machine's clock is ahead of Slack's, at least; negative if it is behind. Slack's second
     /// had begun at some moment between asking and having the answer.
-    #[must_use]
     pub fn ahead_s(&self) -> i64 {
         let (before_s, after_s) = (self.before.seconds(), self.after.seconds());
         if before_s > self.slack_s {
@@ -95,7 +94,6 @@ struct Identity<'a> {
 
 impl WebApi {
     /// How many tokens there are.
-    #[must_use]
     pub fn token_count(&self) -> usize {
         match self.tokens.source() {
             Source::One(_) => 1,

@@ -77,14 +77,12 @@ impl PermittedCall<'_> {
 
 impl WebApi {
     /// A client. Nothing is asked before it is needed.
-    #[must_use]
     pub fn new(url: ApiUrl, tokens: Tokens) -> Self {
         let http = Arc::new(Http::new(url.is_loopback()));
         Self::carried_by(http, url, tokens)
     }
 
     /// A client whose requests something else carries: a test's Slack on virtual time.
-    #[must_use]
     pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
         Self { transport, limits: MethodLimits::new(), url, tokens }
     }
@@ -96,13 +94,11 @@ impl WebApi {
     }
 
     /// Where the API is.
-    #[must_use]
     pub fn url(&self) -> &ApiUrl {
         &self.url
     }
 
     /// Whether there is any token at all.
-    #[must_use]
     pub fn has_tokens(&self) -> bool {
         match self.tokens.source() {
             Source::One(_) => true,

@@ -40,7 +40,6 @@ macro_rules! slack_id {
             }
 
             /// The id as Slack spells it.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -116,13 +115,11 @@ impl Ts {
     }
 
     /// The timestamp as Slack spells it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The timestamp with twelve digits of seconds, so that text order is time order.
-    #[must_use]
     pub fn padded(&self) -> String {
         let mut padded = String::with_capacity(SECONDS_DIGITS + 7);
         let digits_before_point = self.0.len() - 7;
@@ -134,7 +131,6 @@ impl Ts {
     }
 
     /// Microseconds since the Unix epoch.
-    #[must_use]
     pub fn micros(&self) -> i64 {
         self.0
             .bytes()

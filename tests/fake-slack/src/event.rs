@@ -6,7 +6,6 @@
 use serde_json::{Value, json};
 
 /// The body of a request that delivers `event`. `event_id` tells deliveries apart.
-#[must_use]
 pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
     let event_time_s: i64 = event["event_ts"]
         .as_str()
@@ -35,7 +34,6 @@ pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
 }
 
 /// The event that announces a message in a public channel.
-#[must_use]
 pub fn posted(channel: &str, message: &Value) -> Value {
     with(
         message.clone(),
@@ -48,7 +46,6 @@ pub fn posted(channel: &str, message: &Value) -> Value {
 }
 
 /// The event of an edit, an unfurl or a tombstone: `after` replaced `before`.
-#[must_use]
 pub fn changed(channel: &str, before: &Value, after: &Value, event_ts: &str) -> Value {
     json!({
         "type": "message", "subtype": "message_changed", "hidden": true, "channel": channel,
@@ -58,7 +55,6 @@ pub fn changed(channel: &str, before: &Value, after: &Value, event_ts: &str) -> 
 }
 
 /// The event of a deletion.
-#[must_use]
 pub fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
     json!({
         "type": "message", "subtype": "message_deleted", "hidden": true, "channel": channel,
@@ -68,7 +64,6 @@ pub fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
 }
 
 /// The event that tells a thread's root of a reply.
-#[must_use]
 pub fn replied(channel: &str, root: &Value, reply_ts: &str, event_ts: &str) -> Value {
     let root = with(
         root.clone(),
@@ -81,13 +76,11 @@ pub fn replied(channel: &str, root: &Value, reply_ts: &str, event_ts: &str) -> V
 }
 
 /// A reaction that came.
-#[must_use]
 pub fn reaction_added(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
     reaction("reaction_added", channel, ts, user, name, event_ts)
 }
 
 /// A reaction that went.
-#[must_use]
 pub fn reaction_removed(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
     reaction("reaction_removed", channel, ts, user, name, event_ts)
 }
@@ -100,13 +93,11 @@ fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_t
 }
 
 /// A custom emoji that came.
-#[must_use]
 pub fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
     json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })
 }
 
 /// `object` with these fields set.
-#[must_use]
 pub fn with<const N: usize>(mut object: Value, fields: [(&str, Value); N]) -> Value {
     if let Value::Object(object) = &mut object {
         object.extend(fields.map(|(name, value)| (name.to_owned(), value)));

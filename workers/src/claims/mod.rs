@@ -93,7 +93,6 @@ enum ClaimPlace {
 
 impl Claimant {
     /// Claims in this table, as this instance.
-    #[must_use]
     pub fn new(
         table: Arc<dyn Claims>,
         clock: SharedClock,

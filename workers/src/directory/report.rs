@@ -107,7 +107,6 @@ impl SyncError {
 
 impl SyncReport {
     /// A report on a workspace of which nothing is known yet.
-    #[must_use]
     pub fn new(team: TeamId) -> Self {
         Self {
             team,
@@ -124,7 +123,6 @@ impl SyncReport {
     }
 
     /// How much was passed over.
-    #[must_use]
     pub fn skipped(&self) -> usize {
         self.channels.skipped + self.people.skipped + self.emoji.skipped
     }

@@ -81,7 +81,6 @@ pub struct KnownEntities {
 
 impl KnownEntities {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         Self { clock, entities: Mutex::default(), listed: Mutex::default() }
     }

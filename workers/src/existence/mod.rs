@@ -101,7 +101,6 @@ struct Inner {
 
 impl Check {
     /// A check that knows nothing yet. It asks nothing before the first event.
-    #[must_use]
     pub fn new(parts: ExistenceParts) -> Self {
         let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
@@ -118,7 +117,6 @@ impl Check {
     }
 
     /// What it knows: the directory sync adds to it.
-    #[must_use]
     pub fn known(&self) -> Arc<KnownEntities> {
         Arc::clone(&self.0.known)
     }

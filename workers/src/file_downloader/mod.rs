@@ -49,7 +49,6 @@ pub struct FileDownloader {
 
 impl FileDownloader {
     /// A downloader from Slack to this store and archive, which claims what it fetches.
-    #[must_use]
     pub fn new(
         archive: Arc<dyn Archive>,
         files: Arc<dyn Files>,

@@ -335,7 +335,6 @@ impl Quarantined {
     }
 
     /// Whether it is a request in which no workspace or no event can be read: if it is dropped, the whole hour is a gap.
-    #[must_use]
     pub fn is_unreadable(&self) -> bool {
         // The outline of another job looks like that of a request.
         let carries_events = matches!(self.queue, QueueName::Events | QueueName::Channels);

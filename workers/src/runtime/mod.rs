@@ -77,7 +77,6 @@ pub struct Retry {
 
 impl Outcome {
     /// To be tried again after the runtime's own backoff.
-    #[must_use]
     pub fn retry(reason: impl ToString) -> Self {
         Self::Retry(Retry { reason: reason.to_string(), after: None })
     }

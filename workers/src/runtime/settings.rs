@@ -39,7 +39,6 @@ pub struct RuntimeSettings {
 
 impl RuntimeSettings {
     /// The defaults for a backend.
-    #[must_use]
     pub fn on(backend: &Backend) -> Self {
         let default = Self::default();
         Self { slots: backend.batches_at_once().unwrap_or(default.slots), ..default }

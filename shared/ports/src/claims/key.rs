@@ -10,26 +10,22 @@ pub struct ClaimKey(Box<str>);
 
 impl ClaimKey {
     /// `{file_id}_{ts}`: a file, in the message of this time.
-    #[must_use]
     pub fn of_file(file: &FileId, ts: &Ts) -> Self {
         Self(format!("{file}_{ts}").into())
     }
 
     /// `{team}_{channel}_{ts}_q{attempt}`: the answering of a question. A workspace's id begins as no file's does. Each attempt
     /// has a claim of its own: one that is completed is remembered for hours, and would refuse the next.
-    #[must_use]
     pub fn of_question(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
         Self(format!("{team}_{channel}_{ts}_q{attempt}").into())
     }
 
     /// `{team}_{channel}_{ts}_r{attempt}`: the posting of an answer.
-    #[must_use]
     pub fn of_answer(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
         Self(format!("{team}_{channel}_{ts}_r{attempt}").into())
     }
 
     /// The key as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,19 +43,16 @@ pub struct Owner(Box<str>);
 
 impl Owner {
     /// The owner of an instance's claim of this number.
-    #[must_use]
     pub fn of(instance: &str, number: u64) -> Self {
         Self(format!("{instance}/{number}").into())
     }
 
     /// An owner as it is stored.
-    #[must_use]
     pub fn stored(text: &str) -> Self {
         Self(text.into())
     }
 
     /// The owner as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -98,7 +98,6 @@ pub struct Origin {
 
 impl Origin {
     /// When the job was first sent.
-    #[must_use]
     pub fn sent_at(&self) -> TimestampMs {
         TimestampMs(self.sent_at_ms)
     }
@@ -121,20 +120,17 @@ pub enum JobError {
 }
 
 /// Encodes a job of this kind: the name of the field that [`Job::decode`] finds it in. Ids and texts always serialise.
-#[must_use]
 pub fn encode_job(kind: &str, job: &impl Serialize) -> String {
     let json = serde_json::to_string(job).unwrap_or_default();
     format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
 
 /// Encodes an event. `envelope` must be JSON; it is carried as it is.
-#[must_use]
 pub fn encode_event(envelope: &str) -> String {
     format!("{{\"v\":{VERSION},\"event\":{envelope}}}")
 }
 
 /// Encodes an event that was taken in a run of ingest.
-#[must_use]
 pub fn encode_event_of_run(run: &RunId, envelope: &str) -> String {
     format!("{{\"v\":{VERSION},\"run\":\"{run}\",\"event\":{envelope}}}")
 }
@@ -166,7 +162,6 @@ impl<'a> Job<'a> {
     }
 
     /// The request that Slack sent, if the job carries one.
-    #[must_use]
     pub fn event(&self) -> Option<&'a RawValue> {
         if let Payload::Event(event) = self.payload { Some(event) } else { None }
     }

@@ -50,7 +50,6 @@ pub enum BackendKind {
 
 impl BackendArgs {
     /// The embedded backend in this folder.
-    #[must_use]
     pub fn embedded(data: &Path) -> Self {
         Self {
             backend: BackendKind::Embedded,
@@ -81,7 +80,6 @@ impl BackendArgs {
     }
 
     /// The file of the search index beside the data; `None` if the data is not on this machine.
-    #[must_use]
     pub fn local_index(&self) -> Option<PathBuf> {
         match self.backend {
             BackendKind::Embedded => Some(self.data.data.join(INDEX_FILE)),
@@ -90,7 +88,6 @@ impl BackendArgs {
     }
 
     /// The flag that leads another command to the same place. What else it needs is in the environment.
-    #[must_use]
     pub fn as_typed(&self) -> String {
         match self.backend {
             BackendKind::Embedded => format!("--data {}", self.data.data.display()),
@@ -139,7 +136,6 @@ pub enum BackendError {
 
 impl BackendError {
     /// Whether a setting is to be corrected, which is the caller's mistake and not a failure.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Config(_))
     }
@@ -189,7 +185,6 @@ impl Backend {
     }
 
     /// Whether people may change rows past this program, at a prompt of SQLite.
-    #[must_use]
     pub fn has_prompt(&self) -> bool {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -210,7 +205,6 @@ impl Backend {
     }
 
     /// Where jobs travel.
-    #[must_use]
     pub fn queue(&self) -> Arc<dyn Queue> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -221,7 +215,6 @@ impl Backend {
     }
 
     /// Where rows are kept.
-    #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -234,7 +227,6 @@ impl Backend {
     }
 
     /// What was written to messages.
-    #[must_use]
     pub fn changes(&self) -> Arc<dyn Changes> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -245,7 +237,6 @@ impl Backend {
     }
 
     /// Where files are kept.
-    #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -256,7 +247,6 @@ impl Backend {
     }
 
     /// What Slack confirmed to exist.
-    #[must_use]
     pub fn existence(&self) -> Arc<dyn Existence> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -267,7 +257,6 @@ impl Backend {
     }
 
     /// Where claims are kept.
-    #[must_use]
     pub fn claims(&self) -> Arc<dyn Claims> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -278,7 +267,6 @@ impl Backend {
     }
 
     /// How many batches one worker should work on at once, if the default for one machine does not suit the backend.
-    #[must_use]
     pub fn batches_at_once(&self) -> Option<usize> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -292,7 +280,6 @@ impl Backend {
 
     /// The open data folder, if that is the backend: only it has a condition of its own to ask about.
     #[cfg(feature = "embedded")]
-    #[must_use]
     pub fn folder(&self) -> Option<&Database> {
         match self.0 {
             Chosen::Embedded(ref database) => Some(database),

@@ -83,7 +83,6 @@ impl DayFigures {
     }
 
     /// Reads what is stored; `None` if it does not have that shape.
-    #[must_use]
     pub fn read(stored: &str) -> Option<Self> {
         let stored: StoredDay<'_> = serde_json::from_str(stored).ok()?;
         let people = stored.users.into_iter().map(|(id, person)| Some((id, person.read()?)));

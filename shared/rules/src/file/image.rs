@@ -48,13 +48,11 @@ pub struct ImageJob {
 }
 
 /// The job that follows an update of a row of the directory, if it brings a picture.
-#[must_use]
 pub fn job(update: &Update) -> Option<Outgoing> {
     image_job(&update.set_if_absent, &update.set).map(|job| job.outgoing())
 }
 
 /// The job for the picture that a row of the directory names and does not hold.
-#[must_use]
 pub fn missing(row: &Item) -> Option<Outgoing> {
     let job = image_job(&row.attributes, &row.attributes)?;
     let held = row.attributes.contains_key(&format!("{IMAGE}{}", image_hash(&job.url)));
@@ -108,7 +106,6 @@ pub(crate) fn current(row: &Attributes) -> Option<Value> {
 
 /// The keys of the pictures that are held for a row of the directory, and of the one that it names, which may be fetched just
 /// now. Of an earlier profile, the one that it names.
-#[must_use]
 pub fn keys(row: &Item) -> BTreeSet<FileKey> {
     let held = row.attributes.iter().filter(|(name, _)| is_register(name));
     let held = held.filter_map(|(_, key)| FileKey::stored(key.as_str()?));
@@ -125,7 +122,6 @@ pub(crate) fn is_register(name: &str) -> bool {
 
 impl ImageJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { team, owner, url } = self;
         let hash = image_hash(url);
@@ -155,7 +151,6 @@ impl ImageJob {
     }
 
     /// The row the picture belongs to.
-    #[must_use]
     pub fn key(&self) -> ItemKey {
         match &self.owner {
             Owner::User(user) => ItemKey::user(&self.team, user),
@@ -164,7 +159,6 @@ impl ImageJob {
     }
 
     /// The picture is held.
-    #[must_use]
     pub fn held(&self, key: &FileKey) -> Update {
         let (kind, id, value) = match &self.owner {
             Owner::User(user) => ("user", "user_id", user.as_str()),

@@ -44,13 +44,11 @@ pub struct Jobs {
 }
 
 /// The jobs of the files in a version of a message.
-#[must_use]
 pub fn jobs(content: &Content) -> Jobs {
     jobs_unless(content, |_| false)
 }
 
 /// The jobs of those files in a version of a message that are not known to be settled.
-#[must_use]
 pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> Jobs {
     let update = content.if_absent();
     let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -77,7 +75,6 @@ pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> J
 
 /// Asks again for a file that is not held, by its row. The nonce tells this time from the others. `None` where nothing
 /// is known of the file, or not where it was shared.
-#[must_use]
 pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     let share = row::shares(row).next()?;
     let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
@@ -88,7 +85,6 @@ pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
 
 impl FileJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { team, share: Share { channel, ts }, object, .. } = self;
         let parts =

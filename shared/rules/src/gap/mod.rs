@@ -231,7 +231,6 @@ pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
 }
 
 /// The gap of an event that a person removed from quarantine.
-#[must_use]
 pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
     GapRow { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
@@ -240,7 +239,6 @@ const HOUR_MICROS: i64 = 3_600 * 1_000_000;
 
 /// The gap of an event of which it is known about when it happened, in microseconds since the Unix epoch, and no more: the
 /// whole hour, in every channel. However many there are, they leave one row per hour.
-#[must_use]
 pub fn dropped_in_hour(team: &TeamId, micros: i64) -> Update {
     let from = micros - micros.rem_euclid(HOUR_MICROS);
     let hour = Interval { from, to: from + HOUR_MICROS };

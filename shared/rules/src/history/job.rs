@@ -32,7 +32,6 @@ pub struct SpanJob {
 
 impl SpanJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { team, channel, from, to, page, .. } = self;
         let parts = ["span", team.as_str(), channel.as_str(), from.as_str(), to.as_str(), &page.to_string()];

@@ -62,7 +62,6 @@ impl From<Question> for QuestionJob {
 
 impl QuestionJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { id, asked, attempt } = self;
         let (id, attempt, asked) = (id.clone(), *attempt, asked.clone());
@@ -92,7 +91,6 @@ impl QuestionJob {
 
 impl ReplyJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { id, attempt } = self;
         Outgoing {

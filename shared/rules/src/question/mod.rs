@@ -52,7 +52,6 @@ pub struct Question {
 
 impl QuestionId {
     /// Its name in what is sent to a processor and to Slack.
-    #[must_use]
     pub fn name(&self) -> String {
         let Self { team, channel, ts, .. } = self;
         format!("{team}.{channel}.{ts}")

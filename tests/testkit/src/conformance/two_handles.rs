@@ -33,7 +33,6 @@ pub struct TwoQueues {
 
 impl TwoQueues {
     /// Two handles on the same queues.
-    #[must_use]
     pub fn new(first: Arc<dyn Queue>, second: Arc<dyn Queue>, turns: Turns) -> Self {
         Self { handles: [first, second], turns, calls: AtomicUsize::new(0), received_by: Mutex::default() }
     }
@@ -113,7 +112,6 @@ pub struct TwoArchives {
 
 impl TwoArchives {
     /// Two handles on the same items.
-    #[must_use]
     pub fn new(first: Arc<dyn Archive>, second: Arc<dyn Archive>) -> Self {
         Self { handles: [first, second], calls: AtomicUsize::new(0) }
     }
@@ -162,7 +160,6 @@ pub struct TwoFiles {
 
 impl TwoFiles {
     /// Two handles on the same files.
-    #[must_use]
     pub fn new(first: Arc<dyn Files>, second: Arc<dyn Files>) -> Self {
         Self { handles: [first, second], calls: AtomicUsize::new(0) }
     }
@@ -199,7 +196,6 @@ pub struct TwoClaims {
 
 impl TwoClaims {
     /// Two handles on the same claims.
-    #[must_use]
     pub fn new(first: Arc<dyn Claims>, second: Arc<dyn Claims>) -> Self {
         Self { handles: [first, second], calls: AtomicUsize::new(0) }
     }

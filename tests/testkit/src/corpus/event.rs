@@ -7,7 +7,6 @@ pub use fake_slack::event::{
 };
 
 /// A plain message of a person.
-#[must_use]
 pub fn message(ts: &str, user: &str, text: &str) -> Value {
     json!({
         "type": "message", "user": user, "text": text, "ts": ts, "team": super::TEAM,
@@ -16,13 +15,11 @@ pub fn message(ts: &str, user: &str, text: &str) -> Value {
 }
 
 /// A message within a thread; with `thread_ts` equal to `ts` the thread's root.
-#[must_use]
 pub fn reply(ts: &str, thread_ts: &str, user: &str, text: &str) -> Value {
     with(message(ts, user, text), [("thread_ts", thread_ts.into())])
 }
 
 /// A message with a subtype such as `me_message`, `channel_join` or `thread_broadcast`, and what else belongs to it.
-#[must_use]
 pub fn subtyped(message: Value, subtype: &str, more: Value) -> Value {
     let mut message = with(message, [("subtype", subtype.into())]);
     if let (Value::Object(fields), Value::Object(more)) = (&mut message, more) {
@@ -32,7 +29,6 @@ pub fn subtyped(message: Value, subtype: &str, more: Value) -> Value {
 }
 
 /// A bot's message, which has no user.
-#[must_use]
 pub fn bot_message(ts: &str, bot_id: &str, username: &str, text: &str) -> Value {
     json!({
         "type": "message", "subtype": "bot_message", "bot_id": bot_id, "username": username, "text": text, "ts": ts,
@@ -40,14 +36,12 @@ pub fn bot_message(ts: &str, bot_id: &str, username: &str, text: &str) -> Value 
 }
 
 /// A message that shares files.
-#[must_use]
 pub fn file_share(ts: &str, user: &str, text: &str, file_ids: &[&str]) -> Value {
     let files: Vec<Value> = file_ids.iter().map(|id| file(id, user)).collect();
     subtyped(message(ts, user, text), "file_share", json!({ "files": files, "upload": false }))
 }
 
 /// A file object.
-#[must_use]
 pub fn file(id: &str, user: &str) -> Value {
     json!({
         "id": id, "name": format!("{id}.txt"), "title": id, "mimetype": "text/plain", "filetype": "text", "size": 12,
@@ -58,7 +52,6 @@ pub fn file(id: &str, user: &str) -> Value {
 }
 
 /// The message as an edit at `edited_ts` leaves it.
-#[must_use]
 pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
     let ts = message["ts"].as_str().unwrap_or_default();
     let editor = message["user"].clone();
@@ -73,7 +66,6 @@ pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
 }
 
 /// The message as an unfurled link leaves it: an attachment, and no edit.
-#[must_use]
 pub fn unfurled(message: &Value, url: &str) -> Value {
     with(
         message.clone(),
@@ -82,7 +74,6 @@ pub fn unfurled(message: &Value, url: &str) -> Value {
 }
 
 /// What history has if a deleted message had replies.
-#[must_use]
 pub fn tombstone(message: &Value) -> Value {
     json!({
         "type": "message", "subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.",
@@ -91,7 +82,6 @@ pub fn tombstone(message: &Value) -> Value {
 }
 
 /// A person's profile as it is now.
-#[must_use]
 pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
     let user = json!({
         "id": user, "team_id": super::TEAM, "name": name, "real_name": name, "deleted": false, "is_bot": false,
@@ -102,7 +92,6 @@ pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
 }
 
 /// A person who came.
-#[must_use]
 pub fn team_join(user: &str, name: &str, event_ts: &str) -> Value {
     with(user_change(user, name, event_ts), [("type", "team_join".into())])
 }

@@ -26,13 +26,11 @@ pub struct Row {
 
 impl MemoryClaims {
     /// No claims.
-    #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         Self { clock, rows: Mutex::default() }
     }
 
     /// All rows, also those that count for nothing any more.
-    #[must_use]
     pub fn rows(&self) -> BTreeMap<ClaimKey, Row> {
         self.lock().clone()
     }
