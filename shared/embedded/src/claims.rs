@@ -219,7 +219,7 @@ mod tests {
         let database = Database::open(folder.path(), clock.clone()).unwrap();
         let claims = database.claims();
         claims.claim(&claim(1, 7), Take::IfFree).await.unwrap();
-        let begun = "Ev1 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
+        let begun = "F1_1.000000 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
         assert_eq!(rows(folder.path()), [begun]);
         clock.advance(Duration::from_secs(5));
         claims.complete(&claim(1, 7)).await.unwrap();
