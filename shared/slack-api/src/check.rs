@@ -149,7 +149,8 @@ impl WebApi {
     }
 }
 
-fn bot(reply: &Reply) -> Result<Bot, ApiError> {
+/// Whose a token is, by the answer of `auth.test`.
+pub(super) fn bot(reply: &Reply) -> Result<Bot, ApiError> {
     let identity: Identity<'_> = reply.read()?;
     let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
     let team = team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;

@@ -17,13 +17,11 @@ pub mod reply;
 pub mod tokens;
 pub mod transport;
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::counter;
-use serde::Deserialize;
 
 pub use error::ApiError;
 pub use hosts::ApiUrl;
@@ -37,7 +35,6 @@ use self::method::Pace;
 use self::tokens::{Source, TokenOwner};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
-use slack::envelope::text_or_none;
 use slack::ids::{TeamId, Ts};
 
 /// The whole of a call. Slack takes some seconds over the largest page; this also bounds a body that trickles.
@@ -224,11 +221,7 @@ impl WebApi {
     async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TokenOwner, ApiError> {
         let ask = || async {
             let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
-            let identity: Identity<'_> = reply.read()?;
-            let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
-            let team =
-                team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
-            Ok(TokenOwner { team, said_at: reply.date().cloned() })
+            Ok(TokenOwner { team: check::bot(&reply)?.team, said_at: reply.date().cloned() })
         };
         token.owner().get_or_try_init(ask).await
     }
@@ -300,10 +293,4 @@ impl WebApi {
         };
         self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
     }
-}
-
-#[derive(Deserialize)]
-struct Identity<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team_id: Option<Cow<'a, str>>,
 }
