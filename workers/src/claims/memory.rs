@@ -131,18 +131,15 @@ fn forget(state: &mut FallbackState, claim: &Claim) {
 #[cfg(test)]
 mod tests {
     use ports::claims::{About, Owner};
-    use slack::ids::{FileId, Ts};
+    use testkit::memory::claims::claim_key;
 
     use super::*;
 
     const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
-    fn claim(event: usize, number: u64) -> Claim {
+    fn claim(file: usize, number: u64) -> Claim {
         Claim {
-            key: ClaimKey::of_file(
-                &FileId::parse(&format!("F{event}")).unwrap(),
-                &Ts::parse("1.000000").unwrap(),
-            ),
+            key: claim_key(file),
             owner: Owner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),

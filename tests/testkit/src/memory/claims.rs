@@ -6,6 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ports::claims::{Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, Owner, Take};
 use ports::clock::{SharedClock, TimestampMs};
+use slack::ids::{FileId, Ts};
+
+/// The key of a claim: of a file of this number, in a message.
+///
+/// # Panics
+/// Never: ids of numbers have Slack's shape.
+#[expect(clippy::unwrap_used, reason = "ids of numbers have Slack's shape")]
+pub fn claim_key(file: usize) -> ClaimKey {
+    ClaimKey::of_file(&FileId::parse(&format!("F{file}")).unwrap(), &Ts::parse("1.000000").unwrap())
+}
 
 /// Claims that live as long as the process.
 pub struct MemoryClaims {

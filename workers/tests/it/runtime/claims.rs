@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::claims::{About, ClaimKey, Claims, ClaimsError, Take};
+use ports::claims::{About, Claims, ClaimsError, Take};
 use ports::clock::SharedClock;
-use slack::ids::{FileId, Ts};
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
-use testkit::memory::claims::MemoryClaims;
+use testkit::memory::claims::{MemoryClaims, claim_key};
 use tokio::time::{Instant, sleep};
 use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Lost, Sink};
 
@@ -47,8 +46,7 @@ impl Bench {
 }
 
 async fn check(claimant: &Claimant, sink: Sink) -> Result<ClaimOutcome<'_>, ClaimsError> {
-    let key = ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
-    claimant.claim(key, About::default(), sink, Take::IfFree).await
+    claimant.claim(claim_key(1), About::default(), sink, Take::IfFree).await
 }
 
 async fn ours(claimant: &Claimant, sink: Sink) -> ClaimGuard<'_> {

@@ -1,8 +1,8 @@
 //! Who gets a claim.
 
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey};
+use ports::claims::{About, Claim, ClaimAnswer};
 
-use slack::ids::{FileId, Ts};
+use crate::memory::claims::claim_key;
 
 use super::bench::{Bench, LEASE_S, by};
 
@@ -33,18 +33,15 @@ pub(super) async fn what_is_released_is_free_at_once(bench: Bench) {
 }
 
 pub(super) async fn claims_of_other_keys_do_not_matter(bench: Bench) {
-    let file = |id: &str| {
-        let key = ClaimKey::of_file(&FileId::parse(id).unwrap(), &Ts::parse("1.000000").unwrap());
-        Claim { key, ..by(1) }
-    };
-    for claim in [by(1), file("F1"), file("F12")] {
+    let file = |number| Claim { key: claim_key(number), ..by(1) };
+    for claim in [by(1), file(1), file(12)] {
         assert_eq!(bench.claim(&claim).await, ClaimAnswer::Claimed);
     }
-    bench.complete(&file("F1")).await.unwrap();
+    bench.complete(&file(1)).await.unwrap();
     bench.release(&by(1)).await.unwrap();
-    let second = |id: &str| Claim { owner: by(2).owner, ..file(id) };
-    assert_eq!(bench.claim(&second("F1")).await, ClaimAnswer::Completed);
-    assert_eq!(bench.claim(&second("F12")).await, bench.held_for(LEASE_S));
+    let second = |number| Claim { owner: by(2).owner, ..file(number) };
+    assert_eq!(bench.claim(&second(1)).await, ClaimAnswer::Completed);
+    assert_eq!(bench.claim(&second(12)).await, bench.held_for(LEASE_S));
     assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 
