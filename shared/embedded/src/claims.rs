@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(rows(folder.path()), [begun]);
         clock.advance(Duration::from_secs(5));
         claims.complete(&claim(1, 7)).await.unwrap();
-        let completed = "Ev1 completed one/7 0 1700000005 1700003605 F01 C01 U01";
+        let completed = "F1_1.000000 completed one/7 0 1700000005 1700003605 F01 C01 U01";
         assert_eq!(rows(folder.path()), [completed]);
     }
 
