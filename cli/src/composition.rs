@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::environment::{Environment, WorkSettings};
 use workers::registry;
-use workers::runtime::{self, Settings};
+use workers::runtime::{self, RuntimeSettings};
 
 /// Everything that runs.
 pub(crate) struct Composition {
@@ -57,7 +57,7 @@ impl Composition {
         let responder = work.responder.clone();
         let environment = Environment::on(backend, clock, work);
         // Shared settings are also how the workers know of each other's pressure.
-        let settings = Settings { open_requests, ..Settings::on(backend) };
+        let settings = RuntimeSettings { open_requests, ..RuntimeSettings::on(backend) };
         let mut workers = JoinSet::new();
         for (_, build) in registry::working(&responder) {
             let ports = environment.ports.clone();

@@ -17,7 +17,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::channel_indexer::ChannelIndexer;
 use workers::claims::Claimant;
-use workers::file_downloader::{FileDownloader, Settings};
+use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Ports, Worker};
 
@@ -77,7 +77,7 @@ impl Fixture {
         let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let (archive, files) = (self.backend.archive(), self.backend.files());
-        let settings = Settings::default();
+        let settings = DownloadSettings::default();
         let claims = settings.claims.clone();
         let claimant = Claimant::new(self.backend.claims(), self.clock.clone(), "fixture", claims);
         let downloader = FileDownloader::new(archive, files, web, claimant, settings);

@@ -37,9 +37,6 @@ pub struct ChannelList {
 
 impl ChannelList {
     /// Reads it.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(
         archive: &dyn Archive,
         teams: &[TeamId],
@@ -70,19 +67,16 @@ impl ChannelList {
     }
 
     /// The channels, each once.
-    #[must_use]
     pub fn channels(&self) -> &[ListedChannel] {
         &self.channels
     }
 
     /// The workspaces that have a channel of this id, in their order.
-    #[must_use]
     pub fn teams_of(&self, channel: &ChannelId) -> &[TeamId] {
         self.teams.get(channel).map_or(&[], Vec::as_slice)
     }
 
     /// The id under which a channel goes on, if that is in the list too. Its snapshot says so.
-    #[must_use]
     pub fn goes_on_as(&self, place: &ChannelPlace, snapshot: &Value) -> Option<ChannelId> {
         let next = ChannelId::parse(snapshot["next_channel_id"].as_str()?).ok()?;
         self.teams_of(&next).contains(&place.team).then_some(next)

@@ -49,9 +49,6 @@ pub struct TeamCoverage<'a> {
 
 impl<'a> TeamCoverage<'a> {
     /// Reads what all channels have in common.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(archive: &'a dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let gaps = gaps::read(archive, team).await?;
         let runs = query_all(archive, Query::partition(key::runs(team))).await?;
@@ -74,21 +71,16 @@ impl<'a> TeamCoverage<'a> {
     }
 
     /// The workspace.
-    #[must_use]
     pub fn team(&self) -> &TeamId {
         &self.team
     }
 
     /// The channels that are kept or were read, in the order of their ids.
-    #[must_use]
     pub fn channels(&self) -> BTreeSet<&ChannelId> {
         self.marked.iter().chain(self.spans.keys()).collect()
     }
 
     /// What is held of a channel.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn of(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
         let Self { archive, team, facts, .. } = self;
         let joined = history::first_there(*archive, team, channel).await?;
@@ -109,9 +101,6 @@ impl<'a> TeamCoverage<'a> {
 
     /// Whether everything of a time is surely held of a channel: then none of its holes touches that time. It reads no more than
     /// it needs to say so; `false` leaves it to [`TeamCoverage::of`].
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn is_whole(&self, channel: &ChannelId, within: Interval) -> Result<bool, ArchiveError> {
         let known = self.known(channel);
         if !known.has_hole_in(within) {

@@ -22,7 +22,6 @@ pub struct Channels(BTreeMap<String, String>);
 
 impl Channels {
     /// What the index calls a channel: a deleted one with `deleted_` in front.
-    #[must_use]
     pub fn name(&self, channel: &ChannelId) -> Option<&str> {
         self.0.get(channel.as_str()).map(String::as_str)
     }
@@ -33,7 +32,6 @@ impl Channels {
     }
 
     /// The channels of this name, whatever its case; `#` in front is how people write it.
-    #[must_use]
     pub fn named(&self, name: &str) -> Vec<ChannelId> {
         let name = name.strip_prefix('#').unwrap_or(name).to_lowercase();
         self.iter().filter(|(_, known)| known.to_lowercase() == name).map(|(id, _)| id).collect()
@@ -41,9 +39,6 @@ impl Channels {
 }
 
 /// Reads a workspace's whole index.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Channels, ArchiveError> {
     let items = query_all(archive, Query::partition(key::channel_index(team))).await?;
     Ok(Channels(index::merged(index::shards(&items))))
@@ -59,9 +54,6 @@ pub struct Workspace {
 }
 
 /// What is known of a workspace. Without a token that is what events told since the first of them.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace, ArchiveError> {
     let items = query_all(archive, Query::partition(key::workspace(team))).await?;
     let value = |key: &ItemKey| {
@@ -83,15 +75,11 @@ pub struct Directory {
 
 impl Directory {
     /// A directory that knows nothing yet.
-    #[must_use]
     pub fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
         Self { archive, clock, known: Mutex::default() }
     }
 
     /// The channels of a workspace, as of a few seconds ago at most.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn channels(&self, team: &TeamId) -> Result<Arc<Channels>, ArchiveError> {
         let now = self.clock.now();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 /// A verdict for people.
-#[must_use]
 pub fn why(verdict: &str) -> &str {
     match verdict {
         "pending" => "there was no token for this workspace",
@@ -19,7 +18,6 @@ pub fn why(verdict: &str) -> &str {
 }
 
 /// What became of one of a message's files, in a word: `held`, `deleted`, `failed` or a verdict; `None` while that is not known.
-#[must_use]
 pub fn state_in<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     let id = file["id"].as_str()?;
     let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -59,9 +59,6 @@ pub enum FindError {
 
 /// Finds the channel that is called this, among the workspaces in the archive or in one of them, with all the places in
 /// which it lies there.
-///
-/// # Errors
-/// [`FindError`]
 pub async fn channel<'a>(
     archive: &'a dyn Archive,
     called: &str,
@@ -125,9 +122,6 @@ pub async fn place(
 }
 
 /// The channel that lies in this place, in all its places among these workspaces.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn joined<'a>(
     archive: &'a dyn Archive,
     place: &ChannelPlace,
@@ -139,25 +133,18 @@ pub async fn joined<'a>(
 }
 
 /// The place of a channel that the user named by its id, or else where it goes on.
-#[must_use]
 pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelPlace {
     let id = called.strip_prefix('#').unwrap_or(called);
     channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
 }
 
 /// The workspaces in the archive.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let items = query_all(archive, Query::partition(key::TEAMS)).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
 }
 
 /// The workspaces in the archive, or the one that is asked for.
-///
-/// # Errors
-/// [`FindError`]
 pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Result<Vec<TeamId>, FindError> {
     let known = teams(archive).await?;
     match team {
@@ -206,9 +193,6 @@ async fn by_name(
 }
 
 /// Who has this id, or is or was called this; `@` in front is how people write a name.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn people(
     archive: &dyn Archive,
     called: &str,
@@ -266,9 +250,6 @@ pub enum FindPersonError {
 
 /// The one person who is called this, for commands that change something. An id needs no row: the archive may have messages of
 /// a person whom it does not know.
-///
-/// # Errors
-/// [`FindPersonError`]
 pub async fn person(
     archive: &dyn Archive,
     called: &str,
@@ -331,7 +312,6 @@ fn listed(people: &[UserId]) -> String {
 }
 
 /// Names that may be meant, for the end of an error, or of what there is a list to look into.
-#[must_use]
 pub fn suggested(close: &[String], listed: &str) -> String {
     let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
     if names.is_empty() {

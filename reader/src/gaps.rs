@@ -36,9 +36,6 @@ pub struct GapProgress {
 }
 
 /// The gaps of a workspace and how they stand, oldest first.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapProgress>, ArchiveError> {
     let gaps = read(archive, team).await?;
     let facts = history::facts(archive, team, &gaps).await?;
@@ -52,9 +49,6 @@ pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapPro
 /// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is a time
 /// that is not later than now by Slack's clock. What Slack refused to show is left out for a day, or until the app joins the
 /// channel.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn wanted(
     archive: &dyn Archive,
     team: &TeamId,
@@ -72,9 +66,6 @@ pub async fn wanted(
 }
 
 /// The gaps of a workspace, oldest first.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::gaps(team))).await?;
     let runs = query_all(archive, Query::partition(key::runs(team))).await?;

@@ -21,9 +21,6 @@ const MAX_CHANNELS: usize = 2_000;
 const FIRST_ROWS: usize = 8;
 
 /// What is known of the history of a workspace's channels, as far as these gaps need it.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result<HistoryFacts, ArchiveError> {
     if gaps.is_empty() {
         return Ok(HistoryFacts::default());
@@ -46,9 +43,6 @@ pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result
 }
 
 /// The channels that are kept: those that are public, or were.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn marked(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ChannelId>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let marked = rows.iter().filter(|row| MarkState::of(Some(row)) == MarkState::Public);
@@ -56,9 +50,6 @@ pub async fn marked(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ChannelI
 }
 
 /// When a channel was created, if Slack told.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn created(
     archive: &dyn Archive,
     team: &TeamId,
@@ -69,9 +60,6 @@ pub async fn created(
 }
 
 /// When the app is first known to have been in a channel: it was told to have joined, or a message came as it was posted.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn first_there(
     archive: &dyn Archive,
     team: &TeamId,
@@ -98,9 +86,6 @@ async fn misses_nothing(
 }
 
 /// Whether a channel goes on under another id, under which Slack has all of it.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn goes_on_elsewhere(
     archive: &dyn Archive,
     team: &TeamId,

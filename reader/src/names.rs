@@ -26,21 +26,16 @@ pub struct DisplayNames<'a> {
 
 impl<'a> DisplayNames<'a> {
     /// Of one workspace.
-    #[must_use]
     pub fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
         Self::in_teams(archive, vec![team])
     }
 
     /// Of several workspaces, the first that knows a person names them.
-    #[must_use]
     pub fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
         Self { archive, teams, known: HashMap::new(), channels: None }
     }
 
     /// Looks up the authors of these messages, and everything they mention.
-    ///
-    /// # Errors
-    /// As [`Archive::get`] and [`Archive::query`].
     pub async fn learn<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m MessageText, IntoIter: Clone>,
@@ -51,17 +46,11 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// Looks up people by their ids.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn learn_people(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
         self.learn_of(ids, false).await
     }
 
     /// A topic or a purpose, in one line as people read it.
-    ///
-    /// # Errors
-    /// As [`Archive::get`] and [`Archive::query`].
     pub async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
         let spans = mrkdwn::parse(text);
         self.learn_of(spans::people(&spans), spans::mention_channel(&spans)).await?;
@@ -110,13 +99,11 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// What this person is called: their id where nothing else is known.
-    #[must_use]
     pub fn of<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
     }
 
     /// What the author of a message is called, safe to print.
-    #[must_use]
     pub fn author(&self, MessageAuthor { user, name, is_named_by_app, bot }: &MessageAuthor) -> String {
         let known =
             user.as_deref().filter(|user| !is_named_by_app && self.knows(user)).map(|user| self.of(user));
@@ -125,14 +112,12 @@ impl<'a> DisplayNames<'a> {
     }
 
     /// What the ChannelIndex calls this channel, safe to print.
-    #[must_use]
     pub fn of_channel(&self, id: &str) -> Option<String> {
         let id = ChannelId::parse(id).ok()?;
         self.channels.iter().flatten().find_map(|channels| channels.name(&id)).map(plain::line)
     }
 
     /// Whether a name is known.
-    #[must_use]
     pub fn knows(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|name| name != id)
     }

@@ -1,7 +1,6 @@
 //! Numbers as people read them.
 
 /// A number with a comma before each three digits.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -15,7 +14,6 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// A size in the units that Slack shows.
-#[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1000 {

@@ -15,7 +15,6 @@ pub struct SlackLink {
 
 impl SlackLink {
     /// `https://example.slack.com/archives/C0123ABCD/p1620000000000200?thread_ts=…&cid=…`
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('<').trim_end_matches('>');
         let (host, path) = text.strip_prefix("https://")?.split_once('/')?;
@@ -41,7 +40,6 @@ impl SlackLink {
 
 /// The link to a message, as Slack's "Copy link" gives it. Without the workspace's address Slack finds the workspace by the
 /// channel.
-#[must_use]
 pub fn of(base_url: Option<&str>, channel: &ChannelId, ts: &Ts, thread_ts: Option<&Ts>) -> String {
     let base_url = base_url.unwrap_or("https://slack.com/").trim_end_matches('/');
     let digits: String = ts.as_str().chars().filter(|c| *c != '.').collect();
@@ -53,13 +51,11 @@ pub fn of(base_url: Option<&str>, channel: &ChannelId, ts: &Ts, thread_ts: Optio
 }
 
 /// A channel as people name it; of a link, the channel it leads to.
-#[must_use]
 pub fn channel(text: &str) -> String {
     SlackLink::parse(text).map_or_else(|| text.to_owned(), |link| link.channel)
 }
 
 /// A timestamp as Slack spells it, or as its links do.
-#[must_use]
 pub fn ts(text: &str) -> Option<Ts> {
     Ts::parse(text).ok().or_else(|| shortened(text))
 }

@@ -3,7 +3,6 @@
 
 /// Whether a character acts on a terminal instead of being shown: controls, what changes the direction or the lines of
 /// the text around it, and annotations.
-#[must_use]
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -61,7 +60,6 @@ fn shown(c: char) -> char {
 }
 
 /// The text on one line. What cannot be seen is left out unless the characters around it need it.
-#[must_use]
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut before = None;
@@ -85,7 +83,6 @@ pub fn lines(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The text on one line, cut where it is longer than `max` characters.
-#[must_use]
 pub fn excerpt(text: &str, max: usize) -> String {
     let end = text.floor_char_boundary(max.saturating_mul(4));
     let mut cut = line(&text[..end]);
@@ -101,7 +98,6 @@ pub fn excerpt(text: &str, max: usize) -> String {
 }
 
 /// The text on one line, cut at its beginning where it is longer than `max` characters.
-#[must_use]
 pub fn end(text: &str, max: usize) -> String {
     let text = line(text);
     match text.char_indices().rev().nth(max.saturating_sub(1)) {

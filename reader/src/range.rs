@@ -7,7 +7,6 @@ use slack::ids::Ts;
 ///
 /// # Panics
 /// Never: twelve digits hold every time of the calendar.
-#[must_use]
 pub fn ts_of(micros: i64) -> Ts {
     let micros = micros.max(0);
     let text = format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000);
@@ -25,13 +24,11 @@ pub struct TimeRange {
 
 impl TimeRange {
     /// Whether it leaves anything out.
-    #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 
     /// Whether a message of this timestamp is of the time.
-    #[must_use]
     pub fn contains(&self, ts: &Ts) -> bool {
         let is_after = self.since.as_ref().is_none_or(|since| ts.micros() >= since.micros());
         is_after && self.until.as_ref().is_none_or(|until| ts.micros() < until.micros())
@@ -46,7 +43,6 @@ impl TimeRange {
     }
 
     /// The greatest key that is before it.
-    #[must_use]
     pub fn after(&self) -> Option<String> {
         let since = self.since.as_ref()?;
         let width = since.as_str().len() - ".000000".len();

@@ -54,7 +54,6 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// All visible rows.
-    #[must_use]
     pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
@@ -77,9 +76,6 @@ impl<'a> Rows<'a> {
     }
 
     /// Keeps only the newest `limit`. Answers how many there are, at most `limit`.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn keep_newest(&mut self, limit: usize) -> Result<usize, ArchiveError> {
         self.remaining = limit;
         let Some(query) = &mut self.query else { return Ok(0) };
@@ -113,15 +109,11 @@ impl<'a> Rows<'a> {
     }
 
     /// The key that the next rows come after.
-    #[must_use]
     pub fn after(&self) -> Option<&str> {
         self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }
 
     /// The next rows; `None` after the last.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };
         let page = self.source.query(query).await?;
@@ -137,9 +129,6 @@ impl<'a> Rows<'a> {
 }
 
 /// A message as readers see it.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
     Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }

@@ -15,13 +15,11 @@ use crate::rows::Rows;
 const PAGE: usize = 256;
 
 /// The root of the thread that a message is in. Any message of a thread names it.
-#[must_use]
 pub fn root_ts(message: &Value) -> Option<Ts> {
     Ts::parse(message["thread_ts"].as_str()?).ok()
 }
 
 /// The replies to a message.
-#[must_use]
 pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
     let is_reply = is_reply(channel, root_ts);
     let query = Query::parent(thread_parent(&channel.main().team, root_ts));

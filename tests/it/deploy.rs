@@ -10,7 +10,7 @@ use ::process::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
 use tests::harness::binaries::{binaries, programs};
 use tests::harness::command::annalist;
 use tests::harness::process;
-use workers::runtime::Settings;
+use workers::runtime::RuntimeSettings;
 
 /// Requests are given this long before the workers are told to end; `ingest::serve` says so.
 const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ async fn assert_up_reads(variables: &[&str]) {
 }
 
 fn drains_within(seconds: u64) {
-    let workers = Settings::default().drain_deadline;
+    let workers = RuntimeSettings::default().drain_deadline;
     assert!(Duration::from_secs(seconds) > REQUESTS_DRAIN + workers, "{seconds} s are too short for a drain");
 }
 

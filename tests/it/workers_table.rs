@@ -24,7 +24,7 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
         web: Arc::new(WebApi::new(ApiUrl::default(), Tokens::none())),
         join: true,
         existence: ExistenceArgs::default(),
-        downloads: file_downloader::Settings::default(),
+        downloads: file_downloader::DownloadSettings::default(),
         backfill: BackfillMode::default(),
         responder: ResponderSettings::off(),
         search_index: None,

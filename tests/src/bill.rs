@@ -35,7 +35,6 @@ pub mod price {
 }
 
 /// What a message costs at list prices to be counted with its day, once, in a channel with this number of messages a day.
-#[must_use]
 pub fn figures(messages_of_a_day: f64) -> f64 {
     /// A message of 1.3 KB, read consistently.
     const READ_UNITS_OF_A_MESSAGE: f64 = 1.3 / 4.0;
@@ -200,13 +199,11 @@ fn lines(messages: f64) -> Vec<Line> {
 }
 
 /// What a month with this number of messages costs in all, with the secrets in the functions' variables and with AWS's free share.
-#[must_use]
 pub fn total(messages: f64) -> f64 {
     lines(messages).iter().map(|line| line.list - line.free).sum()
 }
 
 /// The table of docs/deploy-aws.md.
-#[must_use]
 pub fn markdown_table() -> String {
     let months = [1e4, 1e5, 1e6];
     let bills = months.map(lines);

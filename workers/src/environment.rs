@@ -53,7 +53,7 @@ pub struct WorkSettings {
     /// Whether Slack is asked about what events claim.
     pub existence: ExistenceArgs,
     /// How files are fetched.
-    pub downloads: file_downloader::Settings,
+    pub downloads: file_downloader::DownloadSettings,
     /// What is read of Slack's history without being asked for.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
@@ -117,7 +117,7 @@ pub struct Environment {
     /// Tells this process from every other in its claims.
     pub instance: String,
     /// The downloader's limits.
-    pub downloads: file_downloader::Settings,
+    pub downloads: file_downloader::DownloadSettings,
     /// What the historian does by itself.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
@@ -128,7 +128,6 @@ pub struct Environment {
 
 impl Environment {
     /// The environment of this process on an open backend.
-    #[must_use]
     pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
         let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index } =
             settings;
@@ -137,7 +136,7 @@ impl Environment {
         }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
-        let check = Check::new(existence::Parts {
+        let check = Check::new(existence::ExistenceParts {
             api: Arc::clone(&web),
             table: backend.existence(),
             archive: Arc::clone(&ports.archive),
@@ -161,14 +160,12 @@ impl Environment {
     }
 
     /// What answers questions.
-    #[must_use]
     pub fn processor(&self) -> Arc<dyn Processor> {
         let configured = self.responder.processor.clone().or_else(|| self.search.clone());
         configured.unwrap_or_else(|| Arc::new(HelpProcessor))
     }
 
     /// This process as it claims files.
-    #[must_use]
     pub fn claimant(&self) -> Claimant {
         Claimant::new(
             Arc::clone(&self.claims),
@@ -179,7 +176,6 @@ impl Environment {
     }
 
     /// What asks for channels to be joined, unless none is to be joined.
-    #[must_use]
     pub fn joiner(&self) -> Option<Joiner> {
         self.joining.as_ref().map(|(joiner, _)| joiner.clone())
     }

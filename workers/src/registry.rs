@@ -68,7 +68,6 @@ pub fn working(responder: &ResponderSettings) -> impl Iterator<Item = (&'static 
 }
 
 /// Whether a worker does nothing unless questions are answered.
-#[must_use]
 pub fn is_of_responder(spec: &WorkerSpec) -> bool {
     matches!(spec.queue, QueueName::Questions | QueueName::Replies)
 }

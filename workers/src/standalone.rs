@@ -16,7 +16,7 @@ use process::telemetry::{self, listener};
 
 use crate::environment::{Environment, WorkArgs, WorkSettings};
 use crate::registry::{self, Build};
-use crate::runtime::{self, Settings};
+use crate::runtime::{self, RuntimeSettings};
 
 /// The flags of a worker's binary. Each binary takes the flags of all, so that one set of them starts a fleet, and shows
 /// its own.
@@ -45,7 +45,6 @@ const FLAGS: [(&str, Uses); 5] = [
 
 /// The whole of a worker's binary: runs the worker of this name until a signal. If Lambda started the process, it serves
 /// Lambda instead.
-#[must_use]
 pub fn main(name: &str) -> ExitCode {
     exit_code(start(name))
 }
@@ -119,7 +118,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
             sync.run(asked, shutdown.clone()).await;
         }
     };
-    let settings = Settings::on(&backend);
+    let settings = RuntimeSettings::on(&backend);
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
     backend.close().await;
     Ok(())

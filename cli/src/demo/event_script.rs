@@ -1,5 +1,6 @@
 //! What people and Slack do in the made-up workspace: each act becomes events, and changes what the archive should hold.
 
+use fake_slack::event;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -128,7 +129,7 @@ impl EventScript {
 
     fn announce(&mut self, channel: usize, message: Value) -> usize {
         let Now { id, channel_type, .. } = self.channels[channel];
-        self.events.push(slack::posted((id, channel_type), &message));
+        self.events.push(slack::of_type(channel_type, event::posted(id, &message)));
         self.posted.push(Posted { channel, id, message });
         self.expected.messages += 1;
         self.posted.len() - 1
@@ -168,37 +169,37 @@ impl EventScript {
         }
     }
 
-    /// The channel's id and its type now.
-    fn place(&self, at: usize) -> slack::Where<'static> {
-        let posted = &self.posted[at];
-        (posted.id, self.channels[posted.channel].channel_type)
+    /// The type of a message's channel now.
+    fn channel_type(&self, at: usize) -> &'static str {
+        self.channels[self.posted[at].channel].channel_type
     }
 
     /// The author changes a message.
     pub(super) fn edit(&mut self, at: usize, text: &str) {
-        let (edited_ts, place) = (self.tick(), self.place(at));
-        let message = &mut self.posted[at].message;
+        let (edited_ts, channel_type) = (self.tick(), self.channel_type(at));
+        let Posted { id, message, .. } = &mut self.posted[at];
         let before = message.clone();
         self.expected.edited += usize::from(before["edited"].is_null());
         self.expected.revisions += 1;
         message["text"] = with_mentions(text).into();
         message["edited"] = json!({ "user": message["user"], "ts": edited_ts });
-        self.events.push(slack::changed(place, &before, message, &edited_ts));
+        self.events.push(slack::of_type(channel_type, event::changed(id, &before, message, &edited_ts)));
     }
 
     /// Slack adds a preview to a link: a change without an edit.
     pub(super) fn unfurl(&mut self, at: usize, url: &str) {
-        let (event_ts, place) = (self.tick(), self.place(at));
-        let message = &mut self.posted[at].message;
+        let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
+        let Posted { id, message, .. } = &mut self.posted[at];
         let before = message.clone();
         message["attachments"] = json!([{ "id": 1, "from_url": url, "fallback": url }]);
-        self.events.push(slack::changed(place, &before, message, &event_ts));
+        self.events.push(slack::of_type(channel_type, event::changed(id, &before, message, &event_ts)));
     }
 
     /// The author deletes a message.
     pub(super) fn delete(&mut self, at: usize) {
-        let (event_ts, place) = (self.tick(), self.place(at));
-        self.events.push(slack::deleted(place, &self.posted[at].message, &event_ts));
+        let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
+        let Posted { id, message, .. } = &self.posted[at];
+        self.events.push(slack::of_type(channel_type, event::deleted(id, message, &event_ts)));
         self.expected.deleted += 1;
     }
 
@@ -218,7 +219,7 @@ impl EventScript {
         let (ts, id) = (self.ts(at), self.posted[at].id);
         for person in PEOPLE.iter().take(people) {
             let event_ts = self.tick();
-            self.events.push(slack::reaction("reaction_added", id, &ts, person.id, name, &event_ts));
+            self.events.push(event::reaction_added(id, &ts, person.id, name, &event_ts));
             self.expected.reactions += 1;
         }
     }
@@ -229,9 +230,9 @@ impl EventScript {
             return;
         }
         let (ts, id, user) = (self.ts(at), self.posted[at].id, PEOPLE[0].id);
-        for kind in ["reaction_added", "reaction_removed"] {
+        for react in [event::reaction_added, event::reaction_removed] {
             let event_ts = self.tick();
-            self.events.push(slack::reaction(kind, id, &ts, user, "wave", &event_ts));
+            self.events.push(react(id, &ts, user, "wave", &event_ts));
         }
     }
 
@@ -239,8 +240,10 @@ impl EventScript {
     pub(super) fn start_thread(&mut self, at: usize) -> String {
         self.expected.threads += 1;
         if self.random.u32(..100) < 70 {
-            let (event_ts, place) = (self.tick(), self.place(at));
-            self.events.push(slack::replied(place, &self.posted[at].message, &event_ts));
+            let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
+            let Posted { id, message, .. } = &self.posted[at];
+            let replied = event::replied(id, message, &event_ts, &event_ts);
+            self.events.push(slack::of_type(channel_type, replied));
         }
         self.ts(at)
     }

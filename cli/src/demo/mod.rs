@@ -115,9 +115,9 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let secrets = random_secret()?;
-    let downloads = file_downloader::Settings {
+    let downloads = file_downloader::DownloadSettings {
         files_per_minute: FILES_PER_MINUTE,
-        ..file_downloader::Settings::default()
+        ..file_downloader::DownloadSettings::default()
     };
     let existence = ExistenceArgs::default();
     let backfill = BackfillMode::Off;

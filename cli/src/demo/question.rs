@@ -1,10 +1,10 @@
 //! One question to the responder, answered by the archive's own search.
 
-use fake_slack::Workspace;
+use fake_slack::{Workspace, event};
 use ports::clock::SharedClock;
 
 use super::play::Slack;
-use super::slack::{self, BOT};
+use super::slack::{self, BOT, TEAM};
 use super::workspace::{DeliveryKind, Request};
 
 /// Who asks, and where.
@@ -19,8 +19,8 @@ pub(super) async fn ask(slack: &Slack, clock: &SharedClock) -> anyhow::Result<()
     let now_ms = clock.now().0;
     let ts = format!("{}.{:03}000", now_ms / 1_000, now_ms % 1_000);
     let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {ASKED}"), None);
-    let event = slack::posted((CHANNEL, "channel"), &message);
-    let request = Request { kind: DeliveryKind::Event, body: slack::envelope("EvQUESTION", &event) };
+    let event = event::posted(CHANNEL, &message);
+    let request = Request { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };
     slack.play(&[request], 1).await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! <https://docs.slack.dev/apis/events-api/#events-JSON>
 
+use fake_slack::event;
 use serde_json::{Value, json};
 
 use super::definitions::{File, FileLocation, Person};
@@ -12,24 +13,6 @@ pub(super) const TEAM: &str = "T0DEMO";
 /// The app itself.
 pub(super) const BOT: &str = "U0ANNALIST";
 
-/// A channel's id, and its type at the time.
-pub(super) type Where<'a> = (&'a str, &'a str);
-
-/// The body of a request that delivers an event.
-pub(super) fn envelope(event_id: &str, event: &Value) -> String {
-    let event_time_s: i64 = event["event_ts"]
-        .as_str()
-        .and_then(|clock| clock.split('.').next())
-        .and_then(|seconds| seconds.parse().ok())
-        .unwrap_or_default();
-    json!({
-        "type": "event_callback", "team_id": TEAM, "context_team_id": TEAM, "api_app_id": "A0DEMO",
-        "event_id": event_id, "event_time": event_time_s, "event": event, "is_ext_shared_channel": false,
-        "authorizations": [{ "team_id": TEAM, "user_id": BOT, "is_bot": true }],
-    })
-    .to_string()
-}
-
 /// A message of a person; with `thread_ts` a reply.
 pub(super) fn message(ts: &str, user: &str, text: &str, thread_ts: Option<&str>) -> Value {
     let mut message = json!({ "type": "message", "user": user, "text": text, "ts": ts, "team": TEAM });
@@ -39,53 +22,9 @@ pub(super) fn message(ts: &str, user: &str, text: &str, thread_ts: Option<&str>)
     message
 }
 
-/// The event that announces a message.
-pub(super) fn posted((channel, channel_type): Where<'_>, message: &Value) -> Value {
-    let mut event = message.clone();
-    event["channel"] = channel.into();
-    event["channel_type"] = channel_type.into();
-    event["event_ts"] = message["ts"].clone();
-    event
-}
-
-/// The event that replaces a message: an edit or an unfurl.
-pub(super) fn changed(at: Where<'_>, before: &Value, after: &Value, event_ts: &str) -> Value {
-    let mut event = hidden("message_changed", at, event_ts);
-    event["message"] = after.clone();
-    event["previous_message"] = before.clone();
-    event
-}
-
-/// The event that deletes a message.
-pub(super) fn deleted(at: Where<'_>, message: &Value, event_ts: &str) -> Value {
-    let mut event = hidden("message_deleted", at, event_ts);
-    event["deleted_ts"] = message["ts"].clone();
-    event["previous_message"] = message.clone();
-    event
-}
-
-/// The event that tells a thread's root of its first reply.
-pub(super) fn replied(at: Where<'_>, root: &Value, event_ts: &str) -> Value {
-    let mut event = hidden("message_replied", at, event_ts);
-    event["message"] = root.clone();
-    event["message"]["thread_ts"] = root["ts"].clone();
-    event["message"]["reply_count"] = 1.into();
-    event
-}
-
-fn hidden(subtype: &str, (channel, channel_type): Where<'_>, event_ts: &str) -> Value {
-    json!({
-        "type": "message", "subtype": subtype, "hidden": true, "channel": channel, "channel_type": channel_type,
-        "ts": event_ts, "event_ts": event_ts,
-    })
-}
-
-/// The event of a reaction that came (`reaction_added`) or went (`reaction_removed`).
-pub(super) fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
-    json!({
-        "type": kind, "user": user, "reaction": name, "event_ts": event_ts,
-        "item": { "type": "message", "channel": channel, "ts": ts },
-    })
+/// The event in a channel of this type.
+pub(super) fn of_type(channel_type: &str, event: Value) -> Value {
+    event::with(event, [("channel_type", channel_type.into())])
 }
 
 /// A person as the directory and their own events show them.
@@ -103,11 +42,6 @@ pub(super) fn user(person: &Person, origin: &str) -> Value {
 /// A person joins.
 pub(super) fn team_join(user: &Value, event_ts: &str) -> Value {
     json!({ "type": "team_join", "user": user, "event_ts": event_ts })
-}
-
-/// A new custom emoji.
-pub(super) fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
-    json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })
 }
 
 /// A new channel.

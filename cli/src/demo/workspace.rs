@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fake_slack::event;
 use ports::clock::TimestampMs;
 use serde_json::Value;
 
@@ -99,7 +100,7 @@ impl Workspace {
         let opening = std::mem::take(&mut script.events);
         let event = slack::team_join(newcomer, &script.tick());
         script.events.push(event);
-        let event = slack::emoji_added(NEW_EMOJI, &emoji_url(origin, NEW_EMOJI), &script.tick());
+        let event = event::emoji_added(NEW_EMOJI, &emoji_url(origin, NEW_EMOJI), &script.tick());
         script.events.push(event);
         let highlights = script.highlights();
         script.chatter();
@@ -157,7 +158,7 @@ fn steps(channel: &Channel, after: usize) -> impl Iterator<Item = ChannelStep> {
 }
 
 fn request(kind: DeliveryKind, ids: &mut impl Iterator<Item = String>, event: &Value) -> Request {
-    Request { kind, body: slack::envelope(&ids.next().unwrap_or_default(), event) }
+    Request { kind, body: event::envelope(slack::TEAM, &ids.next().unwrap_or_default(), event) }
 }
 
 impl EventScript {
@@ -245,11 +246,11 @@ impl EventScript {
         let private = secret(self, "Nothing of this channel was ever public.");
         let mut poison = slack::message(&self.tick(), "U0EVE", "Where does this belong?", None);
         poison["ts"] = "yesterday".into();
-        let forged = slack::posted(("C0GENERAL", "channel"), &secret(self, "Slack never said this."));
+        let forged = event::posted("C0GENERAL", &secret(self, "Slack never said this."));
         for (kind, event) in [
-            (DeliveryKind::Private, slack::posted(("D0EVEANA", "im"), &direct)),
-            (DeliveryKind::Private, slack::posted(("C0SECRET", "group"), &private)),
-            (DeliveryKind::Poison, slack::posted(("general#1", "channel"), &poison)),
+            (DeliveryKind::Private, slack::of_type("im", event::posted("D0EVEANA", &direct))),
+            (DeliveryKind::Private, slack::of_type("group", event::posted("C0SECRET", &private))),
+            (DeliveryKind::Poison, event::posted("general#1", &poison)),
             (DeliveryKind::Forged, forged),
         ] {
             let at = self.random.usize(..=requests.len());

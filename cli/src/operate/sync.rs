@@ -10,7 +10,7 @@ use process::config::slack::{JoinArgs, SlackArgs};
 use slack_api::WebApi;
 use tokio::sync::mpsc;
 use workers::directory::joins::{self, RetryLimit};
-use workers::directory::{DirectorySync, Joiner, Report};
+use workers::directory::{DirectorySync, Joiner, SyncReport};
 
 use crate::plain;
 
@@ -65,8 +65,8 @@ pub(crate) async fn run(
 }
 
 /// What a workspace has.
-fn found(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Report { team, team_name, channels, people, emoji, .. } = report;
+fn found(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
+    let SyncReport { team, team_name, channels, people, emoji, .. } = report;
     let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
     let changed = channels.changed + people.changed + emoji.changed;
     if let Some(failure) = &report.failure {
@@ -94,7 +94,7 @@ fn found(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn not_joined(reports: &[Report], out: &mut dyn Write) -> anyhow::Result<()> {
+fn not_joined(reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
     let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
     if channels > 0 {
         writeln!(
@@ -106,7 +106,7 @@ fn not_joined(reports: &[Report], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn join(api: &WebApi, reports: &[Report], out: &mut dyn Write) -> anyhow::Result<()> {
+async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
     let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
     if channels == 0 {
         return Ok(());
@@ -143,20 +143,20 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    fn report() -> Report {
+    fn report() -> SyncReport {
         let tally = |listed, changed, skipped| Tally { listed, changed, skipped };
-        Report {
+        SyncReport {
             team: TeamId::parse("T1").unwrap(),
             team_name: Some("Acme \u{1b}[2J".into()),
             channels: tally(12, 3, 1),
             people: tally(30, 0, 0),
             emoji: tally(0, 0, 0),
             missing_scopes: BTreeSet::from(["emoji:read".to_owned()]),
-            ..Report::new(TeamId::parse("T1").unwrap())
+            ..SyncReport::new(TeamId::parse("T1").unwrap())
         }
     }
 
-    fn text(report: &Report) -> String {
+    fn text(report: &SyncReport) -> String {
         let mut out = Vec::new();
         found(report, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -171,7 +171,7 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         assert!(!text.contains('\u{1b}'));
-        let failed = Report { failure: Some(SyncError::NoDate), ..report() };
+        let failed = SyncReport { failure: Some(SyncError::NoDate), ..report() };
         assert!(self::text(&failed).contains("failed: Slack's answers"));
     }
 

@@ -17,19 +17,23 @@ impl From<FindError> for ReadError {
     fn from(error: FindError) -> Self {
         let shown = |called: &str| plain::excerpt(called, SHOWN);
         match error {
-            FindError::UnknownChannel { called, team, close } => Self::UnknownChannel {
-                channel: team
-                    .map_or_else(|| shown(&called), |team| format!("{} of workspace {team}", shown(&called))),
-                advice: advice(called.strip_prefix('#').unwrap_or(&called), close),
-            },
+            FindError::UnknownChannel { called, team, close } => {
+                let place = team.map(|team| format!(" of workspace {team}")).unwrap_or_default();
+                let advice = advice(called.strip_prefix('#').unwrap_or(&called), close);
+                Self::Channel(format!("no channel {}{place} in this archive: {advice}", shown(&called)))
+            }
             FindError::SeveralTeams { called, places } => {
                 let places =
                     places.iter().map(|ChannelPlace { team, channel }| format!("{team} ({channel})"));
-                Self::SeveralTeams { channel: shown(&called), places: listed(places) }
+                let (called, places) = (shown(&called), listed(places));
+                Self::Channel(format!(
+                    "channel {called} is in several workspaces, {places}: choose one with --team"
+                ))
             }
             FindError::SeveralChannels { called, places } => {
-                let ids = places.iter().map(|place| place.channel.to_string());
-                Self::SeveralChannels { name: shown(&called), ids: listed(ids) }
+                let (called, ids) =
+                    (shown(&called), listed(places.iter().map(|place| place.channel.to_string())));
+                Self::Channel(format!("several channels are called {called}, {ids}: name one by its id"))
             }
             FindError::UnknownTeam(team) => Self::UnknownTeam(team),
             FindError::Archive(error) => Self::Archive(error),

@@ -141,30 +141,9 @@ pub(crate) fn team(text: &str) -> Result<TeamId, &'static str> {
 /// Why there is nothing to read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// Nothing is known of a channel of this id or name.
-    #[error("no channel {channel} in this archive: {advice}")]
-    UnknownChannel {
-        /// What was asked for.
-        channel: String,
-        /// What to do next.
-        advice: String,
-    },
-    /// Several workspaces have it.
-    #[error("channel {channel} is in several workspaces, {places}: choose one with --team")]
-    SeveralTeams {
-        /// What was asked for.
-        channel: String,
-        /// Workspaces and ids.
-        places: String,
-    },
-    /// Several channels of one workspace have this name.
-    #[error("several channels are called {name}, {ids}: name one by its id")]
-    SeveralChannels {
-        /// What was asked for.
-        name: String,
-        /// Their ids.
-        ids: String,
-    },
+    /// Nothing is known of a channel of this id or name, or several channels are meant.
+    #[error("{0}")]
+    Channel(String),
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),

@@ -33,7 +33,7 @@ pub(crate) async fn users(
 pub(crate) async fn unknown(archive: &dyn Archive, called: &str, teams: &[TeamId]) -> ReadError {
     let advice = match find::names_like(archive, called, teams).await {
         Ok(close) if close.is_empty() => ": `annalist users` lists those it knows".to_owned(),
-        Ok(close) => find::suggested(&close),
+        Ok(close) => find::suggested(&close, "people"),
         Err(error) => return error.into(),
     };
     ReadError::UnknownUser { called: plain::excerpt(called, SHOWN), advice }

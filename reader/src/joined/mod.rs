@@ -27,7 +27,6 @@ type RowsByTime = BTreeMap<String, Vec<Item>>;
 
 impl<'a> JoinedChannel<'a> {
     /// The channel that goes on in `main`, and was or is in the others too.
-    #[must_use]
     pub fn new(archive: &'a dyn Archive, main: ChannelPlace, others: Vec<ChannelPlace>) -> Self {
         let mut places = vec![main];
         for place in others {
@@ -39,19 +38,16 @@ impl<'a> JoinedChannel<'a> {
     }
 
     /// Where the channel goes on.
-    #[must_use]
     pub fn main(&self) -> &ChannelPlace {
         &self.places[0]
     }
 
     /// All its places, [`JoinedChannel::main`] in front.
-    #[must_use]
     pub fn places(&self) -> &[ChannelPlace] {
         &self.places
     }
 
     /// Its workspaces, that of [`JoinedChannel::main`] in front.
-    #[must_use]
     pub fn teams(&self) -> Vec<TeamId> {
         let mut teams: Vec<TeamId> = Vec::new();
         for place in &self.places {
@@ -63,17 +59,11 @@ impl<'a> JoinedChannel<'a> {
     }
 
     /// A message, whatever place has something of it.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn message(&self, ts: &Ts) -> Result<Option<Item>, ArchiveError> {
         Ok(self.merged(ts).await?.map(|merged| merged.row))
     }
 
     /// Messages, in the order of their timestamps in `of`.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn messages(&self, of: &[&Ts]) -> Result<Vec<Option<Item>>, ArchiveError> {
         if self.places.len() == 1 {
             let keys: Vec<ItemKey> = of.iter().map(|ts| self.main().message(ts)).collect();
@@ -88,9 +78,6 @@ impl<'a> JoinedChannel<'a> {
 
     /// The revisions of a message in every place, each once. Where there are several places, what each has as its
     /// content is among them: it may have lost to that of another.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn revisions(&self, ts: &Ts) -> Result<Vec<Item>, ArchiveError> {
         let mut rows = Vec::new();
         for ChannelPlace { team, channel } in &self.places {
@@ -114,9 +101,6 @@ impl<'a> JoinedChannel<'a> {
     /// A page of rows, as [`Archive::query`] answers. The messages of [`JoinedChannel::main`], the threads and the files
     /// of its workspace are those of all places, each row under the key it has where its content is; any other query
     /// passes as it is.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
         let main = self.main();
         if self.places.len() == 1 {

@@ -23,21 +23,16 @@ pub struct ChannelPlace {
 
 impl ChannelPlace {
     /// The partition of its messages.
-    #[must_use]
     pub fn messages(&self) -> String {
         key::messages(&self.team, &self.channel)
     }
 
     /// A message in it.
-    #[must_use]
     pub fn message(&self, ts: &Ts) -> ItemKey {
         ItemKey::message(&self.team, &self.channel, ts)
     }
 
     /// Whether anything is known of it.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn exists(&self, archive: &dyn Archive) -> Result<bool, ArchiveError> {
         for partition in [self.messages(), key::channels(&self.team, &self.channel)] {
             let any = Query { limit: 1, ..Query::partition(partition) };
@@ -49,9 +44,6 @@ impl ChannelPlace {
     }
 
     /// The channel as it is now; `None` if no event was about it.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<Value>, ArchiveError> {
         let partition = key::channels(&self.team, &self.channel);
         let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
@@ -68,9 +60,6 @@ impl ChannelPlace {
 
 /// Every place of the channel that is in this one, among these workspaces: those that share its id, and those it came
 /// from or goes on as. The first is where it goes on.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn of_channel(
     archive: &dyn Archive,
     place: &ChannelPlace,

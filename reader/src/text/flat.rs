@@ -8,7 +8,6 @@ use crate::plain;
 const LEVEL: usize = 2;
 
 /// A line as people read it.
-#[must_use]
 pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
@@ -26,7 +25,6 @@ pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
 }
 
 /// Spans in one line.
-#[must_use]
 pub fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
     write(spans, names, &mut text);

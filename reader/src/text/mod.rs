@@ -57,7 +57,6 @@ pub struct MessageAuthor {
 }
 
 /// Reads a row as [`rules::project::message`] gives it.
-#[must_use]
 pub fn read(message: &Value) -> MessageText {
     let raw = said(message);
     let mut author = author(message, &raw);
@@ -86,7 +85,6 @@ pub fn read(message: &Value) -> MessageText {
 
 /// Reads a row as [`read`] does, as it looks: blocks come before the text that stands for them where they are not shown, links
 /// have their previews, and markup is read.
-#[must_use]
 pub fn read_with_looks(message: &Value) -> MessageText {
     let raw = said(message);
     let mut author = author(message, &raw);
@@ -132,7 +130,6 @@ impl MessageText {
     }
 
     /// Whether a channel is named in it.
-    #[must_use]
     pub fn mentions_channel(&self) -> bool {
         spans::mention_channel(self.spans())
     }

@@ -5,7 +5,6 @@
 use super::spans::Span;
 
 /// Reads a text. `<` always starts markup: Slack escapes the character itself.
-#[must_use]
 pub fn parse(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut words = String::new();

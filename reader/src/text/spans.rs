@@ -114,7 +114,6 @@ pub struct TextStyle {
 
 impl Span {
     /// Words as they are.
-    #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into(), TextStyle::default())
     }
@@ -122,13 +121,11 @@ impl Span {
 
 impl TextLine {
     /// A line of ordinary text.
-    #[must_use]
     pub fn plain(spans: Vec<Span>) -> Self {
         Self { spans, ..Self::default() }
     }
 
     /// Whether there is nothing on it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let empty = |span: &Span| matches!(span, Span::Text(text, _) if text.trim().is_empty());
         self.sign.is_empty() && self.spans.iter().all(empty)

@@ -40,7 +40,6 @@ pub const DEAD_LETTERS: &str = "dead-letters";
 type Resources = Vec<(String, Value)>;
 
 /// The template of an installation of these names, as JSON.
-#[must_use]
 pub fn text(names: &Names) -> String {
     layout::print(&template(names))
 }

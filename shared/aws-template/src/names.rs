@@ -59,19 +59,16 @@ impl Names {
     }
 
     /// `<prefix>-<name>.fifo`, dead letters `<prefix>-<name>-dlq.fifo`.
-    #[must_use]
     pub fn queue(&self, queue: QueueRef) -> String {
         format!("{}-{queue}.fifo", self.prefix)
     }
 
     /// What the queues' names begin with.
-    #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// A table.
-    #[must_use]
     pub fn table(&self, role: TableRole) -> &str {
         match role {
             TableRole::Archive => &self.archive_table,
@@ -81,7 +78,6 @@ impl Names {
     }
 
     /// The bucket.
-    #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }

@@ -158,7 +158,6 @@ pub enum Part {
 
 impl Part {
     /// All of them, in the order of the flow.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         let workers = WORKERS
             .iter()
@@ -184,7 +183,6 @@ impl Part {
     }
 
     /// The part of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|part| part.label() == name)
     }
@@ -279,7 +277,6 @@ const SERVICES: [(&str, &str); 4] =
     [("sqs", "SQS"), ("dynamodb", "DynamoDB"), ("s3", "S3"), ("secretsmanager", "Secrets Manager")];
 
 /// The table as docs/aws.md shows it.
-#[must_use]
 pub fn markdown_table() -> String {
     let titles = SERVICES.map(|(_, title)| title).join(" | ");
     let mut table = format!("| part | {titles} |\n|---|---|---|---|---|\n");

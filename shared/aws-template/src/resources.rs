@@ -22,7 +22,6 @@ pub const STATEMENT: &str = "AnnalistTlsOnly";
 pub const LANGUAGE: &str = "2012-10-17";
 
 /// The statement, for the bucket of this ARN and everything in it: text, or what CloudFormation makes text of.
-#[must_use]
 pub fn tls_only(bucket: Value, objects: Value) -> Value {
     json!({
         "Sid": STATEMENT,
@@ -39,7 +38,6 @@ pub fn tls_only(bucket: Value, objects: Value) -> Value {
 const RECEIVE_WAIT: Duration = Duration::from_secs(20);
 
 /// The attributes of a queue and their values, as SQS names them, with its dead letters under this ARN.
-#[must_use]
 pub fn queue_attributes(spec: &QueueSpec, dead_letters: &str) -> Vec<(&'static str, String)> {
     let redrive = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": spec.max_receive_count });
     let mut settings = common_attributes(spec, spec.delay);
@@ -48,7 +46,6 @@ pub fn queue_attributes(spec: &QueueSpec, dead_letters: &str) -> Vec<(&'static s
 }
 
 /// What has waited once need not wait again.
-#[must_use]
 pub fn dead_letter_attributes(spec: &QueueSpec) -> Vec<(&'static str, String)> {
     common_attributes(spec, Duration::ZERO)
 }
@@ -73,13 +70,11 @@ fn common_attributes(spec: &QueueSpec, delay: Duration) -> Vec<(&'static str, St
 }
 
 /// The attributes of a key: the partition's, and the order's within it.
-#[must_use]
 pub fn keys<'a>(partition: &'a str, sort: Option<&'a str>) -> Vec<&'a str> {
     [partition].into_iter().chain(sort).collect()
 }
 
 /// Every attribute that is part of a key, once.
-#[must_use]
 pub fn key_attributes(spec: &TableSpec) -> Vec<&'static str> {
     let mut names = keys(spec.partition_key, spec.sort_key);
     let index = spec.index.iter().flat_map(|index| [index.partition_key, index.sort_key]);

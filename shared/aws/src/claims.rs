@@ -37,7 +37,7 @@ const TTL: &str = "ttl";
 /// The claim is free or expired, or it is already ours and the response to an earlier request was lost.
 const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #owner = :owner))";
 
-/// A row that is never written: an event's id begins with `Ev` and a file's key has an underscore.
+/// A row that is never written: every key of a claim has an underscore.
 const UNUSED_KEY: &str = "ready";
 
 type ClaimRow = HashMap<String, AttributeValue>;
@@ -244,13 +244,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use ports::claims::{About, EventKey};
+    use ports::claims::{About, ClaimKey};
     use slack::ids::{ChannelId, FileId, Ts, UserId};
 
     fn claim() -> Claim {
         let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
         Claim {
-            key: EventKey::of_file(&file, &ts),
+            key: ClaimKey::of_file(&file, &ts),
             owner: Owner::of("one", 7),
             about: About {
                 file_id: Some(file),

@@ -49,7 +49,6 @@ pub enum ConnectError {
 }
 
 /// What every client starts from.
-#[must_use]
 pub fn loader() -> ConfigLoader {
     // One stack for TLS, the same as for Slack: ring, which needs no entropy of its own at start.
     let http = aws_smithy_http_client::Builder::new()
@@ -79,57 +78,48 @@ impl Aws {
     }
 
     /// The queue port on SQS.
-    #[must_use]
     pub fn queue(&self) -> Arc<dyn ports::queue::Queue> {
         Arc::new(queue::SqsQueue::new(self))
     }
 
     /// The archive port on DynamoDB, with bulk on S3.
-    #[must_use]
     pub fn archive(&self) -> Arc<dyn ports::archive::Archive> {
         Arc::new(archive::DynamoArchive::new(self))
     }
 
     /// The same archive for those that write to it: nothing that is erased is written, as of [`ERASURE_REFRESH`] ago, and what
     /// they write is marked, with the time of this clock, for [`Aws::changes`].
-    #[must_use]
     pub fn writing_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
         let bound = archive::BoundArchive::new(archive::DynamoArchive::new(self), Arc::clone(&clock));
         Arc::new(changes::MarkingArchive::new(Arc::new(bound), clock))
     }
 
     /// The changes port on DynamoDB.
-    #[must_use]
     pub fn changes(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::changes::Changes> {
         Arc::new(changes::DynamoChanges::new(self.archive(), self.names().archive(), clock))
     }
 
     /// The files port on S3.
-    #[must_use]
     pub fn files(&self) -> Arc<dyn ports::files::Files> {
         Arc::new(files::S3Files::new(self))
     }
 
     /// The existence port on DynamoDB.
-    #[must_use]
     pub fn existence(&self) -> Arc<dyn ports::existence::Existence> {
         Arc::new(existence::DynamoExistence::new(self))
     }
 
     /// The claims port on DynamoDB. The clock says when a lease ends.
-    #[must_use]
     pub fn claims(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::claims::Claims> {
         Arc::new(claims::DynamoClaims::new(self, clock))
     }
 
     /// What everything is called.
-    #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
     /// Where everything is.
-    #[must_use]
     pub fn region(&self) -> &str {
         &self.region
     }

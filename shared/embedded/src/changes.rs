@@ -270,19 +270,19 @@ fn find<T: Taken>(
         // Rows that change from here on, before or after they are read.
         None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
     };
-    let mut batch = Batch { taken: T::default(), bytes: 0, limit, position };
+    let mut batch = ChangedRows { taken: T::default(), bytes: 0, limit, position };
     let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
     Ok(Found::Batch { taken: batch.taken, position: batch.position, is_all })
 }
 
-struct Batch<T> {
+struct ChangedRows<T> {
     taken: T,
     bytes: usize,
     limit: usize,
     position: Position,
 }
 
-impl<T: Taken> Batch<T> {
+impl<T: Taken> ChangedRows<T> {
     fn is_full(&self) -> bool {
         self.taken.len() >= self.limit || self.bytes >= BATCH_BYTES
     }

@@ -10,7 +10,7 @@ use super::writer::{Transaction, WriteError, Writer};
 use ports::archive::erasure::ErasureScope;
 use ports::claims::state::ttl_s;
 use ports::claims::{
-    Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsError, EventKey, Owner, Take,
+    Claim, ClaimAnswer, ClaimKey, ClaimState, ClaimStatus, Claims, ClaimsError, Owner, Take,
 };
 
 /// Frees what a process was at. Its rows stay: who died over what is worth a look.
@@ -123,7 +123,7 @@ fn unavailable(error: WriteError) -> ClaimsError {
     ClaimsError::Unavailable(error.0)
 }
 
-fn read(connection: &Connection, key: &EventKey) -> rusqlite::Result<Option<ClaimState>> {
+fn read(connection: &Connection, key: &ClaimKey) -> rusqlite::Result<Option<ClaimState>> {
     let sql = "SELECT status, lambda_instance_id, lease_until, ttl FROM claims WHERE event_key = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let standing = statement.query_row([key.as_str()], |row| {
@@ -188,7 +188,10 @@ mod tests {
 
     fn claim(event: u32, number: u64) -> Claim {
         Claim {
-            key: EventKey::of_event(&format!("Ev{event}")).unwrap(),
+            key: ClaimKey::of_file(
+                &FileId::parse(&format!("F{event}")).unwrap(),
+                &Ts::parse("1.000000").unwrap(),
+            ),
             owner: Owner::of("one", number),
             about: About {
                 file_id: FileId::parse("F01").ok(),
@@ -216,11 +219,11 @@ mod tests {
         let database = Database::open(folder.path(), clock.clone()).unwrap();
         let claims = database.claims();
         claims.claim(&claim(1, 7), Take::IfFree).await.unwrap();
-        let begun = "Ev1 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
+        let begun = "F1_1.000000 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
         assert_eq!(rows(folder.path()), [begun]);
         clock.advance(Duration::from_secs(5));
         claims.complete(&claim(1, 7)).await.unwrap();
-        let completed = "Ev1 completed one/7 0 1700000005 1700003605 F01 C01 U01";
+        let completed = "F1_1.000000 completed one/7 0 1700000005 1700003605 F01 C01 U01";
         assert_eq!(rows(folder.path()), [completed]);
     }
 
@@ -251,7 +254,7 @@ mod tests {
             let (file, ts) = (FileId::parse(file).unwrap(), Ts::parse(ts).unwrap());
             let (channel_id, user_id) = (ChannelId::parse(channel).ok(), UserId::parse(user).ok());
             let about = About { file_id: Some(file.clone()), channel_id, user_id };
-            Claim { key: EventKey::of_file(&file, &ts), about, ..claim(1, 1) }
+            Claim { key: ClaimKey::of_file(&file, &ts), about, ..claim(1, 1) }
         };
         for done in [
             file("F1", "1.000000", "C1", "U1"),

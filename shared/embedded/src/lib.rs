@@ -182,55 +182,43 @@ impl Database {
     }
 
     /// The queue in this folder.
-    #[must_use]
     pub fn queue(&self) -> Arc<dyn Queue> {
         Arc::clone(&self.queue) as Arc<dyn Queue>
     }
 
     /// The archive in this folder.
-    #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive) as Arc<dyn Archive>
     }
 
     /// What was written to messages in this folder.
-    #[must_use]
     pub fn changes(&self) -> Arc<dyn Changes> {
         Arc::new(EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
     /// The claims in this folder.
-    #[must_use]
     pub fn claims(&self) -> Arc<dyn Claims> {
         Arc::clone(&self.claims) as Arc<dyn Claims>
     }
 
     /// The files in this folder.
-    #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         Arc::clone(&self.files) as Arc<dyn Files>
     }
 
     /// What Slack confirmed to exist, in this folder.
-    #[must_use]
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
     /// Some of the jobs after this one on any queue, dead letters included, in the order in which they were sent: all there
     /// are once it answers an empty list.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     pub async fn queued_jobs(&self, after: i64) -> Result<Vec<QueuedJob>, QueueError> {
         let read = self.readers.read(move |connection| queue::read_queued(connection, after));
         read.await.map_err(QueueError::Unavailable)
     }
 
     /// Removes jobs for good, wherever they are; answers how many were still there.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     pub async fn remove_jobs(&self, jobs: Vec<i64>) -> Result<u64, QueueError> {
         let removed = self.writer.run(move |transaction| queue::remove_queued(transaction, &jobs)).await;
         removed.map_err(|error| QueueError::Unavailable(error.0))
@@ -246,9 +234,6 @@ impl Database {
 
     /// Writes the database anew, so that nothing is left in its file, or in its log, of what was removed. It takes the room
     /// of the database once more, and other processes cannot write meanwhile.
-    ///
-    /// # Errors
-    /// [`CompactError`]
     pub async fn compact(&self) -> Result<(), CompactError> {
         let (file, processes) = (self.data.join(DATABASE_FILE), self.data.join(PROCESSES_FOLDER));
         let compacted = tokio::task::spawn_blocking(move || {

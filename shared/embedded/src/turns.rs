@@ -19,7 +19,7 @@ pub(super) struct Turns {
 }
 
 /// Says, for as long as it lives, that this process waits for the write lock.
-pub(super) struct Waiting<'a>(&'a File);
+pub(super) struct WaitingTurn<'a>(&'a File);
 
 impl Turns {
     /// Opens the file in the folder of the processes, making it if it is missing.
@@ -30,8 +30,8 @@ impl Turns {
     }
 
     /// Says that this process waits; `None` in the moment in which another process looks.
-    pub(super) fn wait(&self) -> Option<Waiting<'_>> {
-        self.waits.try_lock_shared().is_ok().then(|| Waiting(&self.waits))
+    pub(super) fn wait(&self) -> Option<WaitingTurn<'_>> {
+        self.waits.try_lock_shared().is_ok().then(|| WaitingTurn(&self.waits))
     }
 
     /// Whether another process waits. Two that look in the same moment may see each other instead: then both leave the lock
@@ -48,7 +48,7 @@ impl Turns {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingTurn<'_> {
     fn drop(&mut self) {
         // As above.
         drop(self.0.unlock());

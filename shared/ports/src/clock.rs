@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 /// Milliseconds since the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimestampMs(pub i64);
 
 impl TimestampMs {
@@ -43,7 +43,6 @@ pub struct SystemClock;
 
 impl SystemClock {
     /// The machine's clock, ready to be handed out.
-    #[must_use]
     pub fn shared() -> SharedClock {
         Arc::new(Self)
     }
@@ -64,7 +63,6 @@ pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
     /// A clock standing at `start`.
-    #[must_use]
     pub fn starting_at(start: TimestampMs) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(start.0)))
     }

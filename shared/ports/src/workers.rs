@@ -188,7 +188,6 @@ pub const DIRECTORY: HourlySpec = HourlySpec {
 
 impl WorkerSpec {
     /// The worker of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         WORKERS.iter().find(|spec| spec.name == name)
     }
@@ -197,13 +196,11 @@ impl WorkerSpec {
     ///
     /// # Panics
     /// If it has none, which a test rules out.
-    #[must_use]
     pub fn of(queue: QueueName) -> &'static Self {
         WORKERS.iter().find(|spec| spec.queue == queue).expect("every queue has a worker")
     }
 
     /// Whether it uses this.
-    #[must_use]
     pub fn may_use(&self, what: Uses) -> bool {
         self.uses.contains(&what)
     }

@@ -40,7 +40,6 @@ pub struct OpenRequest(Arc<Counted>);
 
 impl OpenRequests {
     /// Counts a request.
-    #[must_use]
     pub fn open(&self) -> OpenRequest {
         if self.0.open.fetch_add(1, Ordering::Relaxed) + 1 >= BURST {
             *self.0.last_of_burst.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -50,7 +50,6 @@ impl FromStr for ProcessorUrl {
 
 impl ProcessorUrl {
     /// The same with this path behind it.
-    #[must_use]
     pub fn joined(&self, path: &str) -> Self {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{path}", self.0.path().trim_end_matches('/')));

@@ -53,9 +53,6 @@ pub enum InvalidCommand {
 
 impl CommandLine {
     /// Reads a path, or a JSON array of a path and arguments. The program has to be there.
-    ///
-    /// # Errors
-    /// [`InvalidCommand`]
     pub fn parse(text: &str) -> Result<Self, InvalidCommand> {
         let text = text.trim();
         let mut words = if text.starts_with('[') {
@@ -127,7 +124,6 @@ struct Output {
 
 impl CommandProcessor {
     /// A program that answers within this time. What it writes to standard error is logged without these secrets.
-    #[must_use]
     pub fn new(command: CommandLine, timeout: Duration, secrets: Vec<SecretString>) -> Self {
         Self { command, timeout, secrets }
     }

@@ -92,7 +92,6 @@ pub struct PromptFacts {
 
 impl Prompt {
     /// A prompt that asks nothing yet.
-    #[must_use]
     pub fn new(facts: PromptFacts) -> Self {
         let PromptFacts { id, team_id, channel, thread_ts, asker, now } = facts;
         Self {

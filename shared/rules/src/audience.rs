@@ -112,7 +112,6 @@ impl DropReason {
 }
 
 /// Whether the event itself shows that its channel is public, or was until now.
-#[must_use]
 pub fn shows_public(event: &Event<'_>) -> bool {
     match event.visibility() {
         Visibility::PublicByType => true,
@@ -137,7 +136,6 @@ pub fn shows_public(event: &Event<'_>) -> bool {
 }
 
 /// Which facts [`decide`] needs of the event's channel.
-#[must_use]
 pub fn needed_facts(event: &Event<'_>) -> NeededFacts {
     let audience = Audience::of(&event.header);
     if audience == Audience::Direct || shows_public(event) {
@@ -153,7 +151,6 @@ pub fn needed_facts(event: &Event<'_>) -> NeededFacts {
 }
 
 /// Whether an event is stored, given what is known of its channel.
-#[must_use]
 pub fn decide(event: &Event<'_>, facts: &ChannelFacts) -> Decision {
     let audience = Audience::of(&event.header);
     if audience == Audience::Direct {

@@ -123,7 +123,6 @@ struct ListedProfile<'a> {
 
 /// Whether what is listed differs from what the row of a person says. What Slack says the same every hour is not
 /// written every hour.
-#[must_use]
 pub fn is_user_news(row: Option<&Item>, listed: &RawValue) -> bool {
     let Some(row) = row else { return true };
     let Some(known) = row.text("raw_event") else { return !row.is_erased() };

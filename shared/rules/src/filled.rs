@@ -74,7 +74,6 @@ impl Unreadable {
 ///
 /// `to` must not be later than the moment at which the reading began: what was written after that moment cannot be in it.
 /// It stays the same while the same reading goes on, and `from` goes down.
-#[must_use]
 pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: Source) -> Update {
     let guard = Guard::Less { register: FROM.into(), version: from.padded() };
     let mut set_if_absent = identity("filled", team, channel);
@@ -85,7 +84,6 @@ pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: S
 
 /// The fact that Slack's plan hides what is older than `from`: the oldest ts that Slack still gave, or what was asked for as the
 /// newest if it gave nothing.
-#[must_use]
 pub fn limited(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
     let version = Unreadable::PlanLimit.as_str().into();
     unreadable(team, channel, from, Guard::Greater { register: REASON.into(), version })
@@ -93,7 +91,6 @@ pub fn limited(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
 
 /// The fact that Slack refused at `asked`, by its clock, to show what is older than `from`, which was asked for as the newest.
 /// Of several the latest stays.
-#[must_use]
 pub fn refused(team: &TeamId, channel: &ChannelId, from: &Ts, reason: Unreadable, asked: &Ts) -> Update {
     let version = format!("{}/{}", asked.padded(), reason.as_str());
     unreadable(team, channel, from, Guard::Greater { register: REFUSED.into(), version })
@@ -127,7 +124,6 @@ pub struct Span {
 
 impl Span {
     /// Its time.
-    #[must_use]
     pub fn interval(&self) -> Interval {
         Interval { from: self.from.micros(), to: self.to.micros() }
     }
@@ -135,7 +131,6 @@ impl Span {
 
 /// The spans that these rows of `filled#{team}` claim. A row that this version does not understand is skipped, and one that
 /// claims nothing yet.
-#[must_use]
 pub fn spans(rows: &[Item]) -> Vec<Span> {
     let span = |row: &Item| {
         let (channel, to) = place(row)?;
@@ -161,7 +156,6 @@ pub struct UnreadableBefore {
 }
 
 /// What these rows of `unreadable#{team}` say. A row that this version does not understand is skipped.
-#[must_use]
 pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
     let reason = |text: &str| Unreadable::ALL.into_iter().find(|known| known.as_str() == text);
     let facts = |row: &Item| {

@@ -13,7 +13,6 @@ pub struct Interval {
 
 impl Interval {
     /// Whether a time lies within it.
-    #[must_use]
     pub fn contains(&self, micros: i64) -> bool {
         self.from <= micros && micros < self.to
     }
@@ -23,13 +22,11 @@ impl Interval {
     }
 
     /// Its beginning as Slack spells times.
-    #[must_use]
     pub fn from_ts(&self) -> Ts {
         ts(self.from)
     }
 
     /// Its end, which is not part of it, as Slack spells times.
-    #[must_use]
     pub fn to_ts(&self) -> Ts {
         ts(self.to)
     }
@@ -50,7 +47,6 @@ pub struct Cover(Vec<Interval>);
 
 impl Cover {
     /// The cover of these intervals, whatever their order: empty ones are left out, and those that overlap or touch are one.
-    #[must_use]
     pub fn of(intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut intervals: Vec<Interval> =
             intervals.into_iter().filter(|interval| !interval.is_empty()).collect();
@@ -66,13 +62,11 @@ impl Cover {
     }
 
     /// The intervals of it, oldest first: no two overlap or touch.
-    #[must_use]
     pub fn intervals(&self) -> &[Interval] {
         &self.0
     }
 
     /// What it leaves out of `whole`, oldest first; nothing if it covers all of that.
-    #[must_use]
     pub fn rest(&self, whole: Interval) -> Vec<Interval> {
         let first = self.0.partition_point(|interval| interval.to <= whole.from);
         let within = self.0[first..].iter().take_while(|interval| interval.from < whole.to);

@@ -21,6 +21,7 @@ pub mod reaction;
 pub mod version;
 pub mod workspace;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use ports::archive::{ItemKey, Update};
@@ -43,6 +44,9 @@ pub enum Malformed {
         /// Which field.
         field: &'static str,
     },
+    /// A job of this kind cannot be read.
+    #[error("the {0} job lacks a field, or has one of an unexpected shape")]
+    Job(&'static str),
     /// It cannot be read, and what it says is unknown.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
@@ -84,13 +88,17 @@ pub enum Change {
 
 impl Change {
     /// The row that it changes.
-    #[must_use]
     pub fn key(&self) -> &ItemKey {
         match self {
             Self::Content(content) => content.key(),
             Self::Register(update) => &update.key,
         }
     }
+}
+
+/// Reads what a job of this kind asks for.
+fn read_job<'a, T: Deserialize<'a>>(kind: &'static str, raw: &'a RawValue) -> Result<T, Malformed> {
+    serde_json::from_str(raw.get()).map_err(|_| Malformed::Job(kind))
 }
 
 /// What an event is about, once its ids are known to be valid.
@@ -127,13 +135,11 @@ impl<'a> Event<'a> {
     }
 
     /// What is made of the event; `None` if its type is unknown.
-    #[must_use]
     pub fn rule(&self) -> Option<Rule> {
         self.rule
     }
 
     /// What says who may read the channel that the event is about.
-    #[must_use]
     pub fn visibility(&self) -> Visibility {
         self.header.kind.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
     }
@@ -168,7 +174,6 @@ impl<'a> Event<'a> {
     }
 
     /// Slack's clock for this event: `event_ts`, or the second of `event_time`, or the beginning of time.
-    #[must_use]
     pub fn clock(&self) -> Ts {
         let from_envelope = || Ts::parse(&format!("{}.000000", self.event_time_s?)).ok();
         self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)

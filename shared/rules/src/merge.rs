@@ -20,7 +20,6 @@ pub struct MergedMessage {
 
 /// Merges the rows of one message; `None` without rows. The order of the rows does not matter. If one of them is
 /// erased, so is the message.
-#[must_use]
 pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
     // Equal contents are distinguished by their places, so that one of them always wins.
     rows.sort_by_cached_key(|row| Reverse((row.is_erased(), message::stored_version(row), row.key.clone())));
@@ -49,7 +48,6 @@ pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
 }
 
 /// Merges revisions: of those under one key, whatever place has them, one is left with the marks of all.
-#[must_use]
 pub fn revisions(mut rows: Vec<Item>) -> Vec<Item> {
     rows.sort_by_cached_key(|row| {
         (row.key.timestamp.clone(), Reverse((message::stored_version(row), row.key.item_id.clone())))
@@ -70,7 +68,6 @@ pub fn revisions(mut rows: Vec<Item>) -> Vec<Item> {
 }
 
 /// Merges the rows of one file; `None` without rows. The most final state wins.
-#[must_use]
 pub fn files(mut rows: Vec<Item>) -> Option<Item> {
     let state = |row: &Item| {
         let register = row.attributes.iter().find(|(name, _)| file_row::is_register(name));

@@ -52,7 +52,6 @@ fn lasting(raw: &RawValue) -> String {
 }
 
 /// A profile as readers see it, with its times as Slack writes them.
-#[must_use]
 pub fn projected(item: &Item) -> Value {
     let mut visible = item.clone();
     for name in [FIRST, LAST] {

@@ -18,7 +18,6 @@ use ports::files::FileKey;
 
 /// A message or a revision as readers see it. `None` for a row that only holds registers waiting for their message: a
 /// reaction to something that was never seen.
-#[must_use]
 pub fn message(item: &Item) -> Option<Value> {
     if item.text(CONTENT_VERSION).is_none() && !item.is("deleted") {
         return None;
@@ -45,7 +44,6 @@ pub fn message(item: &Item) -> Option<Value> {
 }
 
 /// A row of the directory as readers see it.
-#[must_use]
 pub fn directory(item: &Item) -> Value {
     let mut visible = item.clone();
     let image = image::current(&item.attributes);
@@ -58,7 +56,6 @@ pub fn directory(item: &Item) -> Value {
 }
 
 /// The same with addresses in place of keys: the files are below this URI, which has no slash at its end.
-#[must_use]
 pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
     const NAMES: [&str; 4] = ["files_s3", "uri", "other_uris", "image_file"];
     if NAMES.iter().all(|name| row.get(name).is_none()) {
@@ -81,14 +78,12 @@ pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
 }
 
 /// A file as readers see it. `None` for one of which nothing is known but that it was deleted.
-#[must_use]
 pub fn file(item: &Item) -> Option<Value> {
     let attributes = row::projected(item)?;
     Some(Item { key: item.key.clone(), attributes }.to_json())
 }
 
 /// A snapshot of a channel as readers see it. `None` for a row whose event is kept and not folded yet.
-#[must_use]
 pub fn channel(item: &Item) -> Option<Value> {
     item.text(FOLDED)?;
     let mut visible = item.clone();

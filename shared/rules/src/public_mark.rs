@@ -26,7 +26,6 @@ pub enum MarkState {
 
 impl MarkState {
     /// What the row of a mark says.
-    #[must_use]
     pub fn of(row: Option<&Item>) -> Self {
         let Some(row) = row.filter(|row| !row.is_erased()) else { return Self::Unmarked };
         match (row.text(FORGOTTEN), row.text(REOPENED)) {
@@ -47,20 +46,17 @@ pub struct PublicMark {
 
 impl PublicMark {
     /// Of a channel that is public, or was.
-    #[must_use]
     pub fn public() -> Self {
         Self { state: MarkState::Public, forgotten: None }
     }
 
     /// What the row of a mark says.
-    #[must_use]
     pub fn of(row: Option<&Item>) -> Self {
         let forgotten = row.and_then(|row| row.text(FORGOTTEN)).map(str::to_owned);
         Self { state: MarkState::of(row), forgotten }
     }
 
     /// What it says.
-    #[must_use]
     pub fn state(&self) -> MarkState {
         self.state
     }
@@ -76,7 +72,6 @@ impl PublicMark {
 
 /// What an event writes that shows its channel to be public, before anything is read. Where it is applied, the mark stands;
 /// where it is rejected, there is a row already, which [`opened`] looks at.
-#[must_use]
 pub fn opening(team: &TeamId, channel: &ChannelId) -> Update {
     let guard = Guard::Unchanged { register: OPENED.into(), expected: None, version: "true".into() };
     Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) }
@@ -84,7 +79,6 @@ pub fn opening(team: &TeamId, channel: &ChannelId) -> Update {
 
 /// What an event of this clock that shows its channel to be public writes, given the mark's row; `None` where the row says
 /// so already, or the event is older than what a person said.
-#[must_use]
 pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts) -> Option<Update> {
     match MarkState::of(row) {
         MarkState::Unmarked => Some(opening(team, channel)),
@@ -99,7 +93,6 @@ pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts
 }
 
 /// What a person writes who takes the mark back at this time.
-#[must_use]
 pub fn taken_back(team: &TeamId, channel: &ChannelId, at: &Ts) -> Update {
     let guard = Guard::Greater { register: FORGOTTEN.into(), version: at.padded() };
     let mut update = Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) };

@@ -6,7 +6,6 @@ use slack::hex::to_hex;
 use slack::ids::Ts;
 
 /// The clock of what has none: history, `previous_message`, `message_replied`.
-#[must_use]
 pub fn zero() -> Ts {
     canonical("0.000000")
 }
@@ -28,45 +27,38 @@ pub struct ContentVersion(String);
 
 impl ContentVersion {
     /// The version of `content`, which was last edited at `edit_time` and brought by an event of this clock.
-    #[must_use]
     pub fn new(edit_time: &Ts, clock: &Ts, content: &str) -> Self {
         Self(format!("{}/{}/{}", edit_time.padded(), clock.padded(), hash(content)))
     }
 
     /// A version as it is stored.
-    #[must_use]
     pub fn stored(text: &str) -> Self {
         Self(text.strip_suffix(CONTESTED).unwrap_or(text).to_owned())
     }
 
     /// The version as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The clock of the event that brought the content; zero where it came with another event or from history.
-    #[must_use]
     pub fn clock(&self) -> Ts {
         canonical(self.0.split('/').nth(1).unwrap_or_default())
     }
 
     /// When the content was last edited, or the message's own time.
-    #[must_use]
     pub fn edit_time(&self) -> Ts {
         canonical(self.0.split('/').next().unwrap_or_default())
     }
 }
 
 /// A version for a register whose values replace each other by clock alone.
-#[must_use]
 pub fn by_clock(clock: &Ts, content: &str) -> String {
     format!("{}/{}", clock.padded(), hash(content))
 }
 
 /// When a version was made, without superfluous zeros: the time of its edit, but after the message itself. Slack gives
 /// edits whole seconds, so that an edit in the second of the post would seem to come before it.
-#[must_use]
 pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
     match edited_ts {
         None => canonical(ts.as_str()),

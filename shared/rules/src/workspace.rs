@@ -57,7 +57,6 @@ pub fn name_update(team: &TeamId, name: &str, clock: &Ts) -> Result<Update, Malf
 }
 
 /// The register of a workspace's address, as [`address`] makes it.
-#[must_use]
 pub fn address_update(team: &TeamId, address: &str, clock: &Ts) -> Update {
     update(ItemKey::workspace_address(team), team, address, clock)
 }
@@ -74,7 +73,6 @@ fn update(key: ItemKey, team: &TeamId, value: &str, clock: &Ts) -> Update {
 
 /// The address of a workspace, such as `https://acme.slack.com/`, from what Slack calls its URL. Nothing if it leads to any
 /// other place: people follow it.
-#[must_use]
 pub fn address(url: &str) -> Option<String> {
     let host = url.strip_prefix("https://")?;
     let host = host.strip_suffix('/').unwrap_or(host);

@@ -59,7 +59,6 @@ pub struct Times {
 impl Times {
     /// How many seconds this machine's clock is ahead of Slack's, at least; negative if it is behind. Slack's second
     /// had begun at some moment between asking and having the answer.
-    #[must_use]
     pub fn ahead_s(&self) -> i64 {
         let (before_s, after_s) = (self.before.seconds(), self.after.seconds());
         if before_s > self.slack_s {
@@ -95,7 +94,6 @@ struct Identity<'a> {
 
 impl WebApi {
     /// How many tokens there are.
-    #[must_use]
     pub fn token_count(&self) -> usize {
         match self.tokens.source() {
             Source::One(_) => 1,
@@ -125,9 +123,6 @@ impl WebApi {
     }
 
     /// Calls a method with a token that was checked. Nothing is waited out: the pause that Slack asks for is the answer.
-    ///
-    /// # Errors
-    /// [`ApiError`].
     pub async fn call_once(
         &self,
         checked: &Checked,
@@ -154,7 +149,8 @@ impl WebApi {
     }
 }
 
-fn bot(reply: &Reply) -> Result<Bot, ApiError> {
+/// Whose a token is, by the answer of `auth.test`.
+pub(super) fn bot(reply: &Reply) -> Result<Bot, ApiError> {
     let identity: Identity<'_> = reply.read()?;
     let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
     let team = team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;

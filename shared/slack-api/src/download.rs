@@ -155,9 +155,6 @@ impl Rule<'_> {
 
 impl WebApi {
     /// Begins to download a shared file with the workspace's token.
-    ///
-    /// # Errors
-    /// [`DownloadError`]
     pub async fn download(
         &self,
         team: &TeamId,
@@ -169,9 +166,6 @@ impl WebApi {
     }
 
     /// Begins to download an avatar or an emoji, without any token.
-    ///
-    /// # Errors
-    /// [`DownloadError`]
     pub async fn download_image(
         &self,
         url: &str,

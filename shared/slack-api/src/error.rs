@@ -58,7 +58,6 @@ pub enum ApiError {
 
 impl ApiError {
     /// Slack's code, if it said no.
-    #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Refused { error, .. } => Some(error),
@@ -71,7 +70,6 @@ impl ApiError {
     }
 
     /// Whether Slack takes the token for nothing at all, whatever it was asked for: so it is with every channel and every method.
-    #[must_use]
     pub fn is_of_token(&self) -> bool {
         matches!(
             self.refusal(),
@@ -88,7 +86,6 @@ impl ApiError {
     }
 
     /// Whether the answer was longer than any that is taken: a smaller page may help.
-    #[must_use]
     pub fn is_too_long(&self) -> bool {
         matches!(self, Self::Garbled { why, .. } if *why == TOO_LONG)
     }

@@ -51,7 +51,6 @@ pub enum InvalidApiUrl {
 
 impl ApiUrl {
     /// The URL of a method. Its name consists of letters, digits and points.
-    #[must_use]
     pub(super) fn method(&self, name: &str) -> Url {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{name}", self.0.path()));
@@ -59,7 +58,6 @@ impl ApiUrl {
     }
 
     /// Whether the API is played by something on this machine.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
@@ -100,7 +98,6 @@ impl fmt::Display for ApiUrl {
 
 /// Whether a download from this URL may carry the workspace's token: Slack's file hosts, or what plays Slack on this
 /// machine. Asked again for every redirect.
-#[must_use]
 pub fn may_carry_token(url: &Url, api: &ApiUrl) -> bool {
     is_same_loopback(url, api)
         || is_plain_https(url)
@@ -108,7 +105,6 @@ pub fn may_carry_token(url: &Url, api: &ApiUrl) -> bool {
 }
 
 /// Whether an avatar or an emoji may be fetched from this URL; never with a token. Asked again for every redirect.
-#[must_use]
 pub fn may_fetch_image(url: &Url, api: &ApiUrl) -> bool {
     is_same_loopback(url, api)
         || is_plain_https(url)

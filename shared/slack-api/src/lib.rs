@@ -17,13 +17,11 @@ pub mod reply;
 pub mod tokens;
 pub mod transport;
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::counter;
-use serde::Deserialize;
 
 pub use error::ApiError;
 pub use hosts::ApiUrl;
@@ -37,7 +35,6 @@ use self::method::Pace;
 use self::tokens::{Source, TokenOwner};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
-use slack::envelope::text_or_none;
 use slack::ids::{TeamId, Ts};
 
 /// The whole of a call. Slack takes some seconds over the largest page; this also bounds a body that trickles.
@@ -69,9 +66,6 @@ pub struct PermittedCall<'w> {
 
 impl PermittedCall<'_> {
     /// Makes the call.
-    ///
-    /// # Errors
-    /// [`ApiError`]
     pub async fn make(self, parameters: &[(&str, &str)]) -> Result<Reply, ApiError> {
         let Self { web, team, method, token } = self;
         web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await
@@ -80,14 +74,12 @@ impl PermittedCall<'_> {
 
 impl WebApi {
     /// A client. Nothing is asked before it is needed.
-    #[must_use]
     pub fn new(url: ApiUrl, tokens: Tokens) -> Self {
         let http = Arc::new(Http::new(url.is_loopback()));
         Self::carried_by(http, url, tokens)
     }
 
     /// A client whose requests something else carries: a test's Slack on virtual time.
-    #[must_use]
     pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
         Self { transport, limits: MethodLimits::new(), url, tokens }
     }
@@ -99,13 +91,11 @@ impl WebApi {
     }
 
     /// Where the API is.
-    #[must_use]
     pub fn url(&self) -> &ApiUrl {
         &self.url
     }
 
     /// Whether there is any token at all.
-    #[must_use]
     pub fn has_tokens(&self) -> bool {
         match self.tokens.source() {
             Source::One(_) => true,
@@ -231,11 +221,7 @@ impl WebApi {
     async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TokenOwner, ApiError> {
         let ask = || async {
             let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
-            let identity: Identity<'_> = reply.read()?;
-            let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
-            let team =
-                team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
-            Ok(TokenOwner { team, said_at: reply.date().cloned() })
+            Ok(TokenOwner { team: check::bot(&reply)?.team, said_at: reply.date().cloned() })
         };
         token.owner().get_or_try_init(ask).await
     }
@@ -307,10 +293,4 @@ impl WebApi {
         };
         self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
     }
-}
-
-#[derive(Deserialize)]
-struct Identity<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team_id: Option<Cow<'a, str>>,
 }

@@ -64,7 +64,6 @@ impl Pace {
     }
 
     /// One call after the other, evenly.
-    #[must_use]
     pub const fn steady(per_minute: NonZeroU32) -> Self {
         Self { per_minute, at_once: NonZeroU32::MIN }
     }

@@ -34,7 +34,6 @@ pub struct Reply {
 
 impl Reply {
     /// When Slack answered, by its own clock, to the second.
-    #[must_use]
     pub fn date(&self) -> Option<&Ts> {
         self.date.as_ref()
     }

@@ -48,7 +48,6 @@ impl Token {
     }
 
     /// What kind of token it is, by how it begins.
-    #[must_use]
     pub fn kind(&self) -> TokenKind {
         let text = self.expose();
         // A token that expires has this in front of what it would be otherwise.
@@ -101,20 +100,17 @@ pub(super) enum Source {
 
 impl Tokens {
     /// None at all.
-    #[must_use]
     pub fn none() -> Self {
         Self::per_team(Arc::default)
     }
 
     /// The token of one workspace; which one that is, Slack is asked when it is first needed.
-    #[must_use]
     pub fn one(token: Token) -> Self {
         Self(Source::One(token))
     }
 
     /// A token per workspace, as `table` answers each time it is asked: quickly, and with the same tokens unless they
     /// changed.
-    #[must_use]
     pub fn per_team(table: impl Fn() -> Arc<TokenTable> + Send + Sync + 'static) -> Self {
         Self(Source::PerTeam(Box::new(table)))
     }

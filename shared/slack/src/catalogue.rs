@@ -223,7 +223,6 @@ pub const CHANNEL_SUBTYPES: [(&str, ChannelChange); 7] = [
 
 impl EventType {
     /// The type of this name, as an event or a request carries it.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         EVENTS.iter().find(|event_type| {
             let rest = event_type.name.strip_prefix(name);
@@ -234,14 +233,12 @@ impl EventType {
 
 impl Rule {
     /// What is made of an event whose type has this name; `None` if the name is unknown.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         EventType::named(name).map(|event_type| event_type.rule)
     }
 }
 
 /// The table as the documentation shows it.
-#[must_use]
 pub fn markdown_table() -> String {
     let mut table = String::from("| Event | Scope | What Annalist keeps of it |\n|---|---|---|\n");
     for event_type in EVENTS {
@@ -270,13 +267,11 @@ pub fn markdown_table() -> String {
 
 impl ChannelChange {
     /// What a message of this subtype says happened to its channel.
-    #[must_use]
     pub fn told_by(subtype: &str) -> Option<Self> {
         CHANNEL_SUBTYPES.iter().find(|(name, _)| *name == subtype).map(|(_, change)| *change)
     }
 
     /// What an event or a message of this name says happened to a channel.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match Rule::named(name) {
             Some(Rule::Channel(change)) => Some(change),

@@ -64,7 +64,6 @@ impl<'a> Envelope<'a> {
     }
 
     /// Whether this is the user of the app itself, as the envelope names it.
-    #[must_use]
     pub fn is_own_user(&self, user: &str) -> bool {
         let listed: Vec<&RawValue> =
             self.authorizations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
@@ -75,7 +74,6 @@ impl<'a> Envelope<'a> {
     }
 
     /// `event_time`, where it is a plain number of seconds.
-    #[must_use]
     pub fn event_time_s(&self) -> Option<i64> {
         self.event_time?.get().parse().ok()
     }
@@ -102,7 +100,6 @@ pub fn is_true<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool
 }
 
 /// The object in a raw value; what is no object, or has a field of another type, has no fields.
-#[must_use]
 pub fn object<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> T {
     if raw.get().starts_with('{') {
         serde_json::from_str(raw.get()).unwrap_or_default()
@@ -130,7 +127,6 @@ pub fn read<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Un
 }
 
 /// The string in a raw value, borrowed where it has no escapes.
-#[must_use]
 pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;

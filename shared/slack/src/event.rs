@@ -89,7 +89,6 @@ pub struct ReactionItem<'a> {
 
 impl<'a> EventHeader<'a> {
     /// Reads an event's header. What is not an object, or says a thing twice, has no fields.
-    #[must_use]
     pub fn read(event: &'a RawValue) -> Self {
         object(event)
     }
@@ -97,7 +96,6 @@ impl<'a> EventHeader<'a> {
     /// The channel the event is about, wherever this kind of event names it: the only one that it is routed, judged,
     /// checked and written by. Of a reaction that is the channel of what it is on, and of a changed id the old one,
     /// whatever else the event names.
-    #[must_use]
     pub fn channel(&self) -> Option<Cow<'a, str>> {
         let of_item = || self.item().and_then(|item| item.channel);
         match self.kind.event_type.map(|event_type| event_type.rule) {
@@ -108,7 +106,6 @@ impl<'a> EventHeader<'a> {
     }
 
     /// Whether a channel stands beside the one the event is about, and is another one.
-    #[must_use]
     pub fn contradicts_its_channel(&self) -> bool {
         match (self.stated_channel(), self.channel()) {
             (Some(stated), Some(channel)) => stated != channel,
@@ -121,31 +118,26 @@ impl<'a> EventHeader<'a> {
     }
 
     /// The person the event is about.
-    #[must_use]
     pub fn user(&self) -> Option<Cow<'a, str>> {
         self.user.and_then(text_or_id).or_else(|| self.user_id.clone())
     }
 
     /// The channel object, where the event carries one instead of an id.
-    #[must_use]
     pub fn channel_object(&self) -> Option<&'a RawValue> {
         self.channel.filter(|raw| raw.get().starts_with('{'))
     }
 
     /// The user object, where the event carries one instead of an id.
-    #[must_use]
     pub fn user_object(&self) -> Option<&'a RawValue> {
         self.user.filter(|raw| raw.get().starts_with('{'))
     }
 
     /// What a reaction is on.
-    #[must_use]
     pub fn item(&self) -> Option<ReactionItem<'a>> {
         self.item.map(object)
     }
 
     /// Slack's clock for this event, where it has one of the right shape.
-    #[must_use]
     pub fn clock(&self) -> Option<Ts> {
         self.event_ts.as_deref().and_then(|ts| Ts::parse(ts).ok())
     }
@@ -229,7 +221,6 @@ impl MessageObject<'_> {
     }
 
     /// Whether this only says that a message was here.
-    #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.subtype.as_deref() == Some("tombstone")
     }

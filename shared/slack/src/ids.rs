@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An id or timestamp that does not have Slack's shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,8 +26,8 @@ fn has_id_shape(text: &str) -> bool {
 macro_rules! slack_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(transparent)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(Box<str>);
 
         impl $name {
@@ -40,7 +40,6 @@ macro_rules! slack_id {
             }
 
             /// The id as Slack spells it.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -49,6 +48,14 @@ macro_rules! slack_id {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(&text)
             }
         }
 
@@ -86,8 +93,8 @@ slack_id!(
 
 /// A Slack timestamp such as `1620000000.000200`: seconds, a point, six digits. It identifies a message within its
 /// channel and is compared as a number, never parsed into a float.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Ts(Box<str>);
 
 /// Digits before the point; shorter ones are padded with zeros so that versions compare as text.
@@ -108,13 +115,11 @@ impl Ts {
     }
 
     /// The timestamp as Slack spells it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The timestamp with twelve digits of seconds, so that text order is time order.
-    #[must_use]
     pub fn padded(&self) -> String {
         let mut padded = String::with_capacity(SECONDS_DIGITS + 7);
         let digits_before_point = self.0.len() - 7;
@@ -126,12 +131,19 @@ impl Ts {
     }
 
     /// Microseconds since the Unix epoch.
-    #[must_use]
     pub fn micros(&self) -> i64 {
         self.0
             .bytes()
             .filter(u8::is_ascii_digit)
             .fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0'))
+    }
+}
+
+impl TryFrom<String> for Ts {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::parse(&text)
     }
 }
 

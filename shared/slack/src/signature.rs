@@ -95,13 +95,11 @@ impl SigningSecrets {
     }
 
     /// How many secrets there are: two while they are rotated.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.keyed.len()
     }
 
     /// How many of them do not look as Slack makes them. It promises no form, so they are used all the same.
-    #[must_use]
     pub fn odd(&self) -> usize {
         self.odd
     }
@@ -145,7 +143,6 @@ impl SigningSecrets {
     }
 
     /// The signature header that Slack would send with the first secret. For simulated Slacks: the demo and the tests.
-    #[must_use]
     pub fn sign(&self, timestamp_s: i64, body: &[u8]) -> String {
         let mut signature = String::from(SIGNATURE_PREFIX);
         if let Some(key) = self.keyed.first() {

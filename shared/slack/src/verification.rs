@@ -18,7 +18,6 @@ const NOTHING: &str = "\"\"";
 
 /// An envelope with an empty text in place of the token's value, and every other byte as it was. Only the object's own
 /// fields are looked at. A body that is not a JSON object stays as it is.
-#[must_use]
 pub fn without_token(body: &str) -> Cow<'_, str> {
     let mut deserializer = serde_json::Deserializer::from_str(body);
     let Ok(values) = deserializer.deserialize_map(TokenValues) else { return Cow::Borrowed(body) };

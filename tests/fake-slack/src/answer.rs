@@ -19,20 +19,17 @@ pub struct SlackAnswer {
 
 impl SlackAnswer {
     /// An answer without a body.
-    #[must_use]
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new(), delay: Duration::ZERO }
     }
 
     /// The answer to a call that was accepted or refused.
-    #[must_use]
     pub fn json(body: &Value) -> Self {
         let answer = Self::new(200).with_header("content-type", "application/json; charset=utf-8");
         answer.with_body(body.to_string())
     }
 
     /// A call too many. <https://docs.slack.dev/apis/web-api/rate-limits>
-    #[must_use]
     pub fn rate_limited(retry_after_s: i64) -> Self {
         let body = json!({ "ok": false, "error": "ratelimited" });
         let answer = Self { status: 429, ..Self::json(&body) };
@@ -61,20 +58,17 @@ impl SlackAnswer {
     }
 
     /// The value of a header.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
     /// What it says; null if it is not JSON.
-    #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// A refusal as Slack words it.
-#[must_use]
 pub fn refusal(error: &str) -> SlackAnswer {
     SlackAnswer::json(&refused(error))
 }

@@ -6,10 +6,12 @@
 //! * [`SlackState`] records the calls, plays scripted answers and counts calls against limits.
 //! * [`Workspace`] is what one token sees: channels, people, bots, emoji, files, and how history is answered.
 //! * [`ChannelHistory`] is what was said in a channel, told by events or set by a test.
+//! * [`event`] makes the events that announce it.
 
 mod answer;
 mod conversations;
 mod directory;
+pub mod event;
 mod history;
 mod limits;
 mod paging;

@@ -68,7 +68,6 @@ impl Workspace {
     }
 
     /// The messages that the app has posted to a channel, oldest first.
-    #[must_use]
     pub fn posted_in(&self, channel: &str) -> Vec<Value> {
         let own = |message: &Value| message["user"] == self.bot_user.as_str();
         self.history.get(channel).map(|history| history.all().filter(own).collect()).unwrap_or_default()

@@ -115,13 +115,11 @@ impl SlackState {
     }
 
     /// Every call so far.
-    #[must_use]
     pub fn calls(&self) -> &[Call] {
         &self.calls
     }
 
     /// How often a method was called.
-    #[must_use]
     pub fn called(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| call.method == method).count()
     }

@@ -64,7 +64,6 @@ pub struct Workspace {
 
 impl Workspace {
     /// An empty workspace.
-    #[must_use]
     pub fn new(team: &str) -> Self {
         Self {
             team: team.to_owned(),
@@ -94,7 +93,6 @@ impl Workspace {
     }
 
     /// With `channels` channels and `people` people.
-    #[must_use]
     pub fn of(team: &str, channels: usize, people: usize) -> Self {
         let channels = (0..channels).map(|n| channel(&format!("C{n:05}"), &format!("channel-{n}"))).collect();
         let members = (0..people).map(|n| person(&format!("U{n:05}"), &format!("person-{n}"))).collect();
@@ -102,7 +100,6 @@ impl Workspace {
     }
 
     /// With six channels: the app is in two, could join three, and one is archived.
-    #[must_use]
     pub fn half_joined(team: &str) -> Self {
         let mut workspace = Self::of(team, 6, 0);
         for channel in &mut workspace.channels[2..] {
@@ -178,7 +175,6 @@ impl Workspace {
 }
 
 /// A public channel as Slack lists it; the app is in it.
-#[must_use]
 pub fn channel(id: &str, name: &str) -> Value {
     json!({
         "id": id, "name": name, "is_channel": true, "is_group": false, "is_im": false, "is_mpim": false,
@@ -193,7 +189,6 @@ pub fn channel(id: &str, name: &str) -> Value {
 }
 
 /// A person as Slack lists them.
-#[must_use]
 pub fn person(id: &str, name: &str) -> Value {
     json!({
         "id": id, "team_id": "T1", "name": name, "deleted": false, "color": "9f69e7", "real_name": format!("Real {name}"),

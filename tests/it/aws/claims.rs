@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
-use ports::claims::{About, Claim, ClaimAnswer, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
 use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
 use slack::ids::{FileId, Ts};
@@ -33,7 +33,7 @@ fn clock() -> Arc<ManualClock> {
 fn claim(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
-        key: EventKey::of_file(&file, &ts),
+        key: ClaimKey::of_file(&file, &ts),
         owner: Owner::of("instance", owner),
         about: About { file_id: Some(file), ..About::default() },
         lease: LEASE,

@@ -13,7 +13,7 @@ use testkit::memory::archive::MemoryArchive;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{self, Ports, Settings};
+use workers::runtime::{self, Ports, RuntimeSettings};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -87,7 +87,7 @@ async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
     let writer = MessageWriter::new(Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     let (end, shutdown) = watch::channel(false);
     // The settings of production, with as many slots as AWS has.
-    let settings = Settings { slots: 16, ..Settings::default() };
+    let settings = RuntimeSettings { slots: 16, ..RuntimeSettings::default() };
     let worker = tokio::spawn(runtime::run(Arc::new(writer), ports, settings, shutdown));
     sleep(DAY).await;
     end.send_replace(true);

@@ -3,15 +3,16 @@
 use std::net::TcpListener;
 use std::time::Instant;
 
-use ports::queue::{Queue, QueueName, ReceiveRequest};
+use ports::queue::{Queue, QueueName};
 use slack::verification::without_token;
 use testkit::corpus::{TEAM, channel_id, event};
+use testkit::deliveries::received;
 use tests::harness::binaries::binaries;
 use tests::harness::lambda::Function;
 use tests::harness::lambda::payloads::Request;
 use tests::harness::place::Installation;
 
-use super::{DEADLINE, answer, metric_lines, signed, signed_with};
+use super::{answer, metric_lines, signed, signed_with};
 
 const CHALLENGE: &str = r#"{"token":"x","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
 
@@ -27,13 +28,7 @@ async fn function(installation: &Installation) -> Function {
 
 /// The bodies of what is on the queue of events.
 async fn queued(queue: &dyn Queue) -> Vec<String> {
-    let request = ReceiveRequest {
-        queue: QueueName::Events.into(),
-        max: 10,
-        visibility_timeout: DEADLINE,
-        wait: std::time::Duration::ZERO,
-    };
-    queue.receive(request).await.unwrap().into_iter().map(|delivery| delivery.body).collect()
+    received(queue, QueueName::Events).await.into_iter().map(|delivery| delivery.body).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

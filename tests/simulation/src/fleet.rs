@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use workers::directory::Joiner;
 use workers::environment::Environment;
 use workers::existence::{self, Check};
-use workers::runtime::{self, Ports, Settings};
+use workers::runtime::{self, Ports, RuntimeSettings};
 use workers::{file_downloader, registry};
 
 use super::api::{PlayedSlack, SlackTruth};
@@ -127,7 +127,7 @@ impl Surroundings {
             open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
-        let check = Check::new(existence::Parts {
+        let check = Check::new(existence::ExistenceParts {
             api: Arc::clone(&web),
             table: Arc::clone(&self.existence) as Arc<dyn Existence>,
             archive: Arc::clone(&ports.archive),
@@ -148,10 +148,10 @@ impl Surroundings {
             responder: questions::settings(&self.world, self.asks),
             search: None,
         };
-        let settings = Settings {
+        let settings = RuntimeSettings {
             seed: self.world.random().u64(..),
             gauge_interval: std::time::Duration::from_secs(60),
-            ..Settings::default()
+            ..RuntimeSettings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
         for (spec, build) in registry::workers() {
@@ -186,6 +186,6 @@ impl Surroundings {
 }
 
 /// Nothing of Slack's trouble lasts here, so a file is asked for until it comes.
-fn downloads() -> file_downloader::Settings {
-    file_downloader::Settings { file_tries: u32::MAX, ..file_downloader::Settings::default() }
+fn downloads() -> file_downloader::DownloadSettings {
+    file_downloader::DownloadSettings { file_tries: u32::MAX, ..file_downloader::DownloadSettings::default() }
 }

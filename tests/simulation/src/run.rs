@@ -60,7 +60,6 @@ pub struct Outcome {
 ///
 /// # Panics
 /// If there is no runtime to be had.
-#[must_use]
 pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without input and output").block_on(async {

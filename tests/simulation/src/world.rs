@@ -166,7 +166,6 @@ pub struct Tally {
 
 impl Tally {
     /// How often a kind of fault was injected.
-    #[must_use]
     pub fn of(&self, kind: Kind) -> u64 {
         self.faults[kind as usize]
     }

@@ -83,7 +83,6 @@ impl Binaries {
     }
 
     /// A worker alone.
-    #[must_use]
     pub fn worker(&self, name: &str) -> PathBuf {
         binary(&self.folder, name)
     }

@@ -40,7 +40,6 @@ pub enum DeliveryError {
 
 impl DeliveryError {
     /// Slack's word for it in `x-slack-retry-reason`.
-    #[must_use]
     pub fn retry_reason(&self) -> &'static str {
         match self {
             Self::Connection(_) => "connection_failed",
@@ -68,14 +67,12 @@ pub struct RetryDelays(pub Vec<Duration>);
 impl RetryDelays {
     /// Slack's three retries (at once, a minute later, five minutes later) and the hourly ones of a day that "Delayed
     /// Events" adds, with `minute` for a minute.
-    #[must_use]
     pub fn slack(minute: Duration) -> Self {
         let first = [Duration::ZERO, minute, 5 * minute];
         Self(first.into_iter().chain(std::iter::repeat_n(60 * minute, 24)).collect())
     }
 
     /// No retries.
-    #[must_use]
     pub fn none() -> Self {
         Self(Vec::new())
     }
@@ -95,14 +92,12 @@ impl Slack {
     ///
     /// # Panics
     /// Never: the secret is a good one.
-    #[must_use]
     pub fn new(server: watch::Receiver<SocketAddr>, delays: RetryDelays) -> Self {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         Self { server, secrets, clock: SystemClock::shared(), delays, connection: None }
     }
 
     /// A sender to a server that stays where it is.
-    #[must_use]
     pub fn to(address: SocketAddr, delays: RetryDelays) -> Self {
         Self::new(watch::channel(address).1, delays)
     }

@@ -36,7 +36,6 @@ pub struct Sent {
 
 impl Load {
     /// Starts `senders` senders. They repeat what fails as Slack does, with these delays.
-    #[must_use]
     pub fn start(server: SocketAddr, senders: usize, seed: u64, delays: &RetryDelays) -> Self {
         let mut load = Self {
             senders: JoinSet::new(),
@@ -63,7 +62,6 @@ impl Load {
     }
 
     /// How many events are acked.
-    #[must_use]
     pub fn count(&self) -> usize {
         *self.acked.borrow()
     }

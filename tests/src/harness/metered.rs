@@ -28,7 +28,6 @@ pub struct Requests(pub BTreeMap<String, u64>);
 
 impl Requests {
     /// How many of these operations.
-    #[must_use]
     pub fn sum(&self, operations: &[&str]) -> u64 {
         operations.iter().filter_map(|operation| self.0.get(*operation)).sum()
     }

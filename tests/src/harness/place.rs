@@ -53,7 +53,6 @@ impl Installation {
     }
 
     /// The same, as a program sees it that reaches AWS through another endpoint: a proxy.
-    #[must_use]
     pub fn through(&self, endpoint: &str) -> Self {
         let mut environment = self.environment.clone();
         environment.retain(|(name, _)| *name != "AWS_ENDPOINT_URL");
@@ -62,7 +61,6 @@ impl Installation {
     }
 
     /// The same with another value of a variable; none unsets it.
-    #[must_use]
     pub fn with(&self, name: &'static str, value: Option<&str>) -> Self {
         let mut environment = self.environment.clone();
         environment.retain(|(known, _)| *known != name);
@@ -71,7 +69,6 @@ impl Installation {
     }
 
     /// The variables that lead a program here.
-    #[must_use]
     pub fn environment(&self) -> Vec<(&str, &str)> {
         self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect()
     }

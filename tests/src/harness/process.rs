@@ -94,7 +94,6 @@ pub async fn up(place: &(impl Place + ?Sized)) -> Server {
 }
 
 /// `annalist up` here, just started, at an unknown stage of its start.
-#[must_use]
 pub fn starting_up(place: &(impl Place + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0"]);
@@ -152,7 +151,6 @@ pub async fn serve(command: &mut Command) -> Server {
 
 impl Process {
     /// Starts a program without waiting until it has started.
-    #[must_use]
     pub fn start(command: &mut Command) -> Self {
         Self::spawn_until(command, |_| None::<()>).0
     }
@@ -219,7 +217,6 @@ impl Process {
     ///
     /// # Panics
     /// Once it has ended.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
     }
@@ -238,13 +235,11 @@ impl Process {
     }
 
     /// The latest lines of its log.
-    #[must_use]
     pub fn log(&self) -> String {
         self.log.text()
     }
 
     /// The latest lines of what it printed.
-    #[must_use]
     pub fn output(&self) -> String {
         self.output.text()
     }
@@ -281,7 +276,6 @@ impl Process {
     ///
     /// # Panics
     /// Once it has ended.
-    #[must_use]
     pub fn usage(&self) -> Usage {
         procfs::usage(self.pid()).unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
     }

@@ -18,7 +18,6 @@ pub struct Usage {
 }
 
 /// Reads what a process has taken; `None` once it is gone, and where there is no `/proc`.
-#[must_use]
 pub fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -26,14 +25,12 @@ pub fn usage(pid: u32) -> Option<Usage> {
 }
 
 /// The words a process was started with.
-#[must_use]
 pub fn command_line(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).replace('\0', " ")
 }
 
 /// The processes that it started and that still run.
-#[must_use]
 pub fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let listed = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());

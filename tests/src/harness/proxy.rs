@@ -108,7 +108,6 @@ impl Proxy {
     }
 
     /// What was written down.
-    #[must_use]
     pub fn recorded(&self) -> Vec<Passed> {
         self.state.seen().passed.clone().unwrap_or_default()
     }
@@ -124,13 +123,11 @@ impl Proxy {
     }
 
     /// How many requests of each operation came.
-    #[must_use]
     pub fn requests(&self) -> BTreeMap<String, usize> {
         self.state.seen().requests.clone()
     }
 
     /// Which operations were broken in which ways.
-    #[must_use]
     pub fn broken(&self) -> BTreeSet<(String, Fault)> {
         self.state.seen().broken.clone()
     }

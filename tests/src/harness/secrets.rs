@@ -9,7 +9,6 @@ pub const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 const TOKEN_PREFIXES: [&str; 6] = ["xoxb-", "xoxp-", "xoxa-", "xoxe-", "xoxs-", "xapp-"];
 
 /// The secret that a text shows, by its kind.
-#[must_use]
 pub fn shown_in(text: &str) -> Option<&'static str> {
     if text.contains(SIGNING_SECRET) {
         return Some("the signing secret");

@@ -144,7 +144,6 @@ impl Browser {
     }
 
     /// Whether the browser and its driver are installed.
-    #[must_use]
     pub fn is_installed() -> bool {
         [BROWSER, DRIVER].into_iter().all(|program| Path::new(program).exists())
     }

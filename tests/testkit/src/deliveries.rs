@@ -7,8 +7,11 @@ use std::time::Duration;
 use ports::clock::TimestampMs;
 use ports::queue::route::{Route, route};
 use ports::queue::{Delivery, MessageId, Outgoing, Queue, QueueError, QueueName, Receipt, ReceiveRequest};
+use serde_json::Value;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
+
+use crate::corpus::{TEAM, event};
 
 /// When the first request comes.
 const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);
@@ -25,6 +28,24 @@ pub fn delivery(body: &str) -> Delivery {
         panic!("a direct message is not delivered")
     };
     Delivery { sent_at, ..delivery_of(sends.swap_remove(0)) }
+}
+
+/// The first deliveries of events of [`TEAM`], each in a request of its own.
+///
+/// # Panics
+/// As [`delivery`].
+pub fn deliveries(events: &[Value]) -> Vec<Delivery> {
+    let numbered = events.iter().enumerate();
+    numbered.map(|(number, event)| delivery(&event::envelope(TEAM, &format!("Ev{number}"), event))).collect()
+}
+
+/// Receives what is visible on a queue.
+///
+/// # Panics
+/// If the queue fails.
+pub async fn received(queue: &dyn Queue, name: QueueName) -> Vec<Delivery> {
+    let (visibility_timeout, wait) = (Duration::from_secs(30), Duration::ZERO);
+    queue.receive(ReceiveRequest { queue: name.into(), max: 100, visibility_timeout, wait }).await.unwrap()
 }
 
 /// The first delivery of a message, at [`BEGINNING`].

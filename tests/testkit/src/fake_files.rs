@@ -38,13 +38,11 @@ pub async fn slack() -> MockServer {
 }
 
 /// What it hands out for a file.
-#[must_use]
 pub fn content(id: &str) -> Vec<u8> {
     id.repeat(TIMES).into_bytes()
 }
 
 /// A message that shares a file of this Slack's.
-#[must_use]
 pub fn shared(slack: &MockServer, id: &str, ts: &str) -> Value {
     let url = format!("{}/files/{id}", slack.uri());
     let file = event::with(

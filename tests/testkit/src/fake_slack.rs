@@ -35,7 +35,6 @@ impl FakeSlack {
 
     /// A Slack without a socket, on the time of the test's runtime: [`Self::client_in_memory`] calls it, and an hour of
     /// its limits passes at once if the runtime is paused.
-    #[must_use]
     pub fn on_virtual_time() -> Self {
         Self { server: None, table: Table::starting_at(FakeClock::running_from(START_S * 1_000)) }
     }
@@ -44,7 +43,6 @@ impl FakeSlack {
     ///
     /// # Panics
     /// If it has no socket.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("{}/api/", self.server.as_ref().expect("it was started on a socket").uri())
     }
@@ -53,7 +51,6 @@ impl FakeSlack {
     ///
     /// # Panics
     /// If it has no socket.
-    #[must_use]
     pub fn client(&self, tokens: Tokens) -> Arc<WebApi> {
         let url: ApiUrl = self.url().parse().expect("a loopback address is a base");
         Arc::new(WebApi::new(url, tokens))
@@ -63,7 +60,6 @@ impl FakeSlack {
     ///
     /// # Panics
     /// If it is not a token.
-    #[must_use]
     pub fn client_in_memory(&self, token: &str) -> Arc<WebApi> {
         self.client_until(token, &CrashPoint::never())
     }
@@ -72,7 +68,6 @@ impl FakeSlack {
     ///
     /// # Panics
     /// If it is not a token.
-    #[must_use]
     pub fn client_until(&self, token: &str, point: &Arc<CrashPoint>) -> Arc<WebApi> {
         let (table, point) = (Arc::clone(&self.table), Arc::clone(point));
         let carrier = MemoryCarrier { table, token: token.to_owned(), point };
@@ -129,19 +124,16 @@ impl FakeSlack {
     }
 
     /// Every call so far.
-    #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.with(|state| state.calls().to_vec())
     }
 
     /// How often a method was called.
-    #[must_use]
     pub fn called(&self, method: &str) -> usize {
         self.with(|state| state.called(method))
     }
 
     /// The channels that were joined with this token.
-    #[must_use]
     pub fn joined(&self, token: &str) -> Vec<String> {
         self.with(|state| {
             let joined = state.workspace(token).map(|workspace| &workspace.joined);
@@ -158,7 +150,6 @@ impl FakeSlack {
 ///
 /// # Panics
 /// If it is not a token.
-#[must_use]
 pub fn one_token(token: &str) -> Tokens {
     Tokens::one(Token::parse(token).expect("a token of a test"))
 }
@@ -167,7 +158,6 @@ pub fn one_token(token: &str) -> Tokens {
 ///
 /// # Panics
 /// If something is not what it should be.
-#[must_use]
 pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
     let entry = |(team, token): &(&str, &str)| {
         let team = TeamId::parse(team).expect("an id of a test");

@@ -45,7 +45,6 @@ pub struct ChannelIndexer {
 impl ChannelIndexer {
     /// An indexer of this archive. Where there is a `joiner`, it is asked to join every new channel: Slack delivers
     /// messages only from channels the app is in.
-    #[must_use]
     pub fn new(archive: Arc<dyn Archive>, joiner: Option<Joiner>) -> Self {
         Self {
             archive,

@@ -9,7 +9,7 @@ use super::{ClaimPlace, Claimant, Sink};
 
 /// A claim that is the caller's until it is completed or released. Dropped (the job's lease was lost, the process is
 /// drained, the work panicked), it stays in progress, and its lease ends by itself.
-pub struct Guard<'c> {
+pub struct ClaimGuard<'c> {
     claimant: &'c Claimant,
     claim: Claim,
     sink: Sink,
@@ -28,7 +28,7 @@ fn safe(lease: Duration) -> Duration {
     lease - lease / 6
 }
 
-impl<'c> Guard<'c> {
+impl<'c> ClaimGuard<'c> {
     pub(super) fn new(
         claimant: &'c Claimant,
         claim: Claim,

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, EventKey, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimState, ClaimStatus, Take};
 use ports::clock::TimestampMs;
 
 /// Claims of one process.
-pub(super) struct Memory {
+pub(super) struct ClaimMemory {
     fallback: Duration,
     remembered: usize,
     state: Mutex<FallbackState>,
@@ -21,10 +21,10 @@ pub(super) struct Memory {
 struct FallbackState {
     /// When the table was found to be unavailable.
     since: Option<TimestampMs>,
-    claims: BTreeMap<EventKey, ClaimState>,
+    claims: BTreeMap<ClaimKey, ClaimState>,
 }
 
-impl Memory {
+impl ClaimMemory {
     /// Carries on for `fallback` each time, and remembers at most `remembered` claims.
     pub(super) fn new(fallback: Duration, remembered: usize) -> Self {
         Self { fallback, remembered, state: Mutex::default() }
@@ -131,14 +131,15 @@ fn forget(state: &mut FallbackState, claim: &Claim) {
 #[cfg(test)]
 mod tests {
     use ports::claims::{About, Owner};
+    use testkit::memory::claims::claim_key;
 
     use super::*;
 
     const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
-    fn claim(event: usize, number: u64) -> Claim {
+    fn claim(file: usize, number: u64) -> Claim {
         Claim {
-            key: EventKey::of_event(&format!("Ev{event}")).unwrap(),
+            key: claim_key(file),
             owner: Owner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),
@@ -146,8 +147,8 @@ mod tests {
         }
     }
 
-    fn memory() -> Memory {
-        Memory::new(Duration::from_secs(60), 10)
+    fn memory() -> ClaimMemory {
+        ClaimMemory::new(Duration::from_secs(60), 10)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Claims for work that is too expensive to be done twice, or must not be: claimed before it starts, kept while it goes on, completed
 //! once it is done.
 //!
-//! * [`Claimant`]: this process as it claims. [`Guard`]: a claim that is its own.
+//! * [`Claimant`]: this process as it claims. [`ClaimGuard`]: a claim that is its own.
 //! * [`memory`]: the claims while their table is unavailable, for sinks that take the same thing twice.
 //!
 //! What is claimed and what it is about is the caller's: this room knows keys and times.
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use ports::claims::{About, Claim, ClaimAnswer, Claims, ClaimsError, DEFAULT_TTL, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
 use ports::clock::SharedClock;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
 use process::config::ClaimArgs;
 use tokio::time::Instant;
 
-pub use guard::{Guard, Lost};
-use memory::Memory;
+pub use guard::{ClaimGuard, Lost};
+use memory::ClaimMemory;
 
 /// What it would mean to do the work twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sink {
-    /// Cost and nothing else. Without the table, the claims table is unavailable; claims are kept in memory: two processes may do the same for a while.
+    /// Cost and nothing else. Without the table, claims are kept in memory: two processes may do the same for a while.
     Idempotent,
     /// Harm. Without the table, nothing is done.
     Once,
@@ -34,19 +34,19 @@ pub enum Sink {
 
 /// Bounds of a process's claims. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ClaimSettings {
     /// How long a claim lasts without a sign of life; renewed every third of it, as the leases of jobs are. A
     /// job whose process died comes back after as long.
     pub lease: Duration,
     /// How long it is remembered that something was done.
     pub ttl: Duration,
-    /// How long the claims table is unavailable; claims are kept in memory before their table is tried again.
+    /// How long claims are kept in memory before their table is tried again.
     pub fallback: Duration,
     /// Claims remembered in memory. What is beyond it may be done twice.
     pub remembered: usize,
 }
 
-impl Default for Settings {
+impl Default for ClaimSettings {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(30),
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-impl From<&ClaimArgs> for Settings {
+impl From<&ClaimArgs> for ClaimSettings {
     fn from(args: &ClaimArgs) -> Self {
         Self { ttl: args.ttl(), ..Self::default() }
     }
@@ -66,18 +66,18 @@ impl From<&ClaimArgs> for Settings {
 /// This process as it claims.
 pub struct Claimant {
     table: Arc<dyn Claims>,
-    memory: Memory,
+    memory: ClaimMemory,
     clock: SharedClock,
     /// Tells this process from every other: see [`process::config::instance`].
     instance: String,
     claims_made: AtomicU64,
-    settings: Settings,
+    settings: ClaimSettings,
 }
 
 /// What became of an attempt to claim.
-pub enum Check<'c> {
+pub enum ClaimOutcome<'c> {
     /// The work is the caller's.
-    Ours(Guard<'c>),
+    Ours(ClaimGuard<'c>),
     /// The work was done before.
     Completed,
     /// Another process works on it, for this long at least.
@@ -93,14 +93,13 @@ enum ClaimPlace {
 
 impl Claimant {
     /// Claims in this table, as this instance.
-    #[must_use]
     pub fn new(
         table: Arc<dyn Claims>,
         clock: SharedClock,
         instance: impl Into<String>,
-        settings: Settings,
+        settings: ClaimSettings,
     ) -> Self {
-        let memory = Memory::new(settings.fallback, settings.remembered);
+        let memory = ClaimMemory::new(settings.fallback, settings.remembered);
         Self { table, memory, clock, instance: instance.into(), claims_made: AtomicU64::new(0), settings }
     }
 
@@ -110,11 +109,11 @@ impl Claimant {
     /// [`ClaimsError::Unavailable`] if the table does not answer and the sink does not allow to go on without it.
     pub async fn claim(
         &self,
-        key: EventKey,
+        key: ClaimKey,
         about: About,
         sink: Sink,
         take: Take,
-    ) -> Result<Check<'_>, ClaimsError> {
+    ) -> Result<ClaimOutcome<'_>, ClaimsError> {
         let owner = Owner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
         let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
         let began = Instant::now();
@@ -132,11 +131,11 @@ impl Claimant {
         let fallback_mode = place == ClaimPlace::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
-            ClaimAnswer::Claimed => Check::Ours(Guard::new(self, claim, sink, place, began)),
-            ClaimAnswer::Completed => Check::Completed,
+            ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, place, began)),
+            ClaimAnswer::Completed => ClaimOutcome::Completed,
             // A holder whose clock is ahead says too much: no lease is longer than this.
             ClaimAnswer::HeldUntil(until) => {
-                Check::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
+                ClaimOutcome::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
             }
         })
     }

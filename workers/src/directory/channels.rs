@@ -13,11 +13,11 @@ use slack::envelope;
 use slack::ids::{TeamId, Ts};
 use slack_api::Method;
 
-use super::listing::{Listing, Page};
+use super::listing::{Listing, ListingPage};
 use super::sync::write;
-use super::{DirectorySync, Report, SyncError};
+use super::{DirectorySync, SyncError, SyncReport};
 use crate::channel_indexer;
-use crate::existence::ChannelReach;
+use crate::existence::{ChannelReach, Entity};
 
 /// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
@@ -51,7 +51,11 @@ fn is(flag: Option<&RawValue>, value: &str) -> bool {
 
 impl DirectorySync {
     /// Brings in every public channel, a page at a time.
-    pub(super) async fn public_channels(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+    pub(super) async fn public_channels(
+        &self,
+        clock: &mut Ts,
+        report: &mut SyncReport,
+    ) -> Result<(), SyncError> {
         let team = report.team.clone();
         let index = directory::read(&*self.archive, &team).await?;
         let mut listing =
@@ -63,7 +67,12 @@ impl DirectorySync {
         Ok(())
     }
 
-    async fn channels_of(&self, page: &Page, index: &Channels, report: &mut Report) -> Result<(), SyncError> {
+    async fn channels_of(
+        &self,
+        page: &ListingPage,
+        index: &Channels,
+        report: &mut SyncReport,
+    ) -> Result<(), SyncError> {
         let listed: ListedChannel<'_> = page.reply.read()?;
         let mut events = Vec::with_capacity(listed.channels.len());
         let mut members = Vec::with_capacity(listed.channels.len());
@@ -76,7 +85,8 @@ impl DirectorySync {
                 Ok(_) if reach.private => report.channels.skipped += 1,
                 Ok(event) => {
                     if let Some(known) = &self.known {
-                        known.found_channel(&report.team, event.channel(), reach);
+                        let channel = Entity::Channel(report.team.clone(), event.channel().clone());
+                        known.found(channel, Some(reach));
                     }
                     if standing.could_be_joined() {
                         report.to_join.push(event.channel().clone());

@@ -11,7 +11,7 @@ use slack_api::Method;
 
 use super::listing::ask;
 use super::sync::write;
-use super::{DirectorySync, Report, SyncError};
+use super::{DirectorySync, SyncError, SyncReport};
 
 /// A URL of Slack's, or the name of another emoji.
 const MAX_VALUE_BYTES: usize = 4_096;
@@ -23,7 +23,11 @@ struct ListedEmoji {
 
 impl DirectorySync {
     /// Brings in all custom emoji. Slack lists them at once; one that is listed no more is gone.
-    pub(super) async fn custom_emoji(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+    pub(super) async fn custom_emoji(
+        &self,
+        clock: &mut Ts,
+        report: &mut SyncReport,
+    ) -> Result<(), SyncError> {
         let team = report.team.clone();
         let reply = ask(&self.api, &team, Method::EmojiList, &[]).await?;
         let ListedEmoji { emoji: listed } = reply.read()?;

@@ -15,7 +15,6 @@ pub struct Joiner(mpsc::Sender<(TeamId, ChannelId)>);
 
 impl Joiner {
     /// A joiner, and what is asked of it.
-    #[must_use]
     pub fn new() -> (Self, Asked) {
         let (asked, waiting) = mpsc::channel(MAX_WAITING);
         (Self(asked), waiting)

@@ -40,7 +40,7 @@ pub(crate) struct Listing<'a> {
 }
 
 /// A page, and Slack's clock when it had not been asked for yet: whatever happens later is newer than the page.
-pub(crate) struct Page {
+pub(crate) struct ListingPage {
     pub(crate) reply: Reply,
     pub(crate) asked: Ts,
 }
@@ -58,7 +58,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The next page; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Result<Option<Page>, SyncError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<ListingPage>, SyncError> {
         let cursor = match &self.cursor {
             None if self.pages > 0 => return Ok(None),
             cursor => cursor.clone(),
@@ -73,7 +73,7 @@ impl<'a> Listing<'a> {
         if let Some(date) = reply.date() {
             self.clock = date.clone();
         }
-        Ok(Some(Page { reply, asked }))
+        Ok(Some(ListingPage { reply, asked }))
     }
 
     /// Slack's clock at its last answer.

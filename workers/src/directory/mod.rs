@@ -25,7 +25,7 @@ use rules::channel::index;
 use slack_api::WebApi;
 
 pub use joiner::{Asked, Joiner};
-pub use report::{Report, SyncError};
+pub use report::{SyncError, SyncReport};
 
 pub(crate) use listing::Listing;
 
@@ -45,7 +45,6 @@ pub struct DirectorySync {
 
 impl DirectorySync {
     /// A sync into this archive; pictures to be fetched go to the queue.
-    #[must_use]
     pub fn new(api: Arc<WebApi>, archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
         Self {
             api,

@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 use slack::ids::{TeamId, Ts, UserId};
 use slack_api::Method;
 
-use super::listing::{Listing, Page};
+use super::listing::{Listing, ListingPage};
 use super::sync::write;
-use super::{DirectorySync, Report, SyncError};
+use super::{DirectorySync, SyncError, SyncReport};
+use crate::existence::Entity;
 
 #[derive(Deserialize)]
 struct Members<'a> {
@@ -20,7 +21,7 @@ struct Members<'a> {
 
 impl DirectorySync {
     /// Syncs all people, a page at a time.
-    pub(super) async fn people(&self, clock: &mut Ts, report: &mut Report) -> Result<(), SyncError> {
+    pub(super) async fn people(&self, clock: &mut Ts, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
         let mut listing = Listing::new(&self.api, &team, Method::UsersList, &[], clock.clone());
         while let Some(page) = listing.next().await? {
@@ -30,7 +31,7 @@ impl DirectorySync {
         Ok(())
     }
 
-    async fn people_of(&self, page: &Page, report: &mut Report) -> Result<(), SyncError> {
+    async fn people_of(&self, page: &ListingPage, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
         let listed: Members<'_> = page.reply.read()?;
         let mut people: Vec<(UserId, &RawValue)> = Vec::with_capacity(listed.members.len());
@@ -39,7 +40,7 @@ impl DirectorySync {
             match listed_user(raw) {
                 Ok(user) => {
                     if let Some(known) = &self.known {
-                        known.found_user(&team, &user);
+                        known.found(Entity::User(team.clone(), user.clone()), None);
                     }
                     report.accounts.add(AuthorKind::listed(raw.get(), user.as_str(), team.as_str()));
                     people.push((user, raw));

@@ -11,7 +11,7 @@ use slack_api::{ApiError, Method};
 
 /// What a sync of one workspace found.
 #[derive(Debug)]
-pub struct Report {
+pub struct SyncReport {
     /// The workspace.
     pub team: TeamId,
     /// What it calls itself.
@@ -105,9 +105,8 @@ impl SyncError {
     }
 }
 
-impl Report {
+impl SyncReport {
     /// A report on a workspace of which nothing is known yet.
-    #[must_use]
     pub fn new(team: TeamId) -> Self {
         Self {
             team,
@@ -124,7 +123,6 @@ impl Report {
     }
 
     /// How much was passed over.
-    #[must_use]
     pub fn skipped(&self) -> usize {
         self.channels.skipped + self.people.skipped + self.emoji.skipped
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::joiner::{Asked, Joiner};
 use super::joins::{self, Found, RetryLimit};
-use super::{DirectorySync, Report};
+use super::{DirectorySync, SyncReport};
 
 /// What an event told is known already; this finds what was missed.
 const BETWEEN_SYNCS: Duration = Duration::from_secs(3_600);
@@ -36,7 +36,7 @@ impl Due {
         self.0.get(team).is_none_or(|due| *due <= now)
     }
 
-    fn synced(&mut self, report: &Report, now: Instant) {
+    fn synced(&mut self, report: &SyncReport, now: Instant) {
         let pause = if report.failure.is_some() { AFTER_FAILURE } else { BETWEEN_SYNCS };
         self.0.insert(report.team.clone(), now + pause);
     }
@@ -141,10 +141,10 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut due = Due::default();
         assert!(due.is_due(&team, start));
-        due.synced(&Report::new(team.clone()), start);
+        due.synced(&SyncReport::new(team.clone()), start);
         assert!(!due.is_due(&team, after(3_599)) && due.is_due(&team, after(3_600)));
         assert!(due.is_due(&TeamId::parse("T2").unwrap(), start));
-        let failed = Report { failure: Some(SyncError::NoDate), ..Report::new(team.clone()) };
+        let failed = SyncReport { failure: Some(SyncError::NoDate), ..SyncReport::new(team.clone()) };
         due.synced(&failed, start);
         assert!(!due.is_due(&team, after(299)) && due.is_due(&team, after(300)));
     }

@@ -13,7 +13,8 @@ use slack::ids::{TeamId, Ts};
 use slack_api::{ApiError, Method};
 
 use super::listing::ask;
-use super::{DirectorySync, Report, SyncError};
+use super::{DirectorySync, SyncError, SyncReport};
+use crate::existence::Entity;
 
 /// Slack's word for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
@@ -22,8 +23,8 @@ impl DirectorySync {
     /// Brings in the directory of a workspace as it is now. What fails is in the report, beside what was found.
     ///
     /// Everything listed is an event whose clock is Slack's before the list was asked for: whatever happens later wins.
-    pub async fn sync(&self, team: &TeamId) -> Report {
-        let mut report = Report::new(team.clone());
+    pub async fn sync(&self, team: &TeamId) -> SyncReport {
+        let mut report = SyncReport::new(team.clone());
         report.failure = self.parts(&mut report).await.err();
         counter!(DIRECTORY_SYNCS, "outcome" => if report.failure.is_some() { "failed" } else { "ok" })
             .increment(1);
@@ -35,16 +36,16 @@ impl DirectorySync {
         report
     }
 
-    async fn parts(&self, report: &mut Report) -> Result<(), SyncError> {
+    async fn parts(&self, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
         let reply = ask(&self.api, &team, Method::AuthTest, &[]).await?;
         let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
-        let identity: Identity<'_> = reply.read()?;
+        let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         self.list_team(&team).await?;
         self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
-            known.found_team(&team);
+            known.found(Entity::Team(team.clone()), None);
         }
 
         let channels = self.public_channels(&mut clock, report).await;
@@ -92,7 +93,7 @@ impl DirectorySync {
 fn excuse(
     part: Result<(), SyncError>,
     scope: &str,
-    report: &mut Report,
+    report: &mut SyncReport,
 ) -> Result<Option<SyncError>, SyncError> {
     match part {
         Ok(()) => Ok(None),
@@ -138,8 +139,8 @@ pub(super) async fn write(archive: &dyn Archive, entries: &[Vec<Update>]) -> Res
 }
 
 /// One line, and another where something was passed over.
-fn log(report: &Report) {
-    let Report { team, channels, people, emoji, missing_scopes, failure, .. } = report;
+fn log(report: &SyncReport) {
+    let SyncReport { team, channels, people, emoji, missing_scopes, failure, .. } = report;
     if report.skipped() > 0 {
         let first = report.first_skipped.as_ref().map(ToString::to_string);
         tracing::warn!(
@@ -166,7 +167,7 @@ fn log(report: &Report) {
 }
 
 #[derive(Deserialize)]
-struct Identity<'a> {
+struct WorkspaceIdentity<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     team: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]

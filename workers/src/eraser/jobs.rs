@@ -153,7 +153,7 @@ impl Eraser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use ports::queue::job::{encode_event, encode_image, encode_refused};
+    use ports::queue::job::{encode_event, encode_job};
     use rules::file::FileObject;
     use rules::file::row::Share;
     use serde_json::json;
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!([file("C1", "U1"), file("C9", "U2"), file("C2", "U2")], [JobCover::All; 3]);
         assert_eq!(file("C1", "U2"), JobCover::Free);
         let image = |user: &str| {
-            cover(&encode_image(&json!({ "team": "T1", "user": user, "url": "https://a" }).to_string()))
+            cover(&encode_job("image", &json!({ "team": "T1", "user": user, "url": "https://a" })))
         };
         assert_eq!([image("U1"), image("U2")], [JobCover::All, JobCover::Free]);
     }
@@ -255,6 +255,6 @@ mod tests {
         }
         assert_eq!(event(&json!({ "type": "news_from_slack", "who": "U1" })), JobCover::Some);
         let refused = json!({ "team_id": "T1", "channel": "C9", "from": "5.000000", "to": "6.000000" });
-        assert_eq!(cover(&encode_refused(&refused.to_string())), JobCover::Free, "it has no content");
+        assert_eq!(cover(&encode_job("refused", &refused)), JobCover::Free, "it has no content");
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::TeamId;
 use tokio::time::timeout;
 
-use super::entities::{ChannelReach, Entity, Person, Subject};
+use super::entities::{ChannelReach, Entity, Subject};
 use super::{Check, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
@@ -81,27 +81,12 @@ pub struct KnownEntities {
 
 impl KnownEntities {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         Self { clock, entities: Mutex::default(), listed: Mutex::default() }
     }
 
-    /// Slack said which workspace a token is for.
-    pub fn found_team(&self, team: &TeamId) {
-        self.found(Entity::Team(team.clone()), None);
-    }
-
-    /// Slack listed a person.
-    pub fn found_user(&self, team: &TeamId, user: &UserId) {
-        self.found(Entity::User(team.clone(), user.clone()), None);
-    }
-
-    /// Slack listed a channel.
-    pub(crate) fn found_channel(&self, team: &TeamId, channel: &ChannelId, reach: ChannelReach) {
-        self.found(Entity::Channel(team.clone(), channel.clone()), Some(reach));
-    }
-
-    pub(super) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
+    /// Slack shows it.
+    pub(crate) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
         let now = self.clock.now();
         self.keep(entity, now, Knowledge::Found { verified_at: now, reach });
     }
@@ -128,25 +113,20 @@ impl KnownEntities {
 
     /// The list of people was read, to its end or as far as it is read at most; nothing of it is older than that.
     pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs, is_whole: bool) {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed();
         if listed.len() >= MAX_REMEMBERED {
             listed.clear();
         }
         listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
-    /// Whether the list of people was read to its end at this time or later.
-    pub(super) fn has_listed_people_since(&self, team: &TeamId, since: TimestampMs) -> bool {
-        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.get(team).is_some_and(|reading| reading.is_whole && reading.began >= since)
-    }
-
-    /// Whether the list of people is longer than is read of it. What was read of it is remembered as long as this.
-    pub(super) fn has_too_many_people(&self, team: &TeamId) -> bool {
+    /// What the list of people says of those it does not have: `true` if it was read to its end at this time or later, `false`
+    /// if it is longer than is read of it; `None` if it has to be read. What was read of a long one is remembered as long as this.
+    pub(super) fn is_list_whole(&self, team: &TeamId, since: TimestampMs) -> Option<bool> {
         let now = self.clock.now();
-        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        let lately = |began: TimestampMs| began <= now && now < began.plus(TTL);
-        listed.get(team).is_some_and(|reading| !reading.is_whole && lately(reading.began))
+        let ListReading { began, is_whole } = *self.listed().get(team)?;
+        let does = if is_whole { began >= since } else { began <= now && now < began.plus(TTL) };
+        does.then_some(is_whole)
     }
 
     /// What is known now that does for an event.
@@ -158,12 +138,6 @@ impl KnownEntities {
     pub(super) fn get(&self, entity: &Entity) -> Option<Knowledge> {
         let now = self.clock.now();
         self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
-    }
-
-    /// What is known now, for a whole batch: nothing is added while this is held.
-    pub(super) fn now(&self) -> KnownNow<'_> {
-        let now = self.clock.now();
-        KnownNow { now, entities: self.entities() }
     }
 
     fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
@@ -178,37 +152,13 @@ impl KnownEntities {
         entities.insert(entity, (at, knowledge));
     }
 
+    fn listed(&self) -> MutexGuard<'_, HashMap<TeamId, ListReading>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
         // Each change is one insert, so a panic elsewhere leaves a whole map.
         self.entities.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is known at one time, under one lock.
-pub(super) struct KnownNow<'k> {
-    now: TimestampMs,
-    entities: MutexGuard<'k, HashMap<Entity, (TimestampMs, Knowledge)>>,
-}
-
-impl KnownNow<'_> {
-    /// Whether all that an event claims is known to exist, and no channel as private that should be public: the common case.
-    /// People of other workspaces need not be known in channels that are shared.
-    pub(super) fn has_all(&self, subject: &Subject) -> bool {
-        let found = |entity: &Entity| match self.entities.get(entity) {
-            Some(entry @ (_, Knowledge::Found { reach, .. })) if counts(entry, self.now) => Some(*reach),
-            Some(_) | None => None,
-        };
-        let mut shared = !subject.channels.is_empty();
-        for channel in &subject.channels {
-            let Some(reach) = found(channel) else { return false };
-            if subject.public && reach.is_some_and(|reach| reach.private) {
-                return false;
-            }
-            shared &= reach.is_some_and(|reach| reach.shared);
-        }
-        let is_known = |person: &Person| found(&person.who).is_some() || (person.foreign && shared);
-        // Whether a channel has left its old id is asked each time.
-        subject.former.is_none() && found(&subject.team).is_some() && subject.people.iter().all(is_known)
     }
 }
 
@@ -223,13 +173,13 @@ const TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 impl Check {
     /// Asks the cache about the triples that this process does not know.
     pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
-        let now = self.0.clock.now();
+        let now = self.0.parts.clock.now();
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
         if triples.is_empty() {
             return;
         }
         let keys: Vec<CacheKey> = triples.keys().cloned().collect();
-        let rows = self.in_time(self.0.table.look_up(&keys)).await.unwrap_or_default();
+        let rows = self.in_time(self.0.parts.table.look_up(&keys)).await.unwrap_or_default();
         for (entities, row) in triples.into_values().zip(rows) {
             let Some(verified_at) = row.and_then(|row| row.counts_since(now)) else { continue };
             entities.into_iter().for_each(|entity| self.0.known.found_at(entity.clone(), verified_at));
@@ -252,7 +202,7 @@ impl Check {
         };
         let rows: Vec<(CacheKey, Verified)> = triples.into_iter().filter_map(verified).collect();
         if !rows.is_empty() {
-            self.in_time(self.0.table.remember(&rows)).await;
+            self.in_time(self.0.parts.table.remember(&rows)).await;
         }
     }
 
@@ -288,6 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use ports::clock::{Clock, ManualClock};
+    use slack::ids::UserId;
 
     use super::*;
 
@@ -296,7 +247,7 @@ mod tests {
     }
 
     fn has_team(known: &KnownEntities) -> bool {
-        known.now().has_all(&Subject::team(team().team(), TimestampMs(0)))
+        matches!(known.get(&team()), Some(Knowledge::Found { .. }))
     }
 
     fn known() -> (Arc<ManualClock>, KnownEntities) {
@@ -354,7 +305,7 @@ mod tests {
         let (_, known) = known();
         let team = TeamId::parse("T1").unwrap();
         for n in 0..=MAX_REMEMBERED {
-            known.found_user(&team, &UserId::parse(&format!("U{n}X")).unwrap());
+            known.found(Entity::User(team.clone(), UserId::parse(&format!("U{n}X")).unwrap()), None);
         }
         assert_eq!(known.entities().len(), 1);
     }

@@ -13,9 +13,10 @@ use ports::existence::CacheKey;
 use rules::message::ToldMessage;
 use rules::{Event, Malformed};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::catalogue::{ChannelChange, GapKind, Rule};
-use slack::envelope::{self, Envelope, is_true, text_or_none};
+use slack::envelope::{self, Envelope, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::Method;
 
@@ -23,7 +24,7 @@ use super::cache::Demand;
 
 /// Something an event is about. Slack is asked about each alone; a row of the cache is about three of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Entity {
+pub(crate) enum Entity {
     Team(TeamId),
     User(TeamId, UserId),
     /// A bot that wrote a message without a user of its own: `B…`.
@@ -35,6 +36,16 @@ impl Entity {
     pub(super) fn team(&self) -> &TeamId {
         match self {
             Self::Team(team) | Self::User(team, _) | Self::Bot(team, _) | Self::Channel(team, _) => team,
+        }
+    }
+
+    /// What Slack's answer has it under, and its id.
+    pub(super) fn field(&self) -> (&'static str, &str) {
+        match self {
+            Self::Team(team) => ("team", team.as_str()),
+            Self::User(_, user) => ("user", user.as_str()),
+            Self::Bot(_, bot) => ("bot", bot.as_str()),
+            Self::Channel(_, channel) => ("channel", channel.as_str()),
         }
     }
 
@@ -51,12 +62,11 @@ impl Entity {
 
 impl fmt::Display for Entity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Team(team) => write!(f, "workspace {team}"),
-            Self::User(team, user) => write!(f, "user {user} of workspace {team}"),
-            Self::Bot(team, bot) => write!(f, "bot {bot} of workspace {team}"),
-            Self::Channel(team, channel) => write!(f, "channel {channel} of workspace {team}"),
+        if let Self::Team(team) = self {
+            return write!(f, "workspace {team}");
         }
+        let (kind, id) = self.field();
+        write!(f, "{kind} {id} of workspace {}", self.team())
     }
 }
 
@@ -69,31 +79,14 @@ pub(crate) struct ChannelReach {
     pub(crate) private: bool,
 }
 
-/// <https://docs.slack.dev/reference/objects/conversation-object>
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Flags {
-    #[serde(deserialize_with = "is_true")]
-    is_ext_shared: bool,
-    #[serde(deserialize_with = "is_true")]
-    is_org_shared: bool,
-    #[serde(deserialize_with = "is_true")]
-    is_shared: bool,
-    #[serde(deserialize_with = "is_true")]
-    is_private: bool,
-    #[serde(deserialize_with = "is_true")]
-    is_im: bool,
-    #[serde(deserialize_with = "is_true")]
-    is_mpim: bool,
-}
-
 impl ChannelReach {
-    /// Of a channel as Slack's methods return it.
+    /// Of a channel as Slack's methods return it: <https://docs.slack.dev/reference/objects/conversation-object>.
     pub(crate) fn of(channel: &RawValue) -> Self {
-        let flags: Flags = envelope::object(channel);
+        let channel = envelope::value(channel.get()).unwrap_or_default();
+        let any = |flags: [&str; 3]| flags.iter().any(|flag| channel.get(flag) == Some(&Value::Bool(true)));
         Self {
-            shared: flags.is_ext_shared || flags.is_org_shared || flags.is_shared,
-            private: flags.is_private || flags.is_im || flags.is_mpim,
+            shared: any(["is_ext_shared", "is_org_shared", "is_shared"]),
+            private: any(["is_private", "is_im", "is_mpim"]),
         }
     }
 }
@@ -179,17 +172,14 @@ impl Subject {
         sent_at: TimestampMs,
     ) -> Result<Self, Malformed> {
         let header = &event.header;
+        let teams = [&header.user_team, &header.source_team];
         let mut subject = Self::team(&event.team, sent_at);
         let mut reader =
             Reader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
         match event.rule() {
             Some(Rule::Message) => {
                 subject.channels.push(channel(event, event.channel()?));
-                reader.author(
-                    header.user(),
-                    header.bot_id.as_deref(),
-                    [&header.user_team, &header.source_team],
-                )?;
+                reader.author(header.user(), header.bot_id.as_deref(), teams)?;
                 for ToldMessage { object, reactions, .. } in
                     event.told()?.into_iter().flat_map(|told| &told.messages)
                 {
@@ -202,11 +192,12 @@ impl Subject {
             }
             Some(Rule::Reaction(_)) => {
                 subject.channels.push(channel(event, event.channel()?));
-                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                reader.person(header.user(), teams)?;
             }
             Some(Rule::User) => {
                 subject.special_case = SpecialCase::Person;
-                reader.own(header.user())?;
+                // Slackbot too, which Slack knows if it is asked: the row of the workspace's own person is written.
+                reader.add(Entity::User, header.user(), false)?;
             }
             Some(Rule::Channel(ChannelChange::IdChanged)) => {
                 let (old, new) = event.changed_ids()?;
@@ -217,7 +208,7 @@ impl Subject {
             }
             Some(Rule::Channel(change)) => {
                 subject.channels.push(channel(event, event.channel()?));
-                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                reader.person(header.user(), teams)?;
                 if change == ChannelChange::Created {
                     subject.special_case = SpecialCase::ChannelCreated;
                     let created: Created<'_> =
@@ -227,10 +218,10 @@ impl Subject {
             }
             Some(Rule::Joined) => {
                 subject.channels.push(channel(event, event.channel()?));
-                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                reader.person(header.user(), teams)?;
             }
             Some(Rule::FileDeleted) => {
-                reader.person(header.user(), [&header.user_team, &header.source_team])?;
+                reader.person(header.user(), teams)?;
             }
             Some(Rule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
                 subject.special_case = SpecialCase::Departure
@@ -245,11 +236,6 @@ impl Subject {
         }
         subject.people = reader.people;
         Ok(subject)
-    }
-
-    /// Whether people who may be of another workspace did it, in a channel.
-    pub(super) fn has_foreigners(&self) -> bool {
-        !self.channels.is_empty() && self.people.iter().any(|person| person.foreign)
     }
 
     /// The rows of the cache that would confirm it: one per person and channel.
@@ -295,40 +281,25 @@ impl Reader<'_> {
         if user.as_deref().is_some_and(|user| !user.is_empty()) {
             return self.person(user, teams);
         }
-        let Some(bot) = bot.filter(|bot| !bot.is_empty()) else { return Ok(()) };
-        let who = Entity::Bot(self.team.clone(), UserId::parse(bot)?);
-        self.add(who, self.is_foreign(teams));
-        Ok(())
+        self.add(Entity::Bot, bot.map(Cow::Borrowed), self.is_foreign(teams))
     }
 
     fn person(&mut self, user: Option<Cow<'_, str>>, teams: Teams<'_, '_>) -> Result<(), Malformed> {
-        let foreign = self.is_foreign(teams);
-        let Some(user) = user.filter(|user| !user.is_empty() && user != SLACKBOT) else { return Ok(()) };
-        if self.has_person(&user) {
-            return Ok(());
-        }
-        let who = Entity::User(self.team.clone(), UserId::parse(&user)?);
-        self.add(who, foreign);
-        Ok(())
+        self.add(Entity::User, user.filter(|user| user != SLACKBOT), self.is_foreign(teams))
     }
 
-    /// A person of the workspace itself, whose row is written: Slackbot too, which Slack knows if it is asked.
-    fn own(&mut self, user: Option<Cow<'_, str>>) -> Result<(), Malformed> {
-        if let Some(user) = user.filter(|user| !user.is_empty()) {
-            self.add(Entity::User(self.team.clone(), UserId::parse(&user)?), false);
-        }
-        Ok(())
-    }
-
-    /// Whether a person is among them: nearly every message names its author twice.
-    fn has_person(&self, user: &str) -> bool {
-        self.people.iter().any(|known| matches!(&known.who, Entity::User(_, id) if id.as_str() == user))
-    }
-
-    fn add(&mut self, who: Entity, foreign: bool) {
+    fn add(
+        &mut self,
+        entity: fn(TeamId, UserId) -> Entity,
+        id: Option<Cow<'_, str>>,
+        foreign: bool,
+    ) -> Result<(), Malformed> {
+        let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
+        let who = entity(self.team.clone(), UserId::parse(&id)?);
         if !self.people.iter().any(|known| known.who == who) {
             self.people.push(Person { who, foreign });
         }
+        Ok(())
     }
 
     /// Another workspace is named, or none on a channel that is shared with another.
@@ -347,7 +318,7 @@ mod properties;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

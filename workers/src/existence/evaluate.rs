@@ -116,6 +116,11 @@ impl Evaluation<'_> {
             return Ok(Vec::new());
         }
         let demand = subject.demand();
+        // Whether it matters that people of other workspaces may write in its channels.
+        let is_unknown =
+            |person: &Person| !matches!(self.fact(&person.who, &demand), Some(Fact::Found { .. }));
+        let has_foreigners = !subject.channels.is_empty()
+            && subject.people.iter().any(|person| person.foreign && is_unknown(person));
         let mut undecided = Undecided::default();
         undecided.add(team, demand, self.fact(team, &demand))?;
         // Whether people of other workspaces may write in all of them; unknown while one of them is.
@@ -128,7 +133,7 @@ impl Evaluation<'_> {
                     }
                     Some(reach.shared)
                 }
-                Some(Fact::Found { reach: None }) if !subject.has_foreigners() => continue,
+                Some(Fact::Found { reach: None }) if !has_foreigners => continue,
                 // A row of the table does not say whether it is shared: Slack does.
                 Some(Fact::Found { reach: None }) if !self.facts.contains_key(channel) => {
                     undecided.unknown.push((channel.clone(), demand));
@@ -136,7 +141,7 @@ impl Evaluation<'_> {
                 }
                 Some(Fact::Found { reach: None }) => Some(false),
                 fact if self.archive_vouches(channel, &fact).await? => {
-                    Some(subject.has_foreigners() && self.is_kept_as_shared(channel).await?)
+                    Some(has_foreigners && self.is_kept_as_shared(channel).await?)
                 }
                 Some(Fact::Missing(_)) if self.is_newborn(subject) => {
                     undecided.wait(NEWBORN_AGAIN, "Slack does not show the new channel yet");

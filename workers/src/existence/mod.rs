@@ -25,19 +25,18 @@ use ports::existence::Existence;
 use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
 use process::config::existence::ExistenceMode;
 use slack::ids::{ChannelId, TeamId};
-use slack_api::WebApi;
+use slack_api::{Method, WebApi};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use cache::Demand;
-use entities::Entity;
 use evaluate::{Evaluation, Fact};
 use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
 
 use crate::failure::Failure;
 
 pub use cache::KnownEntities;
-pub(crate) use entities::{ChannelReach, Subject};
+pub(crate) use entities::{ChannelReach, Entity, Subject};
 pub use lookup::{Waiting, waiting};
 
 /// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
@@ -74,7 +73,7 @@ pub(crate) fn require(clearance: &Clearance) -> Result<(), Failure> {
 pub struct Check(Arc<Inner>);
 
 /// What it is made of.
-pub struct Parts {
+pub struct ExistenceParts {
     /// Slack.
     pub api: Arc<WebApi>,
     /// The cache all processes share.
@@ -88,16 +87,12 @@ pub struct Parts {
 }
 
 struct Inner {
-    api: Arc<WebApi>,
-    table: Arc<dyn Existence>,
-    archive: Arc<dyn Archive>,
-    clock: SharedClock,
-    mode: Option<ExistenceMode>,
+    parts: ExistenceParts,
     known: Arc<KnownEntities>,
     failures: Failures,
     floods: Floods,
     /// How many questions may be on their way, for each kind of thing.
-    limits: [Semaphore; 4],
+    limits: HashMap<Method, Semaphore>,
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
@@ -106,28 +101,22 @@ struct Inner {
 
 impl Check {
     /// A check that knows nothing yet. It asks nothing before the first event.
-    #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { api, table, archive, clock, mode } = parts;
+    pub fn new(parts: ExistenceParts) -> Self {
+        let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
-            known: Arc::new(KnownEntities::new(Arc::clone(&clock))),
-            failures: Failures::new(Arc::clone(&archive), Arc::clone(&clock)),
-            floods: Floods::new(Arc::clone(&clock)),
-            limits: std::array::from_fn(|_| Semaphore::new(QUESTIONS_AT_ONCE)),
+            known: Arc::new(KnownEntities::new(Arc::clone(&parts.clock))),
+            failures: Failures::new(Arc::clone(&parts.archive), Arc::clone(&parts.clock)),
+            floods: Floods::new(Arc::clone(&parts.clock)),
+            limits: limited.map(|method| (method, Semaphore::new(QUESTIONS_AT_ONCE))).into(),
             questions: SingleFlight::new(),
             lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
             observing: Arc::new(Semaphore::new(OBSERVED_AT_ONCE)),
-            api,
-            table,
-            archive,
-            clock,
-            mode,
+            parts,
         }))
     }
 
     /// What it knows: the directory sync adds to it.
-    #[must_use]
     pub fn known(&self) -> Arc<KnownEntities> {
         Arc::clone(&self.0.known)
     }
@@ -135,10 +124,10 @@ impl Check {
     /// How jobs are checked now, since a token may come and go; `None` if nothing is asked, and every job may be stored.
     pub(crate) fn in_force(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
         let check = check?;
-        match check.0.mode {
+        match check.0.parts.mode {
             Some(ExistenceMode::Off) => None,
             Some(mode) => Some((check, mode)),
-            None => check.0.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
+            None => check.0.parts.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
         }
     }
 
@@ -196,22 +185,31 @@ impl Check {
 
     async fn verdicts(&self, subjects: &[&Subject]) -> Vec<Verdict> {
         let deadline = Instant::now() + PATIENCE;
-        let mut verdicts = vec![Ok(()); subjects.len()];
-        let mut open = self.unknown(subjects, 0..subjects.len());
-        answered("process", subjects.len() - open.len());
-        if open.is_empty() {
-            return verdicts;
-        }
-        self.consult_table(open.iter().map(|index| subjects[*index])).await;
-        let before = open.len();
-        open = self.unknown(subjects, open.into_iter());
-        answered("table", before - open.len());
-        answered("slack", open.len());
-
-        let asked = open.clone();
-        let Inner { archive, clock, known, .. } = &*self.0;
+        let (ExistenceParts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
+        let mut open: Vec<usize> = (0..subjects.len()).collect();
+        for layer in ["process", "table"] {
+            if layer == "table" {
+                self.consult_table(open.iter().map(|index| subjects[*index])).await;
+            }
+            let mut unknown = Vec::new();
+            for index in &open {
+                if !matches!(evaluation.evaluate(subjects[*index]).await, Ok(missing) if missing.is_empty()) {
+                    unknown.push(*index);
+                }
+            }
+            answered(layer, open.len() - unknown.len());
+            open = unknown;
+            // Most often this process knows all that it takes.
+            if open.is_empty() {
+                return vec![Ok(()); subjects.len()];
+            }
+        }
+        answered("slack", open.len());
+
+        let mut verdicts = vec![Ok(()); subjects.len()];
+        let asked = open.clone();
         while !open.is_empty() {
             let mut unknown = Questions::new();
             let mut still_open = Vec::new();
@@ -234,12 +232,6 @@ impl Check {
         let confirmed = asked.iter().filter(|index| verdicts[**index].is_ok());
         self.store_in_table(confirmed.map(|index| subjects[*index])).await;
         verdicts
-    }
-
-    /// Those of which this process does not know all that it takes. Most often it knows it of all.
-    fn unknown(&self, subjects: &[&Subject], indices: impl Iterator<Item = usize>) -> Vec<usize> {
-        let known = self.0.known.now();
-        indices.filter(|index| !known.has_all(subjects[*index])).collect()
     }
 }
 

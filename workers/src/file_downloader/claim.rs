@@ -4,20 +4,20 @@
 //! a file that is held completes a claim; and the file's row decides, not the claim: a retry of a file
 //! whose row holds no file tries again.
 
-use ports::claims::{About, ClaimsError, EventKey, Take};
+use ports::claims::{About, ClaimKey, ClaimsError, Take};
 use rules::file::FileJob;
 use slack::ids::UserId;
 
 use super::FileDownloader;
 use super::file::KnownFile;
-use crate::claims::{Check, Guard, Sink};
+use crate::claims::{ClaimGuard, ClaimOutcome, Sink};
 use crate::failure::Failure;
 use crate::runtime::Retry;
 
 /// Whose turn it is.
 pub(super) enum Turn<'c> {
     /// The caller's.
-    Ours(Guard<'c>),
+    Ours(ClaimGuard<'c>),
     /// Not ours and not needed: the file is held by now.
     Held(KnownFile),
     /// Not ours and not needed: it was erased meanwhile.
@@ -38,28 +38,28 @@ impl FileDownloader {
     /// Claims the file of a job.
     pub(super) async fn turn(&self, job: &FileJob) -> Result<Turn<'_>, Failure> {
         let check = match self.check(job, Take::IfFree).await? {
-            Check::Completed => match self.known(job).await? {
+            ClaimOutcome::Completed => match self.known(job).await? {
                 None => return Ok(Turn::Erased),
                 Some(known) if known.held_as.is_some() => return Ok(Turn::Held(known)),
                 // Another version is, or another workspace that shares the channel holds it, or the row was lost.
                 Some(_) => self.check(job, Take::EvenCompleted).await?,
             },
-            check @ (Check::Ours(_) | Check::HeldFor(_)) => check,
+            check @ (ClaimOutcome::Ours(_) | ClaimOutcome::HeldFor(_)) => check,
         };
         Ok(match check {
-            Check::Ours(guard) => Turn::Ours(guard),
-            Check::HeldFor(left) => Turn::Later(Retry {
+            ClaimOutcome::Ours(guard) => Turn::Ours(guard),
+            ClaimOutcome::HeldFor(left) => Turn::Later(Retry {
                 reason: format!("another process is fetching it, for {} s at least", left.as_secs()),
                 after: Some(left),
             }),
-            Check::Completed => {
+            ClaimOutcome::Completed => {
                 Turn::Later(Retry { reason: "it was completed in this moment".into(), after: None })
             }
         })
     }
 
-    async fn check(&self, job: &FileJob, take: Take) -> Result<Check<'_>, ClaimsError> {
-        let key = EventKey::of_file(&job.object.id, &job.share.ts);
+    async fn check(&self, job: &FileJob, take: Take) -> Result<ClaimOutcome<'_>, ClaimsError> {
+        let key = ClaimKey::of_file(&job.object.id, &job.share.ts);
         let about = About {
             file_id: Some(job.object.id.clone()),
             channel_id: Some(job.share.channel.clone()),
@@ -76,7 +76,7 @@ impl FileDownloader {
     }
 
     /// The file is held.
-    pub(super) async fn complete(&self, guard: Guard<'_>) {
+    pub(super) async fn complete(&self, guard: ClaimGuard<'_>) {
         if let Err(error) = guard.complete().await {
             tracing::debug!(%error, "a file is held and its claim does not say so; its row does");
         }

@@ -112,10 +112,10 @@ impl FileDownloader {
         if before != Before::Download || job.refresh || receives > 1 {
             match self.ask_about(job, permit).await {
                 Ok(answer) => object = answer,
-                Err(Answer::Final(fetched)) => return Ok(fetched),
+                Err(FetchAnswer::Final(fetched)) => return Ok(fetched),
                 // Then what the message said has to do.
-                Err(Answer::Trouble(Trouble::Transient(_))) if before == Before::Download => {}
-                Err(Answer::Trouble(trouble)) => return Err(trouble),
+                Err(FetchAnswer::Trouble(Trouble::Transient(_))) if before == Before::Download => {}
+                Err(FetchAnswer::Trouble(trouble)) => return Err(trouble),
             }
             match object.before_request() {
                 Before::Settled(verdict) => return nothing(verdict),
@@ -161,7 +161,7 @@ impl FileDownloader {
     }
 
     /// What Slack knows of the file now. <https://docs.slack.dev/reference/methods/files.info>
-    async fn ask_about(&self, job: &FileJob, permit: &mut Permit<'_>) -> Result<FileObject, Answer> {
+    async fn ask_about(&self, job: &FileJob, permit: &mut Permit<'_>) -> Result<FileObject, FetchAnswer> {
         let file = job.object.id.as_str();
         let reply = loop {
             match self.web.call(&job.team, Method::FilesInfo, &[("file", file)]).await {
@@ -229,18 +229,18 @@ fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetche
 }
 
 /// What asking about a file ends with, where it is not the file's object.
-enum Answer {
+enum FetchAnswer {
     Final(Fetched),
     Trouble(Trouble),
 }
 
-impl From<Trouble> for Answer {
+impl From<Trouble> for FetchAnswer {
     fn from(trouble: Trouble) -> Self {
         Self::Trouble(trouble)
     }
 }
 
-impl From<Result<Fetched, Trouble>> for Answer {
+impl From<Result<Fetched, Trouble>> for FetchAnswer {
     fn from(answer: Result<Fetched, Trouble>) -> Self {
         answer.map_or_else(Self::Trouble, Self::Final)
     }

@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::runtime::{Batch, BatchJob, DecodedPayload, Outcome, Worker};
 
 use permits::Permits;
-pub use settings::Settings;
+pub use settings::DownloadSettings;
 
 /// One permit is for one job. What is received beyond it would wait here for the next, on a lease, while another process
 /// may have one to spare; and a file that takes an hour would keep what came with it for as long.
@@ -43,19 +43,18 @@ pub struct FileDownloader {
     files: Arc<dyn Files>,
     web: Arc<WebApi>,
     claimant: Claimant,
-    settings: Settings,
+    settings: DownloadSettings,
     permits: Permits,
 }
 
 impl FileDownloader {
     /// A downloader from Slack to this store and archive, which claims what it fetches.
-    #[must_use]
     pub fn new(
         archive: Arc<dyn Archive>,
         files: Arc<dyn Files>,
         web: Arc<WebApi>,
         claimant: Claimant,
-        settings: Settings,
+        settings: DownloadSettings,
     ) -> Self {
         let permits = Permits::new(settings.files_per_minute);
         Self { archive, files, web, claimant, settings, permits }

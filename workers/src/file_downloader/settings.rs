@@ -10,7 +10,7 @@ use crate::claims;
 
 /// Bounds of the downloader. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct DownloadSettings {
     /// Requests for files a minute.
     pub files_per_minute: NonZeroU32,
     /// A longer file is not kept.
@@ -28,16 +28,16 @@ pub struct Settings {
     /// How long a picture may take.
     pub image_time_limits: DownloadTimeLimits,
     /// How files are claimed.
-    pub claims: claims::Settings,
+    pub claims: claims::ClaimSettings,
 }
 
-impl Default for Settings {
+impl Default for DownloadSettings {
     fn default() -> Self {
         Self::from(&FileArgs::default())
     }
 }
 
-impl From<&FileArgs> for Settings {
+impl From<&FileArgs> for DownloadSettings {
     fn from(args: &FileArgs) -> Self {
         Self {
             files_per_minute: args.files_per_minute,

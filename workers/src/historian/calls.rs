@@ -104,7 +104,6 @@ pub(super) struct Between {
 
 impl HistoryCalls {
     /// Calls for a workspace.
-    #[must_use]
     pub fn new(api: Arc<WebApi>, team: TeamId, pause_policy: PausePolicy) -> Self {
         Self {
             api,
@@ -118,7 +117,6 @@ impl HistoryCalls {
     }
 
     /// The workspace.
-    #[must_use]
     pub fn team(&self) -> &TeamId {
         &self.team
     }
@@ -129,7 +127,6 @@ impl HistoryCalls {
     }
 
     /// Calls that were made.
-    #[must_use]
     pub fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
@@ -141,9 +138,6 @@ impl HistoryCalls {
     }
 
     /// Joins a public channel. People in it see that.
-    ///
-    /// # Errors
-    /// [`ApiError`]
     pub async fn join(&self, channel: &ChannelId) -> Result<(), ApiError> {
         self.made.fetch_add(1, Ordering::Relaxed);
         let parameters = [("channel", channel.as_str())];

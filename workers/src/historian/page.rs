@@ -52,7 +52,6 @@ pub struct ReadTally {
 
 impl ReadCounts {
     /// The counts now.
-    #[must_use]
     pub fn tally(&self) -> ReadTally {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ReadTally {

@@ -45,7 +45,6 @@ pub struct FoundDifferences {
 
 impl FoundDifferences {
     /// Whether the archive still differs from Slack.
-    #[must_use]
     pub fn are_left(&self) -> bool {
         self.missing + self.changed > self.filled || self.extra > self.marked
     }
@@ -72,13 +71,11 @@ struct ComparisonProgress {
 impl Comparison {
     /// A comparison from a time on, which began at another. `marks_deleted` marks what is no longer at Slack as deleted, for
     /// good.
-    #[must_use]
     pub fn of(scope: Interval, marks_deleted: bool) -> Self {
         Self { scope, marks_deleted, progress: Mutex::default() }
     }
 
     /// What was found so far.
-    #[must_use]
     pub fn found(&self) -> FoundDifferences {
         self.progress().found.clone()
     }

@@ -10,9 +10,6 @@ const ASKED: &str = "asked";
 
 /// Notes that a run begins at this time, by Slack's clock, and asks for this. If the last one asked for the same and did not
 /// end, it is when that one began.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn begin(
     archive: &dyn Archive,
     team: &TeamId,
@@ -34,9 +31,6 @@ pub async fn begin(
 }
 
 /// Notes that the run that began at this time, or that this one went on with, ended.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn end(archive: &dyn Archive, team: &TeamId, began: &Ts) -> Result<(), ArchiveError> {
     let guard = Guard::Greater { register: FINISHED.into(), version: began.padded() };
     archive.write(&Update { guard, ..Update::new(ItemKey::backfill_run(team)) }).await.map(drop)

@@ -34,13 +34,11 @@ pub struct PageBudget {
 
 impl PageBudget {
     /// As much as there is.
-    #[must_use]
     pub fn unlimited() -> Self {
         Self { pages: None, until: None }
     }
 
     /// At most this number of pages, and none after this moment.
-    #[must_use]
     pub fn of(pages: u32, until: Instant) -> Self {
         Self { pages: Some(pages), until: Some(until) }
     }

@@ -37,7 +37,6 @@ pub enum Consequence {
 
 impl HistoryError {
     /// What it means for what is left to read.
-    #[must_use]
     pub fn consequence(&self) -> Consequence {
         match self {
             Self::Slack(error) => of_slack(error),
@@ -47,7 +46,6 @@ impl HistoryError {
     }
 
     /// Slack's code, if it said no.
-    #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Slack(error) => error.refusal(),

@@ -22,7 +22,6 @@ pub enum Asked {
 
 /// The spans to be read of a channel, newest first. `holes` is what is missing, and `begun` what an earlier run that did not
 /// end has read of the same: it is not read twice.
-#[must_use]
 pub fn wanted(
     asked: &Asked,
     holes: &[Interval],
@@ -52,7 +51,6 @@ pub fn wanted(
 }
 
 /// The spans of this time that were not read yet, newest first.
-#[must_use]
 pub fn unread(time: Interval, spans: &[Span]) -> Vec<PlannedSpan> {
     let left = Cover::of(spans.iter().map(Span::interval)).rest(time);
     left.into_iter().rev().map(|span| PlannedSpan { span, to: end_of(span, spans) }).collect()

@@ -43,7 +43,6 @@ pub struct Historian {
 
 impl Historian {
     /// A historian that reads this Slack.
-    #[must_use]
     pub fn new(ports: Ports, web: Arc<WebApi>, mode: BackfillMode) -> Self {
         Self { ports, web, mode }
     }

@@ -86,7 +86,7 @@ pub(crate) fn read(
     let (chunks, received) = sync_channel(SPLIT_AHEAD);
     thread::scope(|scope| {
         scope.spawn(move || split(source, channels, &chunks));
-        let (batch, read) = (Batch::default(), DaysRead::default());
+        let (batch, read) = (DayBatch::default(), DaysRead::default());
         let mut reader = DaysReader { latest_micros, sender, batch, read };
         // `None` says that the other side has gone.
         let _: Option<()> = reader.all(received, channels);
@@ -95,7 +95,7 @@ pub(crate) fn read(
 }
 
 #[derive(Default)]
-struct Batch {
+struct DayBatch {
     messages: Vec<HistoryMessage>,
     places: Vec<(usize, Arc<str>)>,
     bytes: usize,
@@ -104,7 +104,7 @@ struct Batch {
 struct DaysReader<'s> {
     latest_micros: i64,
     sender: &'s Sender<Delivered>,
-    batch: Batch,
+    batch: DayBatch,
     read: DaysRead,
 }
 
@@ -243,7 +243,7 @@ impl DaysReader<'_> {
     }
 
     fn hand_over(&mut self) -> Option<()> {
-        let Batch { messages, places, .. } = std::mem::take(&mut self.batch);
+        let DayBatch { messages, places, .. } = std::mem::take(&mut self.batch);
         if messages.is_empty() {
             return Some(());
         }

@@ -64,7 +64,6 @@ pub struct Problem {
 
 impl Problem {
     /// A problem that keeps one thing out of the archive if its kind does so.
-    #[must_use]
     pub fn new(kind: ProblemKind, path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { kind, path: path.into(), detail: detail.into(), skipped: u64::from(kind.is_loss()) }
     }

@@ -27,7 +27,7 @@ use self::invocation_queue::{InvocationQueue, PermitWhilePending};
 use crate::directory::{Asked, DirectorySync};
 use crate::environment::{Environment, WorkSettings};
 use crate::registry::Build;
-use crate::runtime::{Ports, Settings, Worker, consume, quarantine_dead_letters};
+use crate::runtime::{Ports, RuntimeSettings, Worker, consume, quarantine_dead_letters};
 use crate::standalone::WorkerArgs;
 
 /// Jobs that are not done this long before Lambda ends the function are stopped and given back with a backoff: a function that
@@ -58,10 +58,10 @@ pub async fn serve(
     let (worker, ports) = (build(&environment), environment.ports.clone());
     let directory = spec.hourly.map(|_| environment.into_directory());
     let directory = directory.map(|(sync, asked)| (sync, Mutex::new(asked)));
-    let settings = Settings {
+    let settings = RuntimeSettings {
         visibility_timeout: spec.queue.spec().visibility_timeout,
         drain_deadline: DRAIN,
-        ..Settings::on(&backend)
+        ..RuntimeSettings::on(&backend)
     };
     let function = Arc::new(Function { names, ports, worker, directory, settings });
     let answer = service_fn(move |invocation: LambdaEvent<Event>| {
@@ -81,7 +81,7 @@ struct Function {
     ports: Ports,
     worker: Arc<dyn Worker>,
     directory: Option<(DirectorySync, Mutex<Option<Asked>>)>,
-    settings: Settings,
+    settings: RuntimeSettings,
 }
 
 impl Function {
@@ -102,7 +102,7 @@ impl Function {
             let (worker, own) = (self.worker.name(), self.worker.queue());
             return Err(format!("{worker} was handed messages of {queue}: map {own} to it").into());
         }
-        let settings = Settings { seed: fastrand::u64(..), ..self.settings.clone() };
+        let settings = RuntimeSettings { seed: fastrand::u64(..), ..self.settings.clone() };
         let failed = handle_messages(&self.worker, &self.ports, settings, queue, messages, until).await;
         self.join_requested_channels(until).await;
         let mut response = SqsBatchResponse::default();
@@ -173,7 +173,7 @@ impl Function {
 pub async fn handle_messages(
     worker: &Arc<dyn Worker>,
     ports: &Ports,
-    settings: Settings,
+    settings: RuntimeSettings,
     queue: QueueRef,
     messages: Vec<Delivery>,
     until: Instant,

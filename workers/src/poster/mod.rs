@@ -44,7 +44,6 @@ pub struct Poster {
 
 impl Poster {
     /// A poster to this Slack.
-    #[must_use]
     pub fn new(ports: Ports, claimant: Claimant, web: Arc<WebApi>, limits: ResponderLimits) -> Self {
         let pace = ChannelPace::new(limits.between_posts);
         Self { ports, claimant, web, pace, max_age: limits.max_age, stopped: Mutex::default() }

@@ -16,7 +16,7 @@ use metrics::counter;
 use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
 };
-use ports::claims::{About, EventKey, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::metrics::REPLIES;
 use rules::outgoing;
 use rules::question::QuestionId;
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use super::Poster;
 use super::lookup::{Lookup, UNSEEN_FOR};
 use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR, meaning};
-use crate::claims::{Check, Sink};
+use crate::claims::{ClaimOutcome, Sink};
 use crate::failure::Failure;
 
 /// An intent is good for this long: who comes after it takes what is not there after [`SHOWN_AFTER`] for not posted.
@@ -63,13 +63,13 @@ impl Poster {
             return Ok(self.fail(&answer, &why).await?);
         }
         let QuestionId { team, channel, ts, .. } = &answer.id;
-        let key = EventKey::of_answer(team, channel, ts, answer.state.generation);
+        let key = ClaimKey::of_answer(team, channel, ts, answer.state.generation);
         let about = About { channel_id: Some(channel.clone()), user_id: answer.user.clone(), file_id: None };
         // Whether it is done, its state says.
         let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await? {
-            Check::Ours(guard) => guard,
-            Check::Completed => return Ok(()),
-            Check::HeldFor(left) => {
+            ClaimOutcome::Ours(guard) => guard,
+            ClaimOutcome::Completed => return Ok(()),
+            ClaimOutcome::HeldFor(left) => {
                 return Err(Failure::Postponed("another process posts it".into(), left));
             }
         };

@@ -29,9 +29,6 @@ pub struct Loss {
 
 /// What would be lost with a job. `None` if its event would not have been kept in any case, or names no workspace for a
 /// gap.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Loss>, ArchiveError> {
     let Some((loss, audience)) = read(job) else { return Ok(None) };
     let kept = match (audience, &loss.channel) {
@@ -112,18 +109,13 @@ pub(super) async fn note_hours(
 
 /// Which workspace misses a job, and about when it happened, in microseconds; no time if it carried no event.
 fn about_when(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, Vec<i64>) {
-    let envelope = match Job::decode(body).map(|job| job.payload) {
-        Ok(Payload::Event(raw)) => Envelope::peek(raw.get().as_bytes()).ok(),
-        Ok(Payload::Refused(_)) | Err(_) => None,
-        Ok(
-            Payload::File(_)
-            | Payload::Image(_)
-            | Payload::Backfill(_)
-            | Payload::Stats(_)
-            | Payload::Question(_)
-            | Payload::Reply(_),
-        ) => return (None, Vec::new()),
-    };
+    let job = Job::decode(body).ok();
+    let brings_events = |job: &Job<'_>| job.event().is_some() || matches!(job.payload, Payload::Refused(_));
+    if job.as_ref().is_some_and(|job| !brings_events(job)) {
+        return (None, Vec::new());
+    }
+    let raw = job.and_then(|job| job.event());
+    let envelope = raw.and_then(|raw| Envelope::peek(raw.get().as_bytes()).ok());
     let team = envelope.as_ref().and_then(|envelope| TeamId::parse(envelope.team_id.as_deref()?).ok());
     let event = envelope.and_then(|envelope| Event::read(&envelope).ok());
     let sent = sent_at.0.saturating_mul(1_000);

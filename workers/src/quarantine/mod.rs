@@ -188,9 +188,6 @@ async fn put_row(
 
 /// Everything in quarantine, queue by queue, in the order in which it was first sent: a group that is replayed in this
 /// order is in its own again.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveError> {
     let mut found = Vec::new();
     for spec in &QUEUES {
@@ -205,9 +202,6 @@ pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveErro
 
 /// Some of the jobs of one queue, in the order of their keys, and where the next ones begin. A payload may be large, so only
 /// a few are read at once.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn page(
     archive: &dyn Archive,
     queue: QueueName,
@@ -219,9 +213,6 @@ pub async fn page(
 }
 
 /// How many jobs are in quarantine, with those that were only counted.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     let mut jobs = 0;
     for spec in &QUEUES {
@@ -239,9 +230,6 @@ pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
 }
 
 /// The job of this id, if it is in quarantine.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn find(archive: &dyn Archive, id: &str) -> Result<Option<Quarantined>, ArchiveError> {
     let Some((label, timestamp)) = id.split_once('-') else { return Ok(None) };
     let Some(queue) = QueueName::from_label(label) else { return Ok(None) };
@@ -284,9 +272,6 @@ pub async fn replay(
 }
 
 /// Removes a job for good, and notes before what is lost with it. Answers whether it was still there unchanged.
-///
-/// # Errors
-/// As [`Archive::delete_unchanged`].
 pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
     if archive.get(&job.item.key).await?.as_ref() != Some(&job.item) {
         return Ok(false);
@@ -302,9 +287,6 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
 }
 
 /// Removes a job of which nothing is missed. Answers whether it was still there unchanged.
-///
-/// # Errors
-/// As [`Archive::delete_unchanged`].
 pub async fn forget(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
     archive.delete_unchanged(&job.item).await
 }
@@ -353,7 +335,6 @@ impl Quarantined {
     }
 
     /// Whether it is a request in which no workspace or no event can be read: if it is dropped, the whole hour is a gap.
-    #[must_use]
     pub fn is_unreadable(&self) -> bool {
         // The outline of another job looks like that of a request.
         let carries_events = matches!(self.queue, QueueName::Events | QueueName::Channels);

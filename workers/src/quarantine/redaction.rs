@@ -23,7 +23,6 @@ const BEFORE_SECRETS: [&str; 4] = ["hooks.slack.com/", "pub_secret=", "Bearer ",
 const SHORTEST_TOKEN: usize = 12;
 
 /// A job as it may be shown.
-#[must_use]
 pub fn without_secrets(payload: &str) -> String {
     match envelope::value(payload) {
         Ok(mut value) => {
@@ -35,7 +34,6 @@ pub fn without_secrets(payload: &str) -> String {
 }
 
 /// A text as it may be shown.
-#[must_use]
 pub fn text_without_secrets(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 use ports::archive::{ArchiveExt, Item, ItemKey, Update, WriteOutcome};
-use ports::claims::{About, EventKey, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::metrics::{PROCESSOR_SECONDS, QUESTIONS};
 use processor::{Answer, ProcessorError};
 use reader::directory;
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use super::Responder;
 use super::budget::Room;
-use crate::claims::{Check, Sink};
+use crate::claims::{ClaimOutcome, Sink};
 use crate::failure::Failure;
 
 /// An author whom the directory has not seen is looked for this often: what shows them may come late, or the first sync be outstanding.
@@ -55,7 +55,7 @@ impl Responder {
             let end = if is_answered { QuestionEnd::Done("answered") } else { QuestionEnd::deleted() };
             return self.finish(&question, end).await;
         }
-        let key = EventKey::of_question(team, channel, ts, question.state.generation);
+        let key = ClaimKey::of_question(team, channel, ts, question.state.generation);
         let about = About {
             channel_id: Some(channel.clone()),
             user_id: Some(question.asked.user.clone()),
@@ -63,9 +63,9 @@ impl Responder {
         };
         // Whether it is done, its state says.
         let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await {
-            Ok(Check::Ours(guard)) => guard,
-            Ok(Check::Completed) => return Ok(()),
-            Ok(Check::HeldFor(left)) => {
+            Ok(ClaimOutcome::Ours(guard)) => guard,
+            Ok(ClaimOutcome::Completed) => return Ok(()),
+            Ok(ClaimOutcome::HeldFor(left)) => {
                 return Err(Failure::Postponed("another process answers it".into(), left));
             }
             Err(error) => {

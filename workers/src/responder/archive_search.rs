@@ -48,7 +48,6 @@ pub struct ArchiveSearch {
 
 impl ArchiveSearch {
     /// A search in this archive by the index in this file.
-    #[must_use]
     pub fn new(archive: Arc<dyn Archive>, changes: Arc<dyn Changes>, index: PathBuf) -> Self {
         Self { archive, changes, index }
     }

@@ -36,7 +36,6 @@ pub struct Responder {
 
 impl Responder {
     /// A responder that asks this processor.
-    #[must_use]
     pub fn new(
         ports: Ports,
         claimant: Claimant,

@@ -18,13 +18,11 @@ pub struct ReceivedJob {
 
 impl ReceivedJob {
     /// A job that nothing is known of yet.
-    #[must_use]
     pub fn new(delivery: Delivery) -> Self {
         Self { delivery, outcome: OnceLock::new() }
     }
 
     /// What was received.
-    #[must_use]
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
     }
@@ -35,7 +33,6 @@ impl ReceivedJob {
     }
 
     /// What became of the job; `None` if no worker has said so.
-    #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.get()
     }
@@ -74,7 +71,6 @@ pub struct BatchJob<'b> {
 impl<'b> Batch<'b> {
     /// Decodes jobs. One that cannot be decoded is settled here: it is quarantined, or tried again if a newer version wrote
     /// it, and then its group stops there.
-    #[must_use]
     pub fn decode(received: &'b [&'b ReceivedJob]) -> Self {
         let mut jobs = Vec::with_capacity(received.len());
         let mut stopped: HashSet<&GroupId> = HashSet::new();
@@ -97,13 +93,11 @@ impl<'b> Batch<'b> {
     }
 
     /// The jobs to do. A job that is not settled when the worker returns was not reached: it is tried again.
-    #[must_use]
     pub fn jobs(&self) -> &[BatchJob<'b>] {
         &self.jobs
     }
 
     /// Everything that was received, including what could not be decoded.
-    #[must_use]
     pub fn received(&self) -> &'b [&'b ReceivedJob] {
         self.received
     }

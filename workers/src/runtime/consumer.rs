@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::attempts::Attempts;
 use super::backoff::Backoff;
 use super::execution::{self, Context};
-use super::{Ports, Settings, Worker, dead_letters, gauges, looks};
+use super::{Ports, RuntimeSettings, Worker, dead_letters, gauges, looks};
 
 /// Messages are pressing if a receive returns this share of its maximum: the queue hands out half of the ready messages and
 /// leaves the other half to the next receive.
@@ -25,7 +25,12 @@ const PRESSING_SHARE: usize = 4;
 const GIVE_BACK: Duration = Duration::from_millis(1_500);
 
 /// Runs a worker until `shutdown` becomes true, then lets its batches finish within the drain deadline.
-pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shutdown: watch::Receiver<bool>) {
+pub async fn run(
+    worker: Arc<dyn Worker>,
+    ports: Ports,
+    settings: RuntimeSettings,
+    shutdown: watch::Receiver<bool>,
+) {
     let queue = worker.queue();
     tokio::join!(
         looks::run(Arc::clone(&worker), shutdown.clone()),
@@ -42,7 +47,7 @@ pub async fn run(worker: Arc<dyn Worker>, ports: Ports, settings: Settings, shut
 pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
-    settings: Settings,
+    settings: RuntimeSettings,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let request = ReceiveRequest {

@@ -8,7 +8,7 @@ use ports::queue::{Delivery, QueueRef, ReceiveRequest};
 use ports::workers::WorkerSpec;
 use tokio::sync::watch;
 
-use super::{Ports, Settings};
+use super::{Ports, RuntimeSettings};
 use crate::quarantine;
 
 /// Messages moved at once.
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_secs(300);
 pub(super) async fn drain(
     ports: &Ports,
     queue: QueueRef,
-    settings: &Settings,
+    settings: &RuntimeSettings,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let request = ReceiveRequest {

@@ -19,13 +19,13 @@ use super::backoff::Backoff;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
 use super::lease::Lease;
-use super::{Outcome, Ports, Retry, Settings, Worker};
+use super::{Outcome, Ports, Retry, RuntimeSettings, Worker};
 
 /// Everything a batch needs; shared by the batches of one worker.
 pub(super) struct Context {
     pub(super) worker: Arc<dyn Worker>,
     pub(super) ports: Ports,
-    pub(super) settings: Settings,
+    pub(super) settings: RuntimeSettings,
     pub(super) backoff: Backoff,
     pub(super) blocked: Mutex<HashSet<GroupId>>,
     pub(super) attempts: Attempts,

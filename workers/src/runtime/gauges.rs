@@ -5,13 +5,13 @@ use ports::metrics::{QUEUE_DEAD, QUEUE_IN_FLIGHT, QUEUE_OLDEST_AGE, QUEUE_WAITIN
 use ports::queue::{QueueName, QueueRef};
 use tokio::sync::watch;
 
-use super::{Ports, Settings};
+use super::{Ports, RuntimeSettings};
 
 /// Runs until shutdown. A queue that takes long to report its depth does not delay the end.
 pub(super) async fn report(
     ports: &Ports,
     queue: QueueName,
-    settings: &Settings,
+    settings: &RuntimeSettings,
     mut shutdown: watch::Receiver<bool>,
 ) {
     tokio::select! {
@@ -22,7 +22,7 @@ pub(super) async fn report(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "gauges")]
-async fn report_forever(ports: &Ports, queue: QueueName, settings: &Settings) {
+async fn report_forever(ports: &Ports, queue: QueueName, settings: &RuntimeSettings) {
     let label = queue.spec().label;
     loop {
         let depths =

@@ -42,7 +42,7 @@ pub use consumer::run;
 pub(crate) use dead_letters::quarantine_dead_letters;
 pub use job::{DecodedPayload, EventJob, RefusedTime};
 pub use pressure::Pressure;
-pub use settings::Settings;
+pub use settings::RuntimeSettings;
 
 /// What a worker and its runtime may touch.
 #[derive(Clone)]
@@ -77,7 +77,6 @@ pub struct Retry {
 
 impl Outcome {
     /// To be tried again after the runtime's own backoff.
-    #[must_use]
     pub fn retry(reason: impl ToString) -> Self {
         Self::Retry(Retry { reason: reason.to_string(), after: None })
     }

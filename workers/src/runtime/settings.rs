@@ -10,7 +10,7 @@ use super::Pressure;
 
 /// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RuntimeSettings {
     /// Batches worked on at once. Three keep the writer thread busy while others are parsed or wait for a sync.
     pub slots: usize,
     /// How long one receive waits for messages: SQS's maximum.
@@ -37,16 +37,15 @@ pub struct Settings {
     pub pressure: Pressure,
 }
 
-impl Settings {
+impl RuntimeSettings {
     /// The defaults for a backend.
-    #[must_use]
     pub fn on(backend: &Backend) -> Self {
         let default = Self::default();
         Self { slots: backend.batches_at_once().unwrap_or(default.slots), ..default }
     }
 }
 
-impl Default for Settings {
+impl Default for RuntimeSettings {
     fn default() -> Self {
         Self {
             slots: 3,

@@ -29,7 +29,6 @@ impl PreviewArchive {
     }
 
     /// A preview of writes to this archive; `None` if it does not exist yet.
-    #[must_use]
     pub fn of(inner: Option<Arc<dyn Archive>>) -> Self {
         Self { inner }
     }

@@ -23,7 +23,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::directory::Joiner;
 use workers::runtime::{Outcome, Worker};
 
-use testkit::deliveries::{delivery, delivery_of};
+use testkit::deliveries::{deliveries, delivery, delivery_of};
 
 struct Fixture {
     archive: Arc<MemoryArchive>,
@@ -42,10 +42,7 @@ impl Fixture {
     }
 
     async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
-        let bodies = events.iter().enumerate();
-        let jobs: Vec<_> =
-            bodies.map(|(n, told)| delivery(&event::envelope(TEAM, &format!("Ev{n}"), told))).collect();
-        self.indexer.handle(&jobs).await
+        self.indexer.handle(&deliveries(events)).await
     }
 
     async fn store(&self, events: &[Value]) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use ports::queue::{Delivery, Queue, QueueName};
 use process::config::backfill::BackfillMode;
 use rules::filled::{self, Span};
 use rules::gap::dropped;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
 use testkit::corpus::event;
-use testkit::deliveries::delivery_of;
+use testkit::deliveries::{delivery_of, received};
 use testkit::fake_slack::{FakeSlack, Workspace};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
@@ -154,13 +154,7 @@ impl Fixture {
     }
 
     async fn sent(&self, queue: QueueName) -> Vec<Delivery> {
-        let request = ReceiveRequest {
-            queue: queue.into(),
-            max: 100,
-            visibility_timeout: Duration::from_secs(30),
-            wait: Duration::ZERO,
-        };
-        self.queue.receive(request).await.unwrap()
+        received(&*self.queue, queue).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use ports::queue::{Delivery, Queue, QueueName};
 use rules::{message, project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -16,7 +16,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use testkit::deliveries::delivery;
+use testkit::deliveries::{deliveries, delivery, received};
 
 mod erased;
 mod versions;
@@ -42,12 +42,7 @@ impl Fixture {
     }
 
     async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
-        let jobs: Vec<_> = events
-            .iter()
-            .enumerate()
-            .map(|(number, event)| delivery(&event::envelope(TEAM, &format!("Ev{number}"), event)))
-            .collect();
-        self.writer.handle(&jobs).await
+        self.writer.handle(&deliveries(events)).await
     }
 
     /// Handles events that must all succeed.
@@ -58,13 +53,7 @@ impl Fixture {
 
     /// What waits for another worker.
     async fn sent_to(&self, queue: QueueName) -> Vec<Delivery> {
-        let request = ReceiveRequest {
-            queue: queue.into(),
-            max: 100,
-            visibility_timeout: Duration::from_secs(30),
-            wait: Duration::ZERO,
-        };
-        self.queue.receive(request).await.unwrap()
+        received(&*self.queue, queue).await
     }
 
     async fn message(&self, channel: &str, ts: &str) -> Option<Value> {

@@ -15,7 +15,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
-use testkit::deliveries::delivery;
+use testkit::deliveries::deliveries;
 use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -78,8 +78,7 @@ impl Fixture {
     async fn handle(&self, events: &[Value]) {
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
         let writer = MessageWriter::new(Arc::clone(&self.memory) as Arc<dyn Archive>, queue);
-        for (number, event) in events.iter().enumerate() {
-            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
+        for job in deliveries(events) {
             assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
         }
     }

@@ -1,7 +1,7 @@
 use clap::Parser;
-use ports::claims::{About, Claim, ClaimAnswer, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Owner, Take};
 use serde_json::{Value, json};
-use slack::ids::UserId;
+use slack::ids::{FileId, Ts, UserId};
 
 use super::*;
 use crate::fixture::Fixture;
@@ -96,7 +96,7 @@ async fn claims_about_a_person_go_once_they_are_erased() {
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let about = About { user_id: UserId::parse("U1").ok(), ..About::default() };
     let (lease, ttl) = (Duration::from_secs(30), Duration::from_secs(3600));
-    let key = EventKey::of_event("Ev1").unwrap();
+    let key = ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
     let claim = Claim { key, owner: Owner::of("one", 1), about, lease, ttl };
     let claims = fixture.backend.claims();
     claims.claim(&claim, Take::IfFree).await.unwrap();

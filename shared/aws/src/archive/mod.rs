@@ -39,11 +39,11 @@ pub use bound::ERASURE_REFRESH;
 use bulk::Bulk;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use stamp::Stamps;
-use table::Table;
+use table::ArchiveTable;
 
 /// The archive port on DynamoDB.
 pub(super) struct DynamoArchive {
-    table: Table,
+    table: ArchiveTable,
     bulk: Bulk,
     stamps: Stamps,
 }
@@ -56,7 +56,7 @@ const WRITES_AT_ONCE: usize = 64;
 impl DynamoArchive {
     /// Nothing is asked of DynamoDB yet.
     pub(super) fn new(aws: &Aws) -> Self {
-        Self { table: Table::new(aws), bulk: Bulk::new(aws), stamps: Stamps::default() }
+        Self { table: ArchiveTable::new(aws), bulk: Bulk::new(aws), stamps: Stamps::default() }
     }
 
     /// Writes some of the updates one after the other.

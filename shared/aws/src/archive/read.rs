@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::name::{PARENT, PARTITION, SORT};
 use super::stored::{Stored, StoredRow, can_exist, is_partition, primary_key};
-use super::table::{Table, text};
+use super::table::{ArchiveTable, text};
 use crate::policy::ROWS;
 use ports::archive::{ArchiveError, ItemKey, Partition, Query};
 use ports::queue::topology::ARCHIVE_TABLE;
@@ -31,7 +31,7 @@ pub(super) struct StoredPage {
     pub(super) next: Option<ItemKey>,
 }
 
-impl Table {
+impl ArchiveTable {
     /// One item as it is now.
     pub(super) async fn read(&self, key: &ItemKey) -> Result<Option<Stored>, ArchiveError> {
         if !can_exist(key) {

@@ -16,13 +16,13 @@ use ports::archive::ArchiveError;
 use ports::queue::topology::TableRole;
 
 /// The table.
-pub(super) struct Table {
+pub(super) struct ArchiveTable {
     pub(super) client: Client,
     pub(super) name: String,
     subject: Subject,
 }
 
-impl Table {
+impl ArchiveTable {
     pub(super) fn new(aws: &Aws) -> Self {
         let name = aws.names().table(TableRole::Archive).to_owned();
         let subject = Subject::table(aws, &name, settings::TABLE);

@@ -163,7 +163,7 @@ impl Resource {
 /// What is there.
 enum ExistingResource {
     Queue(queues::Pair),
-    Table(&'static TableSpec, Option<tables::Table>),
+    Table(&'static TableSpec, Option<tables::FoundTable>),
     Bucket(Option<bucket::Bucket>),
 }
 

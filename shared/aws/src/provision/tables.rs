@@ -19,7 +19,7 @@ use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
 const WAIT_MINUTES: u64 = 5;
 
 /// A table of ours, as far as it differs.
-pub(super) struct Table {
+pub(super) struct FoundTable {
     differing: Vec<Setting>,
 }
 
@@ -58,7 +58,7 @@ struct Subjected<'a> {
 pub(super) async fn look(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,
-) -> Result<Option<Table>, ProvisionError> {
+) -> Result<Option<FoundTable>, ProvisionError> {
     Subjected::new(provisioner, spec).look().await
 }
 
@@ -66,9 +66,9 @@ pub(super) async fn look(
 pub(super) fn planned(
     provisioner: &Provisioner<'_>,
     spec: &TableSpec,
-    table: Option<&Table>,
+    table: Option<&FoundTable>,
 ) -> ProvisionStep {
-    let change = table.map_or(Change::Create, Table::change);
+    let change = table.map_or(Change::Create, FoundTable::change);
     step(resource(provisioner.aws.names().table(spec.role)), change)
 }
 
@@ -76,7 +76,7 @@ pub(super) fn planned(
 pub(super) async fn follow(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,
-    table: Option<Table>,
+    table: Option<FoundTable>,
 ) -> Result<ProvisionStep, ProvisionError> {
     let this = Subjected::new(provisioner, spec);
     let (table, is_new) = match table {
@@ -96,7 +96,7 @@ pub(super) async fn follow(
     Ok(step(resource(this.name), if is_new { Change::Create } else { table.change() }))
 }
 
-impl Table {
+impl FoundTable {
     fn change(&self) -> Change {
         Change::of(self.differing.iter().map(|setting| setting.label().to_owned()).collect())
     }
@@ -130,7 +130,7 @@ impl<'a> Subjected<'a> {
         ProvisionError::Failed(line)
     }
 
-    async fn look(&self) -> Result<Option<Table>, ProvisionError> {
+    async fn look(&self) -> Result<Option<FoundTable>, ProvisionError> {
         let Some(mut description) = self.describe().await? else { return Ok(None) };
         self.check_owner(&description).await?;
         self.check_keys(&description)?;
@@ -208,7 +208,7 @@ impl<'a> Subjected<'a> {
     }
 
     /// What is to be set.
-    async fn compare(&self, description: &TableDescription) -> Result<Table, ProvisionError> {
+    async fn compare(&self, description: &TableDescription) -> Result<FoundTable, ProvisionError> {
         let mut differing = Vec::new();
         let billing = description.billing_mode_summary().and_then(|summary| summary.billing_mode());
         if billing != Some(&BillingMode::PayPerRequest) {
@@ -231,7 +231,7 @@ impl<'a> Subjected<'a> {
         if self.spec.point_in_time_recovery && !self.is_recoverable().await? {
             differing.push(Setting::Recovery);
         }
-        Ok(Table { differing })
+        Ok(FoundTable { differing })
     }
 
     /// The attribute by which rows expire now.

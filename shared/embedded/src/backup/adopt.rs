@@ -27,7 +27,7 @@ pub struct Adopted {
 }
 
 /// A table as the migrations make it.
-struct Table {
+struct CopiedTable {
     name: String,
     columns: Vec<Column>,
 }
@@ -73,7 +73,7 @@ fn check(
     foreign: &Connection,
     schema: usize,
     expected: &Connection,
-    tables: &[Table],
+    tables: &[CopiedTable],
 ) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| BackupError::database(&error);
     let found = schema_of(foreign).map_err(failed)?;
@@ -103,10 +103,10 @@ fn check(
     Ok(())
 }
 
-fn tables(expected: &Connection) -> rusqlite::Result<Vec<Table>> {
+fn tables(expected: &Connection) -> rusqlite::Result<Vec<CopiedTable>> {
     let mut statement = expected.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
     let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    names.into_iter().map(|name| Ok(Table { columns: columns(expected, &name)?, name })).collect()
+    names.into_iter().map(|name| Ok(CopiedTable { columns: columns(expected, &name)?, name })).collect()
 }
 
 /// What the schema says under a name, in whatever case: SQLite takes them all for one.
@@ -128,7 +128,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>
     Ok(columns)
 }
 
-fn copy_rows(foreign: &Connection, copy: &Connection, table: &Table) -> Result<(), BackupError> {
+fn copy_rows(foreign: &Connection, copy: &Connection, table: &CopiedTable) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| BackupError::database(&error);
     let name = &table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.0.as_str()).collect();

@@ -34,7 +34,6 @@ pub struct Inventory {
 
 impl Inventory {
     /// The files of a data folder.
-    #[must_use]
     pub fn of(data: &Path) -> Self {
         let root = data.join(FILES_FOLDER);
         let mut inventory = Self { root, ahead: Vec::new(), foreign: None, unread: None };
@@ -45,7 +44,6 @@ impl Inventory {
     }
 
     /// The entries among the files that are not files of the archive: how many, and the first.
-    #[must_use]
     pub fn foreign(&self) -> Option<&(usize, PathBuf)> {
         self.foreign.as_ref()
     }

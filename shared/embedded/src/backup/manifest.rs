@@ -43,7 +43,6 @@ pub struct BackupEntry {
 
 impl Manifest {
     /// The total length of the files. Saturates: a list with impossible sizes is refused for its sizes.
-    #[must_use]
     pub fn files_bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }

@@ -61,7 +61,6 @@ impl StagingFolder {
     }
 
     /// Where the database as it was packed is for now.
-    #[must_use]
     pub fn packed_database(&self) -> PathBuf {
         self.work.join(PACKED).join(DATABASE_FILE)
     }

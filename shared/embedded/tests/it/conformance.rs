@@ -5,23 +5,29 @@ use std::sync::Arc;
 
 use embedded::Database;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use tempfile::TempDir;
 use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use testkit::conformance::changes::{self, ChangesFixture, ChangesTraits};
 use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
 use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
-use testkit::conformance::two_handles::{Turns, TwoArchives, TwoClaims, TwoFiles, TwoQueues};
+use testkit::conformance::two_handles::{InTurns, Turns, TwoQueues};
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const QUEUE: QueueTraits = QueueTraits { max_receive: 1000, ..QueueTraits::STRICTEST };
 
+/// A folder that was opened this number of times, and the clock of all.
+fn opened<const N: usize>() -> ([Database; N], Arc<ManualClock>, TempDir) {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::starting_at(START));
+    let open = |()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+    ([(); N].map(open), clock, folder)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_queue_conforms() {
     queue::suite(QUEUE, || {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        let ([database], clock, folder) = opened();
         ready(QueueFixture {
             queue: database.queue(),
             clock: Arc::clone(&clock) as SharedClock,
@@ -34,10 +40,7 @@ async fn the_embedded_queue_conforms() {
 
 async fn two_embedded_queues_conform(turns: Turns) {
     queue::suite(QUEUE, || {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let [first, second] =
-            [(); 2].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
+        let ([first, second], clock, folder) = opened();
         ready(QueueFixture {
             queue: Arc::new(TwoQueues::new(first.queue(), second.queue(), turns)),
             clock: Arc::clone(&clock) as SharedClock,
@@ -61,13 +64,8 @@ async fn an_embedded_queue_conforms_when_two_handles_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_archive_conforms() {
     archive::suite(ArchiveTraits::LOCAL, || {
-        let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
-        ArchiveFixture {
-            archive: database.archive(),
-            clock: ManualClock::starting_at(START),
-            keep: Box::new(folder),
-        }
+        let ([database], clock, folder) = opened();
+        ArchiveFixture { archive: database.archive(), clock, keep: Box::new(folder) }
     })
     .await;
 }
@@ -75,11 +73,9 @@ async fn the_embedded_archive_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
     archive::suite(ArchiveTraits::LOCAL, || {
-        let folder = tempfile::tempdir().unwrap();
-        let [first, second] =
-            [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
-        let archive = Arc::new(TwoArchives::new(first.archive(), second.archive()));
-        ArchiveFixture { archive, clock: ManualClock::starting_at(START), keep: Box::new(folder) }
+        let ([first, second], clock, folder) = opened();
+        let archive = Arc::new(InTurns::new(first.archive(), second.archive()));
+        ArchiveFixture { archive, clock, keep: Box::new(folder) }
     })
     .await;
 }
@@ -87,9 +83,7 @@ async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_changes_conform() {
     changes::suite(ChangesTraits::LOCAL, || {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        let ([database], clock, folder) = opened();
         ready(ChangesFixture {
             archive: database.archive(),
             changes: database.changes(),
@@ -103,11 +97,8 @@ async fn the_embedded_changes_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_changes_conform_when_other_processes_write() {
     changes::suite(ChangesTraits::LOCAL, || {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let databases =
-            [(); 3].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
-        let archive = Arc::new(TwoArchives::new(databases[0].archive(), databases[1].archive()));
+        let (databases, clock, folder) = opened::<3>();
+        let archive = Arc::new(InTurns::new(databases[0].archive(), databases[1].archive()));
         let changes = databases[2].changes();
         ready(ChangesFixture { archive, changes, clock, keep: Box::new((databases, folder)) })
     })
@@ -117,9 +108,7 @@ async fn embedded_changes_conform_when_other_processes_write() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_existence_cache_conforms() {
     existence::suite(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START) as SharedClock;
-        let database = Database::open(folder.path(), Arc::clone(&clock)).unwrap();
+        let ([database], clock, folder) = opened();
         ready(ExistenceFixture { existence: database.existence(), clock, keep: Box::new((database, folder)) })
     })
     .await;
@@ -128,8 +117,7 @@ async fn the_embedded_existence_cache_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_files_conform() {
     files::suite(files::Creation::Atomic, || {
-        let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path(), ManualClock::starting_at(START)).unwrap();
+        let ([database], _, folder) = opened();
         FilesFixture { files: database.files(), keep: Box::new((database, folder)) }
     })
     .await;
@@ -138,10 +126,8 @@ async fn the_embedded_files_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_files_conform_when_two_handles_take_turns() {
     files::suite(files::Creation::Atomic, || {
-        let folder = tempfile::tempdir().unwrap();
-        let databases =
-            [(); 2].map(|()| Database::open(folder.path(), ManualClock::starting_at(START)).unwrap());
-        let files = Arc::new(TwoFiles::new(databases[0].files(), databases[1].files()));
+        let (databases, _, folder) = opened::<2>();
+        let files = Arc::new(InTurns::new(databases[0].files(), databases[1].files()));
         FilesFixture { files, keep: Box::new((databases, folder)) }
     })
     .await;
@@ -150,9 +136,7 @@ async fn embedded_files_conform_when_two_handles_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_claims_conform() {
     claims::suite(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let database = Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();
+        let ([database], clock, folder) = opened();
         ready(ClaimsFixture { claims: database.claims(), clock, keep: Box::new((database, folder)) })
     })
     .await;
@@ -161,11 +145,8 @@ async fn the_embedded_claims_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_claims_conform_when_two_handles_take_turns() {
     claims::suite(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::starting_at(START);
-        let databases =
-            [(); 2].map(|()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap());
-        let claims = Arc::new(TwoClaims::new(databases[0].claims(), databases[1].claims()));
+        let (databases, clock, folder) = opened::<2>();
+        let claims = Arc::new(InTurns::new(databases[0].claims(), databases[1].claims()));
         ready(ClaimsFixture { claims, clock, keep: Box::new((databases, folder)) })
     })
     .await;

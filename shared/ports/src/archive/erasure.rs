@@ -55,7 +55,6 @@ pub struct ErasureFact {
 
 impl ErasureFact {
     /// Where it is.
-    #[must_use]
     pub fn key(&self) -> ItemKey {
         let timestamp = match &self.scope {
             ErasureScope::User(user) => format!("user#{user}"),
@@ -66,7 +65,6 @@ impl ErasureFact {
     }
 
     /// Writes it. A fact only grows: the latest `until` stays.
-    #[must_use]
     pub fn update(&self) -> Update {
         let identity = [("type", "erased"), ("team_id", self.team.as_str())];
         let mut set_if_absent: Attributes =
@@ -83,7 +81,6 @@ impl ErasureFact {
     }
 
     /// Reads a row of the facts; `None` for any other.
-    #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         let team = TeamId::parse(item.key.item_id.strip_prefix(ERASURES)?).ok()?;
         let scope = match item.key.timestamp.split_once('#')? {
@@ -121,9 +118,6 @@ struct TeamFacts {
 
 impl ErasureFacts {
     /// The facts of a workspace as they are stored.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn stored(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(erasures(team))).await?;
         Ok(rows.iter().filter_map(ErasureFact::read).collect())
@@ -146,25 +140,21 @@ impl ErasureFacts {
     }
 
     /// Whether there are no facts.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.teams.is_empty()
     }
 
     /// Whether an update would bring back what is erased.
-    #[must_use]
     pub fn covers(&self, update: &Update) -> bool {
         self.covers_content(&update.key, author(update))
     }
 
     /// Whether a stored row is to be erased. One that is erased is not any more.
-    #[must_use]
     pub fn covers_row(&self, item: &Item) -> bool {
         !item.is_erased() && self.covers_content(&item.key, item.text(USER))
     }
 
     /// Whether a row is erased if it has the content of this author, or none.
-    #[must_use]
     pub fn covers_content(&self, key: &ItemKey, author: Option<&str>) -> bool {
         if self.is_empty() {
             return false;
@@ -197,7 +187,6 @@ impl TeamFacts {
 }
 
 /// The workspace whose facts may cover this row; `None` for rows that no fact covers.
-#[must_use]
 pub fn team(key: &ItemKey) -> Option<TeamId> {
     let mut ids = key.item_id.split('#');
     let covered = matches!(
@@ -220,7 +209,6 @@ pub fn team(key: &ItemKey) -> Option<TeamId> {
 const USER: &str = "user";
 
 /// Whose content an update brings, if it brings any.
-#[must_use]
 pub fn author(update: &Update) -> Option<&str> {
     let user = update.set.get(USER).or_else(|| update.set_if_absent.get(USER));
     user.and_then(Value::as_str)

@@ -21,31 +21,26 @@ pub const ERASED: &str = "erased";
 
 impl Item {
     /// An item of which nothing is left but that it was erased.
-    #[must_use]
     pub fn erased(key: ItemKey) -> Self {
         Self { key, attributes: [(ERASED.to_owned(), true.into())].into_iter().collect() }
     }
 
     /// A text attribute.
-    #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).and_then(Value::as_str)
     }
 
     /// Whether a boolean attribute is set. Absent means false.
-    #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.attributes.get(name) == Some(&Value::Bool(true))
     }
 
     /// Whether the item was erased.
-    #[must_use]
     pub fn is_erased(&self) -> bool {
         self.is(ERASED)
     }
 
     /// The item as one JSON object with its keys under their stored names.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = self.attributes.clone();
         object.insert("itemId".into(), self.key.item_id.clone().into());

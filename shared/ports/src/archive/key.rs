@@ -18,164 +18,137 @@ pub struct ItemKey {
 
 impl ItemKey {
     /// A key of the given parts.
-    #[must_use]
     pub fn new(item_id: impl Into<String>, timestamp: impl Into<String>) -> Self {
         Self { item_id: item_id.into(), timestamp: timestamp.into() }
     }
 
     /// A message.
-    #[must_use]
     pub fn message(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
         Self::new(messages(team, channel), ts.as_str())
     }
 
     /// A version of a message that is not its content: by when it was made, and by a hash of what it says. The ids are
     /// those of a message's row.
-    #[must_use]
     pub fn revision(team: &str, channel: &str, ts: &str, edit_time: &Ts, signature: &str) -> Self {
         Self::new(format!("revision#{team}#{channel}#{ts}"), format!("{edit_time}#{signature}"))
     }
 
     /// A person.
-    #[must_use]
     pub fn user(team: &TeamId, user: &UserId) -> Self {
         Self::new(users(team), user.as_str())
     }
 
     /// A profile that a person had; `hash` tells it from their others.
-    #[must_use]
     pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
         Self::new(profiles(team, user), hash)
     }
 
     /// A channel as of an event's clock.
-    #[must_use]
     pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(channels(team, channel), clock.as_str())
     }
 
     /// The mark of a channel that was public at some time.
-    #[must_use]
     pub fn public_mark(team: &TeamId, channel: &ChannelId) -> Self {
         Self::new(public_marks(team), channel.as_str())
     }
 
     /// A custom emoji.
-    #[must_use]
     pub fn emoji(team: &TeamId, name: &str) -> Self {
         Self::new(emoji(team), name)
     }
 
     /// A file, wherever it was shared.
-    #[must_use]
     pub fn file(team: &TeamId, file: &FileId) -> Self {
         Self::new(files(team), file.as_str())
     }
 
     /// Bytes of a file that no message shares any more, which are to be deleted.
-    #[must_use]
     pub fn unshared_file(team: &TeamId, file: &FileId) -> Self {
         Self::new(unshared_files(team), file.as_str())
     }
 
     /// That the existence check waits for Slack; `what` is a workspace, or a workspace and a method.
-    #[must_use]
     pub fn existence_breaker(what: &str) -> Self {
         Self::new(EXISTENCE_BREAKERS, what)
     }
 
     /// What the last sync of a workspace's directory found.
-    #[must_use]
     pub fn directory_sync(team: &TeamId) -> Self {
         Self::new(format!("meta#{team}#sync"), "directory")
     }
 
     /// The last backfill of a workspace.
-    #[must_use]
     pub fn backfill_run(team: &TeamId) -> Self {
         Self::new(format!("meta#{team}#backfill"), "run")
     }
 
     /// What a workspace is called.
-    #[must_use]
     pub fn workspace_name(team: &TeamId) -> Self {
         Self::new(workspace(team), "name")
     }
 
     /// Where a workspace is.
-    #[must_use]
     pub fn workspace_address(team: &TeamId) -> Self {
         Self::new(workspace(team), "address")
     }
 
     /// What a run of ingest saw of a workspace.
-    #[must_use]
     pub fn run(team: &TeamId, run: &RunId) -> Self {
         Self::new(runs(team), run.as_str())
     }
 
     /// That the app joined a channel.
-    #[must_use]
     pub fn joined(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(joins(team, channel), clock.padded())
     }
 
     /// How far back a channel was read of Slack's history, from `to` on towards its beginning.
-    #[must_use]
     pub fn filled(team: &TeamId, channel: &ChannelId, to: &Ts) -> Self {
         Self::new(filled(team), format!("{channel}#{}", to.padded()))
     }
 
     /// That what is older than `from` could not be read of a channel's history.
-    #[must_use]
     pub fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts) -> Self {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
     /// How far the statistician has followed what is written to messages.
-    #[must_use]
     pub fn figures_state() -> Self {
         Self::new("meta#figures", "state")
     }
 
     /// How many members a channel had on a day.
-    #[must_use]
     pub fn members(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(members(team, channel), day)
     }
 
     /// What was counted of a channel's day.
-    #[must_use]
     pub fn rollup(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(rollups(team, channel), day)
     }
 
     /// That a channel's day is to be counted.
-    #[must_use]
     pub fn rollup_due(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(rollups_due(team), format!("{day}#{channel}"))
     }
 
     /// Changes whenever a roll-up of this day does, of whatever channel.
-    #[must_use]
     pub fn rollup_day(team: &TeamId, day: &str) -> Self {
         Self::new(rollup_days(team), day)
     }
 
     /// The first message of a person.
-    #[must_use]
     pub fn first_post(team: &TeamId, user: &UserId) -> Self {
         Self::new(first_posts(team), user.as_str())
     }
 
     /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
-    #[must_use]
     pub fn archive_identity() -> Self {
         Self::new("meta#archive", "identity")
     }
 
     /// A workspace that has sent something.
-    #[must_use]
     pub fn team(team: &TeamId) -> Self {
         Self::new(TEAMS, team.as_str())
     }
@@ -205,7 +178,6 @@ pub const PASSING: [&str; 11] = [
 ];
 
 /// Whether the rows of a partition come and go.
-#[must_use]
 pub fn is_passing(item_id: &str) -> bool {
     PASSING.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(beginning) => item_id.starts_with(beginning),
@@ -214,13 +186,11 @@ pub fn is_passing(item_id: &str) -> bool {
 }
 
 /// The partition of a channel's messages.
-#[must_use]
 pub fn messages(team: &TeamId, channel: &ChannelId) -> String {
     format!("message#{team}#{channel}")
 }
 
 /// The partition of a message's replaced versions.
-#[must_use]
 pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
     format!("revision#{team}#{channel}#{ts}")
 }
@@ -230,7 +200,6 @@ pub const CHANGE_MARKS: &str = "changes#";
 
 /// The partition of what was written to a workspace's messages, where a backend needs marks of it: see
 /// [`crate::changes::ChangedSpan::mark`].
-#[must_use]
 pub fn change_marks(team: &TeamId) -> String {
     format!("{CHANGE_MARKS}{team}")
 }
@@ -239,145 +208,121 @@ pub fn change_marks(team: &TeamId) -> String {
 pub const ERASURES: &str = "erased#";
 
 /// The partition of what was erased in a workspace, and stays so: see [`super::ErasureFact`].
-#[must_use]
 pub fn erasures(team: &TeamId) -> String {
     format!("{ERASURES}{team}")
 }
 
 /// The partition of a channel's snapshots: the newest is the channel now.
-#[must_use]
 pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
     format!("channel#{team}#{channel}")
 }
 
 /// The partition of a workspace's ChannelIndex.
-#[must_use]
 pub fn channel_index(team: &TeamId) -> String {
     format!("channelindex#{team}")
 }
 
 /// The partition of the marks of channels that were public at some time.
-#[must_use]
 pub fn public_marks(team: &TeamId) -> String {
     format!("meta#{team}#public")
 }
 
 /// The partition of a workspace's custom emoji.
-#[must_use]
 pub fn emoji(team: &TeamId) -> String {
     format!("meta#{team}#emoji")
 }
 
 /// The partition of what a workspace says of itself.
-#[must_use]
 pub fn workspace(team: &TeamId) -> String {
     format!("meta#{team}#workspace")
 }
 
 /// The partition of a workspace's people.
-#[must_use]
 pub fn users(team: &TeamId) -> String {
     format!("user#{team}")
 }
 
 /// The partition of the profiles that a person had, the current one included.
-#[must_use]
 pub fn profiles(team: &TeamId, user: &UserId) -> String {
     format!("userhistory#{team}#{user}")
 }
 
 /// The partition of a workspace's files.
-#[must_use]
 pub fn files(team: &TeamId) -> String {
     format!("file#{team}")
 }
 
 /// The partition of the files of a workspace whose bytes are to be deleted.
-#[must_use]
 pub fn unshared_files(team: &TeamId) -> String {
     format!("unshared#{team}")
 }
 
 /// The partition of a workspace's gaps.
-#[must_use]
 pub fn gaps(team: &TeamId) -> String {
     format!("gap#{team}")
 }
 
 /// The partition of the spans that were filled from history: by channel and end, `{channel}#{to padded}`.
-#[must_use]
 pub fn filled(team: &TeamId) -> String {
     format!("filled#{team}")
 }
 
 /// The partition of what could not be read of Slack's history: by channel and time, `{channel}#{from padded}`.
-#[must_use]
 pub fn unreadable(team: &TeamId) -> String {
     format!("unreadable#{team}")
 }
 
 /// The partition of the numbers of a channel's members, by day.
-#[must_use]
 pub fn members(team: &TeamId, channel: &ChannelId) -> String {
     format!("members#{team}#{channel}")
 }
 
 /// The partition of a channel's days as they were counted.
-#[must_use]
 pub fn rollups(team: &TeamId, channel: &ChannelId) -> String {
     format!("rollup#{team}#{channel}")
 }
 
 /// The partition of the days that are to be counted: `{day}#{channel}`.
-#[must_use]
 pub fn rollups_due(team: &TeamId) -> String {
     format!("rollupdue#{team}")
 }
 
 /// The partition of the versions of days: one row for all channels.
-#[must_use]
 pub fn rollup_days(team: &TeamId) -> String {
     format!("rollupdays#{team}")
 }
 
 /// The partition that lists a workspace's stored reports.
-#[must_use]
 pub fn reports(team: &TeamId) -> String {
     format!("report#{team}")
 }
 
 /// The partition of a stored report.
-#[must_use]
 pub fn report(team: &TeamId, report_id: &str) -> String {
     format!("report#{team}#{report_id}")
 }
 
 /// The partition of people's first messages.
-#[must_use]
 pub fn first_posts(team: &TeamId) -> String {
     format!("firstpost#{team}")
 }
 
 /// The partition of what each run of ingest saw of a workspace.
-#[must_use]
 pub fn runs(team: &TeamId) -> String {
     format!("meta#{team}#runs")
 }
 
 /// The partition of when the app joined a channel.
-#[must_use]
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
 }
 
 /// The partition of the erasures that were done: when, by whom, and how much.
-#[must_use]
 pub fn erasure_records(team: &TeamId) -> String {
     format!("erasure#{team}")
 }
 
 /// The value of `parent` on every message of a thread, its root included.
-#[must_use]
 pub fn thread_parent(team: &TeamId, thread_ts: &Ts) -> String {
     format!("thread#{team}#{thread_ts}")
 }

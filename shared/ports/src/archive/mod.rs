@@ -62,13 +62,11 @@ pub struct Query {
 
 impl Query {
     /// The first page, oldest first, of all items of one `itemId`.
-    #[must_use]
     pub fn partition(item_id: impl Into<String>) -> Self {
         Self::of(Partition::Item(item_id.into()))
     }
 
     /// The first page, oldest first, of all items of one `parent`.
-    #[must_use]
     pub fn parent(parent: impl Into<String>) -> Self {
         Self::of(Partition::Parent(parent.into()))
     }
@@ -78,7 +76,6 @@ impl Query {
     }
 
     /// The same query with no bound that another one implies, for backends; `None` if no item can be between its bounds.
-    #[must_use]
     pub fn narrowed(&self) -> Option<Self> {
         let (Some(after), Some(until)) = (&self.after, &self.until) else { return Some(self.clone()) };
         match (self.descending, after.timestamp < *until) {
@@ -141,9 +138,6 @@ pub trait Archive: Send + Sync + 'static {
 }
 
 /// Every item of a query, page by page. For readers that show everything.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn query_all(archive: &dyn Archive, mut query: Query) -> Result<Vec<Item>, ArchiveError> {
     let mut items = Vec::new();
     loop {

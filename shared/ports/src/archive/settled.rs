@@ -50,7 +50,6 @@ impl<A: Archive + ?Sized> ArchiveExt for A {}
 impl Update {
     /// The set-if-absent attributes that `stored` lacks, as an update of their own; `None` if nothing is lacking, or if the
     /// item is erased.
-    #[must_use]
     pub fn left_out(&self, stored: &Item) -> Option<Self> {
         let lacks = |name: &str| !stored.attributes.contains_key(name);
         let missing = self.set_if_absent.iter().filter(|(name, _)| lacks(name));

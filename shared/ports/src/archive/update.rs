@@ -64,7 +64,6 @@ pub enum WriteOutcome {
 
 impl Update {
     /// An update that changes nothing yet.
-    #[must_use]
     pub fn new(key: ItemKey) -> Self {
         Self {
             key,
@@ -76,7 +75,6 @@ impl Update {
     }
 
     /// An update that marks: from then on the item exists. Marks are never unset.
-    #[must_use]
     pub fn mark(key: ItemKey) -> Self {
         let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
         Self { set_if_absent, ..Self::new(key) }
@@ -84,7 +82,6 @@ impl Update {
 
     /// The attributes of the item that this update would create if it is missing, in no particular order; `None` if its
     /// guard needs something stored. What [`Update::apply`] says of nothing, without a copy.
-    #[must_use]
     pub fn fresh(&self) -> Option<Vec<(&str, Cow<'_, Value>)>> {
         if !self.guard.holds(&Attributes::new()) {
             return None;
@@ -102,7 +99,6 @@ impl Update {
 
     /// The rule every backend follows, as a function on attributes: the attributes after the update, or `None` where
     /// its guard fails. `stored` is `None` for an item that does not exist.
-    #[must_use]
     pub fn apply(&self, stored: Option<&Attributes>) -> Option<Attributes> {
         let mut attributes = stored.cloned().unwrap_or_default();
         if !self.guard.holds(&attributes) {
@@ -126,7 +122,6 @@ impl Update {
 
 impl Guard {
     /// Whether an item with these attributes may be written to.
-    #[must_use]
     pub fn holds(&self, stored: &Attributes) -> bool {
         if stored.get(ERASED) == Some(&Value::Bool(true)) {
             return false;
@@ -145,7 +140,6 @@ impl Guard {
     }
 
     /// The register this guard writes and the version it takes.
-    #[must_use]
     pub fn writes(&self) -> Option<(&str, &str)> {
         match self {
             Self::Always => None,

@@ -35,13 +35,11 @@ pub struct ChangeCursor(String);
 
 impl ChangeCursor {
     /// A cursor as a backend spells it, or as it was stored.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// The text to store.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -119,7 +117,6 @@ pub trait Changes: Send + Sync + 'static {
 }
 
 /// Whether changes of this row are followed.
-#[must_use]
 pub fn is_followed(key: &ItemKey) -> bool {
     key.item_id.starts_with(FOLLOWED)
 }

@@ -28,7 +28,6 @@ pub struct ChangedSpan {
 
 impl ChangedSpan {
     /// The part that a row is in; `None` if it is no message.
-    #[must_use]
     pub fn of(row: &ItemKey) -> Option<Self> {
         let (team, channel) = row.item_id.strip_prefix(super::FOLLOWED)?.split_once('#')?;
         let (team, channel) = (TeamId::parse(team).ok()?, ChannelId::parse(channel).ok()?);
@@ -36,20 +35,17 @@ impl ChangedSpan {
     }
 
     /// The whole of a channel.
-    #[must_use]
     pub fn whole(team: TeamId, channel: ChannelId) -> Self {
         Self { team, channel, day: None }
     }
 
     /// The row which marks that it was written to within an hour of [`hour_of`].
-    #[must_use]
     pub fn mark(&self, hour: &str) -> ItemKey {
         let day = self.day.map_or_else(|| WHOLE.to_owned(), |day| day.to_string());
         ItemKey::new(key::change_marks(&self.team), format!("{hour}#{}#{day}", self.channel))
     }
 
     /// What a mark says; `None` if the row is no mark.
-    #[must_use]
     pub fn marked(mark: &ItemKey) -> Option<Self> {
         let team = TeamId::parse(mark.item_id.strip_prefix(key::CHANGE_MARKS)?).ok()?;
         let (_, part) = mark.timestamp.split_once('#')?;
@@ -59,7 +55,6 @@ impl ChangedSpan {
     }
 
     /// The first page of its rows, oldest first.
-    #[must_use]
     pub fn query(&self) -> Query {
         let partition = key::messages(&self.team, &self.channel);
         // A second without its fraction comes before each timestamp within it.
@@ -72,7 +67,6 @@ impl ChangedSpan {
 }
 
 /// An hour in UTC as marks spell it: `2026-11-22T10`.
-#[must_use]
 pub fn hour_of(time: TimestampMs) -> String {
     let timestamp = Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MIN);
     timestamp.strftime("%Y-%m-%dT%H").to_string()

@@ -4,63 +4,34 @@ use std::fmt;
 
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
-/// Slack's event ids have about 12 characters; a longer one is malformed.
-const MAX_EVENT_ID_BYTES: usize = 64;
-
-/// The key of a claim: an event's id, a file and the message it is in, or a question and what is done about it.
+/// The key of a claim: a file and the message it is in, or a question and what is done about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventKey(Box<str>);
+pub struct ClaimKey(Box<str>);
 
-/// An event id that does not have Slack's shape.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("event id {0:?} does not have Slack's shape")]
-pub struct InvalidEventId(String);
-
-impl EventKey {
-    /// `{file_id}_{ts}`: a file, in the message of this time. No event's key has an underscore.
-    #[must_use]
+impl ClaimKey {
+    /// `{file_id}_{ts}`: a file, in the message of this time.
     pub fn of_file(file: &FileId, ts: &Ts) -> Self {
         Self(format!("{file}_{ts}").into())
     }
 
     /// `{team}_{channel}_{ts}_q{attempt}`: the answering of a question. A workspace's id begins as no file's does. Each attempt
     /// has a claim of its own: one that is completed is remembered for hours, and would refuse the next.
-    #[must_use]
     pub fn of_question(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
         Self(format!("{team}_{channel}_{ts}_q{attempt}").into())
     }
 
     /// `{team}_{channel}_{ts}_r{attempt}`: the posting of an answer.
-    #[must_use]
     pub fn of_answer(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
         Self(format!("{team}_{channel}_{ts}_r{attempt}").into())
     }
 
-    /// `Ev…`: an event.
-    ///
-    /// # Errors
-    /// [`InvalidEventId`] for what is not `Ev` and letters and digits.
-    pub fn of_event(event_id: &str) -> Result<Self, InvalidEventId> {
-        let number = event_id.strip_prefix("Ev").unwrap_or_default();
-        let valid = !number.is_empty()
-            && event_id.len() <= MAX_EVENT_ID_BYTES
-            && number.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if valid {
-            Ok(Self(event_id.into()))
-        } else {
-            // A hostile id may be huge; what is shown of it is bounded.
-            Err(InvalidEventId(event_id.chars().take(40).collect()))
-        }
-    }
-
     /// The key as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for EventKey {
+impl fmt::Display for ClaimKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -72,19 +43,16 @@ pub struct Owner(Box<str>);
 
 impl Owner {
     /// The owner of an instance's claim of this number.
-    #[must_use]
     pub fn of(instance: &str, number: u64) -> Self {
         Self(format!("{instance}/{number}").into())
     }
 
     /// An owner as it is stored.
-    #[must_use]
     pub fn stored(text: &str) -> Self {
         Self(text.into())
     }
 
     /// The owner as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -95,26 +63,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_id_of_another_shape_is_no_key() {
-        let long = format!("Ev{}", "0".repeat(10_000));
-        for hostile in ["", "Ev", "ev1", "1", "Ev 1", "Ev1_2", "Ev#1", "Ev../1", "Ev\u{0}", "EvÄ", &long] {
-            let refused = EventKey::of_event(hostile).unwrap_err().to_string();
-            assert!(refused.len() < 120, "{refused}");
-        }
-        assert_eq!(EventKey::of_event("Ev08MFMKH6").unwrap().as_str(), "Ev08MFMKH6");
-    }
-
-    #[test]
     fn each_attempt_at_a_question_has_a_claim_of_its_own() {
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let ts = Ts::parse("1620000000.000200").unwrap();
         let keys = [
-            EventKey::of_question(&team, &channel, &ts, 0),
-            EventKey::of_question(&team, &channel, &ts, 1),
-            EventKey::of_answer(&team, &channel, &ts, 0),
+            ClaimKey::of_question(&team, &channel, &ts, 0),
+            ClaimKey::of_question(&team, &channel, &ts, 1),
+            ClaimKey::of_answer(&team, &channel, &ts, 0),
         ];
         assert_eq!(
-            keys.each_ref().map(EventKey::as_str),
+            keys.each_ref().map(ClaimKey::as_str),
             ["T1_C1_1620000000.000200_q0", "T1_C1_1620000000.000200_q1", "T1_C1_1620000000.000200_r0",]
         );
     }
@@ -122,7 +80,7 @@ mod tests {
     #[test]
     fn a_file_is_claimed_for_each_message_it_is_in() {
         let file = FileId::parse("F0123ABCD").unwrap();
-        let key = |ts: &str| EventKey::of_file(&file, &Ts::parse(ts).unwrap());
+        let key = |ts: &str| ClaimKey::of_file(&file, &Ts::parse(ts).unwrap());
         assert_eq!(key("1620000000.000200").as_str(), "F0123ABCD_1620000000.000200");
         assert_ne!(key("1620000000.000200"), key("1620000000.000201"));
     }

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, FileId, UserId};
 
-pub use key::{EventKey, Owner};
+pub use key::{ClaimKey, Owner};
 pub use state::{ClaimState, ClaimStatus};
 
 /// How long a completed claim is remembered by default. Later, the work itself has to know that it was done; what is on the
@@ -38,7 +38,7 @@ pub struct About {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// What is claimed.
-    pub key: EventKey,
+    pub key: ClaimKey,
     /// Who claims it. Each claim has an owner of its own, so that two tasks of one process are two.
     pub owner: Owner,
     /// What it is about.

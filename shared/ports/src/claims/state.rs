@@ -23,7 +23,6 @@ impl ClaimStatus {
     }
 
     /// What is stored under this label.
-    #[must_use]
     pub fn from_label(label: &str) -> Option<Self> {
         [Self::InProgress, Self::Completed].into_iter().find(|status| status.label() == label)
     }
@@ -44,7 +43,6 @@ pub struct ClaimState {
 
 impl ClaimState {
     /// A claim that begins now, or is renewed.
-    #[must_use]
     pub fn begun(claim: &Claim, now: TimestampMs) -> Self {
         Self {
             status: ClaimStatus::InProgress,
@@ -55,7 +53,6 @@ impl ClaimState {
     }
 
     /// The result of a claim if this is its row. Without a row, it is claimed.
-    #[must_use]
     pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> ClaimAnswer {
         let now_s = now.seconds();
         if self.ttl_s <= now_s {
@@ -77,20 +74,17 @@ impl ClaimState {
     }
 
     /// Whether it is in progress in these hands.
-    #[must_use]
     pub fn is_worked_on_by(&self, owner: &Owner) -> bool {
         self.status == ClaimStatus::InProgress && self.owner == *owner
     }
 }
 
 /// The second in which a lease that begins now has ended on every clock: rounded up, so that no other owner has it early.
-#[must_use]
 pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
     TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds()
 }
 
 /// The second from which on a row that is written now counts for nothing. Never before its lease ends.
-#[must_use]
 pub fn ttl_s(claim: &Claim, now: TimestampMs) -> i64 {
     now.plus(claim.ttl).seconds().max(lease_until_s(claim, now))
 }
@@ -100,13 +94,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::claims::{About, EventKey};
+    use slack::ids::{FileId, Ts};
+
+    use crate::claims::{About, ClaimKey};
 
     const NOW: TimestampMs = TimestampMs(1_700_000_000_500);
 
     fn claim(number: u64) -> Claim {
         Claim {
-            key: EventKey::of_event("Ev1").unwrap(),
+            key: ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap()),
             owner: Owner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),

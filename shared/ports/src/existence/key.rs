@@ -12,13 +12,11 @@ pub struct CacheKey(String);
 
 impl CacheKey {
     /// The key of a person in a channel of a workspace.
-    #[must_use]
     pub fn new(team: &TeamId, user: &UserId, channel: &ChannelId) -> Self {
         Self(format!("{team}#{user}#{channel}"))
     }
 
     /// The key as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -41,7 +41,6 @@ pub struct Verified {
 
 impl Verified {
     /// What was confirmed at this time.
-    #[must_use]
     pub fn at(verified_at: TimestampMs) -> Self {
         let verified_at_s = verified_at.seconds();
         Self { ttl_s: verified_at_s.saturating_add(TTL_S), verified_at_s: Some(verified_at_s) }
@@ -49,7 +48,6 @@ impl Verified {
 
     /// When Slack was asked, where the row still counts: an expired row never does, removed or not, and neither does one
     /// that would count for longer than any row may.
-    #[must_use]
     pub fn counts_since(&self, now: TimestampMs) -> Option<TimestampMs> {
         let verified_at = TimestampMs(self.ttl_s.saturating_sub(TTL_S).saturating_mul(1000));
         let left_s = self.ttl_s.saturating_sub(now.seconds());

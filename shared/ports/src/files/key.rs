@@ -24,7 +24,6 @@ pub struct FileKey(String);
 impl FileKey {
     /// Reads a text that should be a key: `slack/…`, of the letters that keys are made of. No key leads out of the folder it
     /// is below. `None` if the text is not a key.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let part_is_plain = |part: &str| {
             !part.is_empty()
@@ -40,7 +39,6 @@ impl FileKey {
 
     /// Reads what a row holds: a key, or the address that rows of earlier versions hold (`file://…`, `s3://…`), which ends
     /// in one.
-    #[must_use]
     pub fn stored(text: &str) -> Option<Self> {
         // No part of a key is called as its first one: ids have no small letters.
         let begins = text.rfind("/slack/").map_or(0, |slash| slash + 1);
@@ -48,32 +46,27 @@ impl FileKey {
     }
 
     /// A file shared in a message: `slack/{team}/{channel}/{ts}/{file}`.
-    #[must_use]
     pub fn shared(team: &TeamId, channel: &ChannelId, ts: &Ts, file: &FileId) -> Self {
         Self(format!("slack/{team}/{channel}/{ts}/{file}"))
     }
 
     /// Another version of what is under this key: `{key}.{its name}`.
-    #[must_use]
     pub fn version(&self, name: &str) -> Option<Self> {
         Self::parse(&format!("{self}.{name}"))
     }
 
     /// An avatar or an emoji, by the URL it came from: `slack/{team}/images/{hash of the URL}`.
-    #[must_use]
     pub fn image(team: &TeamId, url: &str) -> Self {
         Self(format!("slack/{team}/images/{}", image_hash(url)))
     }
 
     /// The key as it is spelt.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// What identifies an image: two URLs never share one, and a new picture has a new URL.
-#[must_use]
 pub fn image_hash(url: &str) -> String {
     to_hex(&Sha256::digest(url.as_bytes())[..16])
 }

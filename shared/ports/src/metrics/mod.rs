@@ -92,7 +92,6 @@ pub enum Severity {
 }
 
 /// A table of metrics as the documentation shows it.
-#[must_use]
 pub fn markdown_table(metrics: &[Metric]) -> String {
     let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
     for metric in metrics {

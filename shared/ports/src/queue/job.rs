@@ -17,20 +17,24 @@ pub const VERSION: u32 = 1;
 pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
 
 /// A decoded job.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Job<'a> {
     /// Set on a job that was replayed from quarantine: its identity when it first failed, so that failing again finds the
     /// same quarantine row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The run of ingest that took the event, if Slack delivered it at its first try: an event that Slack delivers again
     /// may be from a time when no ingest was running.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// What it asks for.
+    #[serde(flatten)]
     pub payload: Payload<'a>,
 }
 
 /// What a job asks for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Payload<'a> {
     /// An event envelope as Slack sent it.
     Event(&'a RawValue),
@@ -51,29 +55,36 @@ pub enum Payload<'a> {
 }
 
 /// A job as the queue carries it: exactly one of the last eight fields is set.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
-    #[serde(default, deserialize_with = "run_or_none", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "run_or_none")]
     run: Option<RunId>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     event: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     file: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     image: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     refused: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     backfill: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     stats: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     question: Option<&'a RawValue>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     reply: Option<&'a RawValue>,
+}
+
+/// A job as it is written.
+#[derive(Serialize)]
+struct VersionedJob<'j, 'a> {
+    v: u32,
+    #[serde(flatten)]
+    job: &'j Job<'a>,
 }
 
 /// Where a replayed job came from.
@@ -87,7 +98,6 @@ pub struct Origin {
 
 impl Origin {
     /// When the job was first sent.
-    #[must_use]
     pub fn sent_at(&self) -> TimestampMs {
         TimestampMs(self.sent_at_ms)
     }
@@ -109,62 +119,20 @@ pub enum JobError {
     Newer(u32),
 }
 
+/// Encodes a job of this kind: the name of the field that [`Job::decode`] finds it in. Ids and texts always serialise.
+pub fn encode_job(kind: &str, job: &impl Serialize) -> String {
+    let json = serde_json::to_string(job).unwrap_or_default();
+    format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
+}
+
 /// Encodes an event. `envelope` must be JSON; it is carried as it is.
-#[must_use]
 pub fn encode_event(envelope: &str) -> String {
-    encode("event", envelope)
+    format!("{{\"v\":{VERSION},\"event\":{envelope}}}")
 }
 
 /// Encodes an event that was taken in a run of ingest.
-#[must_use]
 pub fn encode_event_of_run(run: &RunId, envelope: &str) -> String {
     format!("{{\"v\":{VERSION},\"run\":\"{run}\",\"event\":{envelope}}}")
-}
-
-/// Encodes a file to be fetched, which must be JSON.
-#[must_use]
-pub fn encode_file(file: &str) -> String {
-    encode("file", file)
-}
-
-/// Encodes an avatar or an emoji to be fetched, which must be JSON.
-#[must_use]
-pub fn encode_image(image: &str) -> String {
-    encode("image", image)
-}
-
-/// Encodes a time in which requests were refused, which must be JSON.
-#[must_use]
-pub fn encode_refused(time: &str) -> String {
-    encode("refused", time)
-}
-
-/// Encodes a span of Slack's history to be read, which must be JSON.
-#[must_use]
-pub fn encode_backfill(span: &str) -> String {
-    encode("backfill", span)
-}
-
-/// Encodes a channel's day to be counted, which must be JSON.
-#[must_use]
-pub fn encode_stats(day: &str) -> String {
-    encode("stats", day)
-}
-
-/// Encodes a question to the responder, which must be JSON.
-#[must_use]
-pub fn encode_question(question: &str) -> String {
-    encode("question", question)
-}
-
-/// Encodes an answer to be posted, which must be JSON.
-#[must_use]
-pub fn encode_reply(reply: &str) -> String {
-    encode("reply", reply)
-}
-
-fn encode(kind: &str, json: &str) -> String {
-    format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
 
 impl<'a> Job<'a> {
@@ -190,24 +158,10 @@ impl<'a> Job<'a> {
     /// # Errors
     /// None in practice: every part was read from JSON.
     pub fn encode(&self) -> serde_json::Result<String> {
-        let (origin, run) = (self.origin.clone(), self.run.clone());
-        let (v, event, file, image, refused, backfill) = (VERSION, None, None, None, None, None);
-        let (stats, question, reply) = (None, None, None);
-        let body = JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply };
-        serde_json::to_string(&match self.payload {
-            Payload::Event(event) => JobBody { event: Some(event), ..body },
-            Payload::File(file) => JobBody { file: Some(file), ..body },
-            Payload::Image(image) => JobBody { image: Some(image), ..body },
-            Payload::Refused(refused) => JobBody { refused: Some(refused), ..body },
-            Payload::Backfill(span) => JobBody { backfill: Some(span), ..body },
-            Payload::Stats(day) => JobBody { stats: Some(day), ..body },
-            Payload::Question(question) => JobBody { question: Some(question), ..body },
-            Payload::Reply(reply) => JobBody { reply: Some(reply), ..body },
-        })
+        serde_json::to_string(&VersionedJob { v: VERSION, job: self })
     }
 
     /// The request that Slack sent, if the job carries one.
-    #[must_use]
     pub fn event(&self) -> Option<&'a RawValue> {
         if let Payload::Event(event) = self.payload { Some(event) } else { None }
     }
@@ -255,12 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn each_encoder_writes_its_kind_of_job() {
-        let json = "{\"a\":1}";
-        assert_eq!(encode_event(json), "{\"v\":1,\"event\":{\"a\":1}}");
-        assert_eq!(encode_file(json), "{\"v\":1,\"file\":{\"a\":1}}");
-        assert_eq!(encode_image(json), "{\"v\":1,\"image\":{\"a\":1}}");
-        assert_eq!(encode_refused(json), "{\"v\":1,\"refused\":{\"a\":1}}");
+    fn an_encoded_job_has_its_version_and_its_kind() {
+        assert_eq!(encode_event("{\"a\":1}"), "{\"v\":1,\"event\":{\"a\":1}}");
+        assert_eq!(encode_job("file", &[1]), "{\"v\":1,\"file\":[1]}");
     }
 
     #[test]

@@ -44,7 +44,6 @@ pub struct QueueRef {
 
 impl QueueRef {
     /// The dead-letter queue of the same name.
-    #[must_use]
     pub fn dead_letters(name: QueueName) -> Self {
         Self { name, dead_letters: true }
     }
@@ -70,13 +69,11 @@ pub struct GroupId(Arc<str>);
 impl GroupId {
     /// Joins parts with `#`. Parts are Slack ids, days or fixed words, so the result stays within SQS's 128 characters
     /// of letters, digits and punctuation.
-    #[must_use]
     pub fn of(parts: &[&str]) -> Self {
         Self(parts.join("#").into())
     }
 
     /// The group's name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -106,7 +103,6 @@ pub struct DedupId([u8; 32]);
 
 impl DedupId {
     /// Hashes the parts, each with its length, so that `ab`+`c` is not `a`+`bc`.
-    #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
@@ -117,13 +113,11 @@ impl DedupId {
     }
 
     /// The hash itself.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// The hash in hex: what SQS is given.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         to_hex(&self.0)
     }
@@ -201,7 +195,6 @@ pub struct Depth {
 
 impl Depth {
     /// Whether nothing is waiting, delayed, backing off or in flight.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting + self.delayed + self.in_flight == 0
     }

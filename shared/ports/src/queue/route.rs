@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::job::{encode_event, encode_event_of_run, encode_refused};
+use super::job::{encode_event, encode_event_of_run, encode_job};
 use super::run::RunId;
 use super::{DedupId, GroupId, Outgoing, QueueName};
 use slack::catalogue::{Destination, EventType};
@@ -40,7 +40,6 @@ pub enum Audience {
 
 impl Audience {
     /// What the event says about its conversation. The id's first letter decides only for `D…`.
-    #[must_use]
     pub fn of(event: &EventHeader<'_>) -> Self {
         if event.channel().is_some_and(|channel| channel.starts_with('D')) {
             return Self::Direct;
@@ -55,7 +54,6 @@ impl Audience {
 }
 
 /// Routes an envelope; `body` is the request body it was read from.
-#[must_use]
 pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
     route_event(None, envelope, &event_of(envelope), body)
 }
@@ -63,7 +61,6 @@ pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
 /// Routes an envelope that was taken in a run of ingest, where that says anything; of such a one it also says of which
 /// workspace the event is, and when it happened. What goes on a queue is the body as it came, but for the value of Slack's
 /// verification token.
-#[must_use]
 pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> (Route, Option<(TeamId, Ts)>) {
     let event = event_of(envelope);
     let taken = run.and_then(|_| Some((team_of(envelope)?, happened(envelope, &event)?)));
@@ -72,14 +69,12 @@ pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> (Ro
 
 /// Routes a body that is a JSON object and cannot be read as an envelope, such as one that says a thing twice: with those whose
 /// ids are malformed, for a person to look at.
-#[must_use]
 pub fn route_unreadable(body: &str) -> Outgoing {
     let group = GroupId::of(&[INVALID_GROUP]);
     outgoing(QueueName::Events, group, None, &Envelope::default(), &without_token(body), "")
 }
 
 /// When an event happened by Slack's clock: by its own, or else by its envelope's, which has whole seconds.
-#[must_use]
 pub fn happened(envelope: &Envelope<'_>, event: &EventHeader<'_>) -> Option<Ts> {
     let of_envelope = || Ts::parse(&format!("{}.000000", envelope.event_time_s()?)).ok();
     event.clock().or_else(of_envelope)
@@ -128,21 +123,19 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
 }
 
 /// Passes an event on to the channel-indexer, as the message-writer does with what only messages tell of a channel.
-#[must_use]
 pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
     outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), None, envelope, body, "channel")
 }
 
 /// Tells the channel-indexer of a time in which requests were refused although Slack had signed them: from the first of
 /// them to the last.
-#[must_use]
 pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
     let dedup = [b"refused", team.as_str().as_bytes(), from.as_str().as_bytes(), to.as_str().as_bytes()];
     Outgoing {
         queue: QueueName::Channels,
         group: GroupId::of(&[team.as_str()]),
         dedup: DedupId::of(&dedup),
-        body: encode_refused(&json!({ "team_id": team, "from": from, "to": to }).to_string()),
+        body: encode_job("refused", &json!({ "team_id": team, "from": from, "to": to })),
     }
 }
 

@@ -17,20 +17,17 @@ pub struct RunId(Box<str>);
 
 impl RunId {
     /// A new run.
-    #[must_use]
     pub fn begin() -> Self {
         Self(format!("{:016x}", fastrand::u64(..)).into())
     }
 
     /// Accepts sixteen hexadecimal digits: the id becomes part of a key.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let valid = text.len() == DIGITS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         valid.then(|| Self(text.into()))
     }
 
     /// The id as it is stored.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

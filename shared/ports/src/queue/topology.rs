@@ -236,7 +236,6 @@ impl QueueName {
     }
 
     /// The queue of this label.
-    #[must_use]
     pub fn from_label(label: &str) -> Option<Self> {
         QUEUES.iter().find(|spec| spec.label == label).map(|spec| spec.name)
     }
@@ -249,7 +248,6 @@ impl fmt::Display for QueueName {
 }
 
 /// The topology as docs/queues.md shows it.
-#[must_use]
 pub fn markdown_table() -> String {
     let mut table = String::from(
         "| queue | message group | deduplication id | delay | worker |\n|---|---|---|---|---|\n",

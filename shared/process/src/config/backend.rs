@@ -50,7 +50,6 @@ pub enum BackendKind {
 
 impl BackendArgs {
     /// The embedded backend in this folder.
-    #[must_use]
     pub fn embedded(data: &Path) -> Self {
         Self {
             backend: BackendKind::Embedded,
@@ -81,7 +80,6 @@ impl BackendArgs {
     }
 
     /// The file of the search index beside the data; `None` if the data is not on this machine.
-    #[must_use]
     pub fn local_index(&self) -> Option<PathBuf> {
         match self.backend {
             BackendKind::Embedded => Some(self.data.data.join(INDEX_FILE)),
@@ -90,7 +88,6 @@ impl BackendArgs {
     }
 
     /// The flag that leads another command to the same place. What else it needs is in the environment.
-    #[must_use]
     pub fn as_typed(&self) -> String {
         match self.backend {
             BackendKind::Embedded => format!("--data {}", self.data.data.display()),
@@ -102,6 +99,7 @@ impl BackendArgs {
 /// The ports of the chosen backend, each constructed when it is asked for. Take only those you need.
 pub struct Backend(Chosen);
 
+/// Without any backend built in, there is no value of it.
 enum Chosen {
     #[cfg(feature = "embedded")]
     Embedded(Database),
@@ -138,7 +136,6 @@ pub enum BackendError {
 
 impl BackendError {
     /// Whether a setting is to be corrected, which is the caller's mistake and not a failure.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Config(_))
     }
@@ -188,131 +185,104 @@ impl Backend {
     }
 
     /// Whether people may change rows past this program, at a prompt of SQLite.
-    #[must_use]
     pub fn has_prompt(&self) -> bool {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(_) => true,
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => false,
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => false,
         }
     }
 
     /// From now on other processes that write to the same data folder come first. AWS has room for all of them.
     pub fn work_in_background(&self) {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.work_in_background(),
+            Chosen::Embedded(ref database) => database.work_in_background(),
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => {}
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
         }
     }
 
     /// Where jobs travel.
-    #[must_use]
     pub fn queue(&self) -> Arc<dyn Queue> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.queue(),
+            Chosen::Embedded(ref database) => database.queue(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => Arc::clone(on.queue.get_or_init(|| on.aws.queue())),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
+            Chosen::Aws(ref on) => Arc::clone(on.queue.get_or_init(|| on.aws.queue())),
         }
     }
 
     /// Where rows are kept.
-    #[must_use]
     pub fn archive(&self) -> Arc<dyn Archive> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.archive(),
+            Chosen::Embedded(ref database) => database.archive(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => {
+            Chosen::Aws(ref on) => {
                 Arc::clone(on.archive.get_or_init(|| on.aws.writing_archive(Arc::clone(&on.clock))))
             }
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
         }
     }
 
     /// What was written to messages.
-    #[must_use]
     pub fn changes(&self) -> Arc<dyn Changes> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.changes(),
+            Chosen::Embedded(ref database) => database.changes(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => on.aws.changes(Arc::clone(&on.clock)),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
+            Chosen::Aws(ref on) => on.aws.changes(Arc::clone(&on.clock)),
         }
     }
 
     /// Where files are kept.
-    #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.files(),
+            Chosen::Embedded(ref database) => database.files(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
+            Chosen::Aws(ref on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
         }
     }
 
     /// What Slack confirmed to exist.
-    #[must_use]
     pub fn existence(&self) -> Arc<dyn Existence> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.existence(),
+            Chosen::Embedded(ref database) => database.existence(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => on.aws.existence(),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
+            Chosen::Aws(ref on) => on.aws.existence(),
         }
     }
 
     /// Where claims are kept.
-    #[must_use]
     pub fn claims(&self) -> Arc<dyn Claims> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.claims(),
+            Chosen::Embedded(ref database) => database.claims(),
             #[cfg(feature = "aws")]
-            Chosen::Aws(on) => Arc::clone(on.claims.get_or_init(|| on.aws.claims(Arc::clone(&on.clock)))),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => unreachable!("no backend is built in, so none was opened"),
+            Chosen::Aws(ref on) => Arc::clone(on.claims.get_or_init(|| on.aws.claims(Arc::clone(&on.clock)))),
         }
     }
 
     /// How many batches one worker should work on at once, if the default for one machine does not suit the backend.
-    #[must_use]
     pub fn batches_at_once(&self) -> Option<usize> {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(_) => None,
             // SQS hands out ten messages at a time, and each step of a batch waits for the network. A receive takes
             // about a quarter of a batch's time; a few more than four keep one receive after the other going.
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => Some(6),
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => None,
         }
     }
 
     /// The open data folder, if that is the backend: only it has a condition of its own to ask about.
     #[cfg(feature = "embedded")]
-    #[must_use]
     pub fn folder(&self) -> Option<&Database> {
-        match &self.0 {
-            Chosen::Embedded(database) => Some(database),
+        match self.0 {
+            Chosen::Embedded(ref database) => Some(database),
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => None,
         }
@@ -320,14 +290,12 @@ impl Backend {
 
     /// Waits until everything is durable and closes the backend.
     pub async fn close(&self) {
-        match &self.0 {
+        match self.0 {
             #[cfg(feature = "embedded")]
-            Chosen::Embedded(database) => database.close().await,
+            Chosen::Embedded(ref database) => database.close().await,
             // What AWS has answered is durable.
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => {}
-            #[cfg(not(any(feature = "embedded", feature = "aws")))]
-            _ => {}
         }
     }
 }

@@ -26,7 +26,6 @@ impl Default for ClaimArgs {
 
 impl ClaimArgs {
     /// The same as a duration.
-    #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_secs(self.claim_ttl_s)
     }
@@ -38,7 +37,6 @@ const LOG_STREAM: &str = "AWS_LAMBDA_LOG_STREAM_NAME";
 
 /// What tells this life of this process from every other: on Lambda the name of its log, else its process id; and a
 /// number, since both come again.
-#[must_use]
 pub fn instance() -> String {
     let name = super::text(LOG_STREAM).unwrap_or_else(|| format!("process-{}", std::process::id()));
     format!("{name}/{:016x}", fastrand::u64(..))

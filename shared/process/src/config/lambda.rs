@@ -5,7 +5,6 @@
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
 
 /// Whether this process is a Lambda function.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn on_lambda() -> bool {
     std::env::var_os(RUNTIME_API).is_some_and(|address| !address.is_empty())

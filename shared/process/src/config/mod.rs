@@ -28,7 +28,6 @@ pub use claims::{ClaimArgs, instance};
 
 /// The user's folder for what can be made again, as the XDG Base Directory Specification names it; `None` for a user without
 /// a home.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 pub fn cache_folder() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
@@ -36,7 +35,6 @@ pub fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Who runs this process, as the system's programs call them: of `sudo`, who typed it.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 pub fn system_user() -> Option<String> {
     let names = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"].into_iter();
@@ -283,13 +281,11 @@ fn text(variable: &str) -> Option<String> {
 }
 
 /// What to log, where nothing else is said.
-#[must_use]
 pub fn log_filter() -> String {
     log_filter_or("info")
 }
 
 /// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …), or else this.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn log_filter_or(default: &str) -> String {
     std::env::var("ANNALIST_LOG").unwrap_or_else(|_| default.to_owned())

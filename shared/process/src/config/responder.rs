@@ -170,13 +170,11 @@ pub struct ResponderLimits {
 
 impl ResponderSettings {
     /// Nothing is answered.
-    #[must_use]
     pub fn off() -> Self {
         Self { mode: ResponderMode::Off, processor: None, limits: ResponderLimits::default() }
     }
 
     /// Whether questions are answered.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.mode == ResponderMode::On
     }
@@ -215,7 +213,6 @@ impl ResponderArgs {
     }
 
     /// What every part but the responder itself has to know: it reads no key.
-    #[must_use]
     pub fn without_processor(&self) -> ResponderSettings {
         ResponderSettings { mode: self.responder, processor: None, limits: self.limits() }
     }

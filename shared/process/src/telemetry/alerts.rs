@@ -36,7 +36,6 @@ fn grouped(by: &str) -> String {
 }
 
 /// The rules as a file for Prometheus' `rule_files`.
-#[must_use]
 pub fn prometheus() -> String {
     let mut file = String::from(
         "# Made by `annalist dashboards`, from the table of metrics. Name it under rule_files in prometheus.yml.\n\

@@ -23,7 +23,6 @@ const HEIGHT: usize = 8;
 const QUANTILES: &str = "0.5|0.95|0.99";
 
 /// The dashboard, to be imported as it is.
-#[must_use]
 pub fn grafana() -> String {
     let dashboard = json!({
         "uid": UID,

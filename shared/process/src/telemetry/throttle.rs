@@ -26,13 +26,11 @@ impl Default for LogThrottle {
 
 impl LogThrottle {
     /// A line in ten seconds; nothing was logged yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::every(PERIOD_MS)
     }
 
     /// A line in a minute; nothing was logged yet.
-    #[must_use]
     pub fn once_a_minute() -> Self {
         Self::every(LONG_PERIOD_MS)
     }

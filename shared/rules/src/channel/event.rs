@@ -82,13 +82,11 @@ impl ChannelEvent {
     }
 
     /// The workspace.
-    #[must_use]
     pub fn team(&self) -> &TeamId {
         &self.team
     }
 
     /// The channel it happened to: the old id where that changed.
-    #[must_use]
     pub fn channel(&self) -> &ChannelId {
         &self.channel
     }
@@ -99,19 +97,16 @@ impl ChannelEvent {
     }
 
     /// When it happened, by Slack's clock.
-    #[must_use]
     pub fn clock(&self) -> &Ts {
         &self.clock
     }
 
     /// Whether the channel was made.
-    #[must_use]
     pub fn is_creation(&self) -> bool {
         ChannelChange::named(&self.kind) == Some(ChannelChange::Created)
     }
 
     /// Keeps it in the rows of its channels. May be repeated without harm.
-    #[must_use]
     pub fn inserts(&self) -> Vec<Update> {
         let name = format!("{RAW_PREFIX}{}#{}", self.kind, version::hash(&self.raw));
         self.channels()
@@ -126,7 +121,6 @@ impl ChannelEvent {
 
 /// Whether what is listed differs from what the newest row of the channel says. What Slack says the same every hour is
 /// not kept every hour.
-#[must_use]
 pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
     let Some(newest) = newest else { return true };
     let known = ChannelState::of(newest);
@@ -136,7 +130,6 @@ pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
 }
 
 /// When a channel was created, as far as the events kept in one of its rows say it.
-#[must_use]
 pub fn created(row: &Item) -> Option<Ts> {
     let created_s = |event: &KeptEvent| event.number("/channel/created").or_else(|| event.number("/created"));
     let created_s = kept(row).iter().filter_map(created_s).filter(|created_s| *created_s > 0).min()?;
@@ -172,7 +165,6 @@ pub(crate) fn is_raw(name: &str) -> bool {
 }
 
 /// What an event, or a message, says happened to its channel.
-#[must_use]
 pub fn told_by(event: &Event<'_>) -> Option<ChannelChange> {
     match event.rule()? {
         Rule::Channel(change) => Some(change),

@@ -86,7 +86,6 @@ pub struct Timeline(Vec<ChannelRow>);
 
 impl Timeline {
     /// Reads the rows of a channel's partition, as a query returns them.
-    #[must_use]
     pub fn read(items: &[Item]) -> Self {
         let rows = items.iter().filter(|item| !item.is_erased()).map(|item| ChannelRow {
             timestamp: item.key.timestamp.clone(),
@@ -145,7 +144,6 @@ pub struct Newest {
 
 impl Newest {
     /// Whether this row, the newest now, shows that something came after this was folded. A row without a snapshot does.
-    #[must_use]
     pub fn is_behind(&self, row: &Item) -> bool {
         row.key.timestamp != self.timestamp
             || row.text(FOLDED).is_none_or(|folded| folded > self.folded.as_str())
@@ -161,7 +159,6 @@ struct KnownChannel {
 
 /// Folds channels. All rows are gone through in the order of their times, whichever channel they are of: so a channel
 /// takes over what its former id was just before, and ids that point at each other cost no more than others.
-#[must_use]
 pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded> {
     let mut rows: Vec<(&ChannelId, &ChannelRow)> = timelines
         .iter()
@@ -230,7 +227,6 @@ fn snapshot(
 
 impl ChannelState {
     /// What a row's snapshot says.
-    #[must_use]
     pub fn of(item: &Item) -> Self {
         let text = |name| item.text(name).map(str::to_owned);
         let list = |name| -> Vec<String> {
@@ -370,7 +366,6 @@ impl ChannelState {
     }
 
     /// What the ChannelIndex calls it; `None` where no name is known.
-    #[must_use]
     pub fn index_name(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(if self.deleted { format!("{DELETED_PREFIX}{name}") } else { name.to_owned() })

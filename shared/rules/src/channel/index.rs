@@ -66,7 +66,6 @@ fn entry_bytes(channel: &str, name: &str) -> usize {
 }
 
 /// Reads the shards of a workspace, in the order of their numbers. What is no shard is passed over.
-#[must_use]
 pub fn shards(items: &[Item]) -> Vec<Shard> {
     let mut shards: Vec<Shard> = items
         .iter()
@@ -84,7 +83,6 @@ pub fn shards(items: &[Item]) -> Vec<Shard> {
 }
 
 /// The whole index. Where an id is in several shards, the last one counts.
-#[must_use]
 pub fn merged(shards: Vec<Shard>) -> BTreeMap<String, String> {
     shards.into_iter().flat_map(|shard| shard.names).collect()
 }
@@ -92,7 +90,6 @@ pub fn merged(shards: Vec<Shard>) -> BTreeMap<String, String> {
 /// What has to be written so that the index calls these channels by these names, in this order: an entry that moves is
 /// written to its new shard before it leaves the old one, so that readers always find it. Each shard is written at most
 /// once, and only if it is still what was read.
-#[must_use]
 pub fn plan(
     team: &TeamId,
     mut shards: Vec<Shard>,
@@ -134,7 +131,6 @@ pub fn plan(
 
 /// What has to be written so that the index knows nothing of a channel. Each shard is written only if it is still what was
 /// read.
-#[must_use]
 pub fn without(team: &TeamId, mut shards: Vec<Shard>, channel: &ChannelId) -> Vec<Update> {
     shards.retain(|shard| shard.names.contains_key(channel.as_str()));
     shards.iter_mut().for_each(|shard| shard.take(channel.as_str()));

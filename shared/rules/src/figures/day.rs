@@ -97,7 +97,6 @@ pub struct DayThread {
 
 impl DayThread {
     /// How many replies there are.
-    #[must_use]
     pub fn replies(&self) -> u64 {
         self.repliers.values().sum()
     }
@@ -229,7 +228,6 @@ impl DayFigures {
 
     /// Whether every message would be counted today as what it was counted as: as an app's, if `is_bot` says so of its author
     /// and of whether an app posted it.
-    #[must_use]
     pub fn agrees(&self, is_bot: impl Fn(&str, bool) -> bool) -> bool {
         let bits = |id: &str| self.authorship.get(id).copied().unwrap_or_default();
         let wrote = self.people.iter().filter(|(_, person)| person.first.is_some());
@@ -265,7 +263,6 @@ impl DayFigures {
     }
 
     /// What people wrote, whose numbers are the channel's: messages, words, replies, and reactions to them.
-    #[must_use]
     pub fn total(&self) -> PersonDay {
         let mut total = PersonDay::default();
         self.people.values().for_each(|person| total.add_counts(person));

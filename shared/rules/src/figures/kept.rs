@@ -51,7 +51,6 @@ pub struct ReportHead {
 impl KeptReport {
     /// The rows, in the order in which they are written; `None` if it is too large. `stored` are the rows as they are, by
     /// [`KeptReport::keys`]: if another process stores the report meanwhile, a row is refused.
-    #[must_use]
     pub fn rows(&self, stored: &[Option<Item>]) -> Vec<Update> {
         let chunks = chunks(&self.text);
         let count = chunks.len();
@@ -74,19 +73,16 @@ impl KeptReport {
     }
 
     /// Whether rows can hold it.
-    #[must_use]
     pub fn fits(&self) -> bool {
         chunks(&self.text).len() <= MAX_CHUNKS
     }
 
     /// The keys of its rows: of its chunks, and last of its head.
-    #[must_use]
     pub fn keys(&self) -> Vec<ItemKey> {
         keys(&self.team, &self.report_id, chunks(&self.text).len())
     }
 
     /// The row that lists it, which is written first: whatever is stored can be found.
-    #[must_use]
     pub fn listed(&self) -> Update {
         let key = ItemKey::new(key::reports(&self.team), self.report_id.as_str());
         Update { set_if_absent: identity(&self.team, &self.report_id), ..Update::new(key) }
@@ -95,13 +91,11 @@ impl KeptReport {
 
 impl ReportHead {
     /// The key of a report's head.
-    #[must_use]
     pub fn key(team: &TeamId, report_id: &str) -> ItemKey {
         ItemKey::new(key::report(team, report_id), HEAD)
     }
 
     /// Reads a head.
-    #[must_use]
     pub fn read(row: &Item) -> Option<Self> {
         let text = |name: &str| row.text(name).map(str::to_owned);
         Some(Self {
@@ -114,7 +108,6 @@ impl ReportHead {
     }
 
     /// The keys of the chunks.
-    #[must_use]
     pub fn chunks(&self, team: &TeamId, report_id: &str) -> Vec<ItemKey> {
         let mut keys = keys(team, report_id, self.chunks.min(MAX_CHUNKS));
         keys.pop();
@@ -122,7 +115,6 @@ impl ReportHead {
     }
 
     /// The text; `None` if a chunk is missing or of another report.
-    #[must_use]
     pub fn text(&self, chunks: &[Option<Item>]) -> Option<String> {
         let of_this = |row: &&Item| row.text(STAMP) == Some(&self.stamp);
         let values = chunks.iter().map(|row| row.as_ref().filter(of_this)?.text("value"));

@@ -20,7 +20,6 @@ struct ListedMembers<'a> {
 }
 
 /// The row of the day of `clock` for a channel as Slack lists it; `None` if Slack does not say how many members it has.
-#[must_use]
 pub fn listed(team: &TeamId, channel: &ChannelId, raw: &RawValue, clock: &Ts) -> Option<Update> {
     let listed: ListedMembers<'_> = envelope::object(raw);
     let members: u64 = listed.num_members?.get().parse().ok()?;
@@ -33,7 +32,6 @@ pub fn listed(team: &TeamId, channel: &ChannelId, raw: &RawValue, clock: &Ts) ->
 }
 
 /// The number in such a row.
-#[must_use]
 pub fn count(row: &Item) -> Option<u64> {
     row.attributes.get(MEMBERS)?.as_u64()
 }

@@ -27,13 +27,11 @@ pub const DAY_MICROS: i64 = 86_400_000_000;
 const QUARTER_MICROS: i64 = DAY_MICROS / 96;
 
 /// Words: what white space parts.
-#[must_use]
 pub fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
 /// The people whom a text mentions, each once, in the order of the text, without its author.
-#[must_use]
 pub fn mentions<'t>(text: &'t str, author: Option<&str>) -> Vec<&'t str> {
     let mut mentioned: Vec<&str> = Vec::new();
     for piece in text.split("<@").skip(1) {
@@ -47,7 +45,6 @@ pub fn mentions<'t>(text: &'t str, author: Option<&str>) -> Vec<&'t str> {
 }
 
 /// The reactions that a message has now: each name with the people who reacted, both in the order of text.
-#[must_use]
 pub fn reactions(message: &Item) -> BTreeMap<&str, Vec<&str>> {
     let mut reactions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, user) in reaction::pairs(&message.attributes) {
@@ -58,21 +55,18 @@ pub fn reactions(message: &Item) -> BTreeMap<&str, Vec<&str>> {
 }
 
 /// `emoji:UID:UID,emoji:UID`, as channelstats spells reactions.
-#[must_use]
 pub fn reactions_text(reactions: &BTreeMap<&str, Vec<&str>>) -> String {
     let each = reactions.iter().map(|(name, users)| format!("{name}:{}", users.join(":")));
     each.collect::<Vec<_>>().join(",")
 }
 
 /// The day of a timestamp, `2026-11-20`, in UTC; empty beyond the calendar.
-#[must_use]
 pub fn date(ts: &Ts) -> String {
     let moment = Timestamp::from_microsecond(ts.micros());
     moment.map_or_else(|_| String::new(), |moment| moment.to_zoned(TimeZone::UTC).date().to_string())
 }
 
 /// Whom a reply names as the author of its root, as events do.
-#[must_use]
 pub fn told_author(raw: &str) -> Option<String> {
     let raw = envelope::value(raw).ok()?;
     let author = raw["parent_user_id"].as_str()?;
@@ -112,7 +106,6 @@ pub struct CountedMessage<'a> {
 
 impl<'a> CountedMessage<'a> {
     /// What is counted of a row; `None` if it does not count: a notice of Slack, a row without content, an erased one.
-    #[must_use]
     pub fn read(message: &'a Item) -> Option<Self> {
         let subtype = message.text("subtype");
         let counts =
@@ -165,13 +158,11 @@ impl<'a> CountedMessage<'a> {
     }
 
     /// The day it was posted on: days since 1970, in UTC.
-    #[must_use]
     pub fn day(&self) -> i64 {
         self.ts.micros().div_euclid(DAY_MICROS)
     }
 
     /// In which quarter of an hour of its day, from 0 to 95.
-    #[must_use]
     pub fn quarter(&self) -> u8 {
         let quarter = self.ts.micros().rem_euclid(DAY_MICROS) / QUARTER_MICROS;
         u8::try_from(quarter).unwrap_or(95)

@@ -43,7 +43,6 @@ impl AuthorKind {
     }
 
     /// The kind of a person as Slack's directory lists them.
-    #[must_use]
     pub fn listed(raw: &str, id: &str, team: &str) -> Self {
         let account = ListedAccount::read(raw);
         Self::of(&account, id, team, false, account.deleted)
@@ -124,7 +123,6 @@ pub struct Person {
 
 impl Person {
     /// Reads a row of the directory of a workspace; `None` if the person was erased.
-    #[must_use]
     pub fn read(row: &Item, team: &str) -> Option<Self> {
         if row.is_erased() {
             return None;
@@ -142,7 +140,6 @@ impl Person {
     }
 
     /// Whether a message is an app's; `author` is what is known of the one it names.
-    #[must_use]
     pub fn is_bot(id: Option<&str>, author: Option<&Self>, is_by_app: bool) -> bool {
         match (id, author) {
             (None, _) | (Some(SLACKBOT), _) => true,

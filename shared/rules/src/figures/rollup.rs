@@ -7,8 +7,6 @@
 //! * `firstpost#{team}` / `{user}`: the first message that is known of a person. A minimum cannot grow back, so after an
 //!   erasure it says that it is `unsure`.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -18,13 +16,12 @@ use sha2::{Digest, Sha256};
 
 use super::day::DayFigures;
 use super::stored_day::TooLarge;
-use crate::Malformed;
+use crate::{Malformed, read_job};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::changes::ChangeCursor;
 use ports::clock::TimestampMs;
-use ports::queue::job::encode_stats;
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
 use slack::hex::to_hex;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
@@ -51,25 +48,21 @@ impl RollupDay {
     const LAST: Self = Self(115_739);
 
     /// The day of this number since 1970; `None` beyond those that can be counted.
-    #[must_use]
     pub fn new(number: i64) -> Option<Self> {
         (Self::FIRST.0..=Self::LAST.0).contains(&number).then_some(Self(number))
     }
 
     /// The day of a date.
-    #[must_use]
     pub fn of(date: Date) -> Option<Self> {
         Self::new(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second().div_euclid(DAY_S))
     }
 
     /// The day of a message.
-    #[must_use]
     pub fn of_message(ts: &Ts) -> Option<Self> {
         Self::new(ts.micros().div_euclid(DAY_S * 1_000_000))
     }
 
     /// The last day that is closed at a time: late changes are still counted, one by one.
-    #[must_use]
     pub fn closed_at(now: TimestampMs) -> Option<Self> {
         Self::new(now.0.div_euclid(DAY_S * 1_000) - OPEN_DAYS)
     }
@@ -123,25 +116,21 @@ pub struct ChannelDay {
 
 impl ChannelDay {
     /// The row that says that it is to be counted.
-    #[must_use]
     pub fn due_key(&self) -> ItemKey {
         ItemKey::rollup_due(&self.team, &self.channel, &self.day.text())
     }
 
     /// The row of what was counted.
-    #[must_use]
     pub fn rollup_key(&self) -> ItemKey {
         ItemKey::rollup(&self.team, &self.channel, &self.day.text())
     }
 
     /// The row of the day over all channels.
-    #[must_use]
     pub fn day_key(&self) -> ItemKey {
         ItemKey::rollup_day(&self.team, &self.day.text())
     }
 
     /// Which day a row of [`ChannelDay::due_key`] is of.
-    #[must_use]
     pub fn of_due(team: &TeamId, due: &ItemKey) -> Option<Self> {
         let (day, channel) = due.timestamp.split_once('#')?;
         Some(Self {
@@ -152,14 +141,12 @@ impl ChannelDay {
     }
 
     /// Which day a row of [`ChannelDay::rollup_key`] is of.
-    #[must_use]
     pub fn of_rollup(team: &TeamId, channel: &ChannelId, rollup: &ItemKey) -> Option<Self> {
         let day = RollupDay::parse(&rollup.timestamp)?;
         Some(Self { team: team.clone(), channel: channel.clone(), day })
     }
 
     /// Asks for a count: `due` and `rollup` are the rows as they were read.
-    #[must_use]
     pub fn ask(&self, due: Option<&Item>, rollup: Option<&Item>, now: TimestampMs) -> Update {
         let asked = due.map_or(0, wanted);
         let counted = rollup.map_or(0, counted);
@@ -173,7 +160,6 @@ impl ChannelDay {
     }
 
     /// The roll-up, counted after `due` was read. One that was counted for a later change stays.
-    #[must_use]
     pub fn rollup(&self, due: &Item, figures: &DayFigures) -> Update {
         let guard = Guard::Greater { register: VERSION.into(), version: count_text(wanted(due)) };
         let mut set = Attributes::new();
@@ -195,7 +181,6 @@ impl ChannelDay {
     }
 
     /// Another version of the day over all channels.
-    #[must_use]
     pub fn renew(&self, day_row: Option<&Item>, due: &Item, figures: &DayFigures) -> Update {
         let version = day_row.and_then(|row| row.text(VERSION));
         let mut hash = Sha256::new();
@@ -216,7 +201,6 @@ impl ChannelDay {
     }
 
     /// The first message of a person on this day.
-    #[must_use]
     pub fn first_post(&self, user: &UserId, ts: &Ts) -> Update {
         let version = format!("{}#{}", ts.padded(), self.channel);
         let guard = Guard::Less { register: FIRST.into(), version };
@@ -251,19 +235,16 @@ fn counted(rollup: &Item) -> u64 {
 }
 
 /// When a count was asked for the last time.
-#[must_use]
 pub fn asked_at(due: &Item) -> TimestampMs {
     TimestampMs(due.attributes.get("asked_at_ms").and_then(serde_json::Value::as_i64).unwrap_or_default())
 }
 
 /// What was counted; `None` if the messages have to be counted instead.
-#[must_use]
 pub fn figures(rollup: &Item) -> Option<DayFigures> {
     DayFigures::read(rollup.text(FIGURES)?)
 }
 
 /// A roll-up without what was counted, after something of it was erased.
-#[must_use]
 pub fn emptied(rollup: &Item) -> Update {
     let version = rollup.text(VERSION).map(str::to_owned);
     let guard = Guard::Unchanged {
@@ -275,7 +256,6 @@ pub fn emptied(rollup: &Item) -> Update {
 }
 
 /// Where a person's first message is, as far as is known; `None` if nothing is, or if it is not sure.
-#[must_use]
 pub fn first_post(row: &Item) -> Option<(ChannelId, Ts)> {
     let (ts, channel) = row.text(FIRST)?.split_once('#').filter(|_| !row.is(UNSURE))?;
     let (seconds, fraction) = ts.split_once('.')?;
@@ -284,7 +264,6 @@ pub fn first_post(row: &Item) -> Option<(ChannelId, Ts)> {
 }
 
 /// A first message that was erased: where an earlier or a later one is, only the messages say from now on.
-#[must_use]
 pub fn unsure_first_post(row: &Item) -> Update {
     let version = row.text(FIRST).map(|_| count_text(0));
     let guard = Guard::Unchanged {
@@ -308,7 +287,6 @@ pub struct FiguresState {
 
 impl FiguresState {
     /// Reads the row [`ItemKey::figures_state`].
-    #[must_use]
     pub fn read(row: &Item) -> Self {
         Self {
             version: row.text(VERSION).map(str::to_owned),
@@ -318,7 +296,6 @@ impl FiguresState {
     }
 
     /// Goes on from here, unless another process did.
-    #[must_use]
     pub fn advance(&self, cursor: Option<&ChangeCursor>, closed: Option<RollupDay>) -> Update {
         let number: u64 =
             self.version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default();
@@ -345,37 +322,25 @@ impl FiguresState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayJob(pub ChannelDay);
 
-#[derive(Serialize)]
-struct Encoded<'a> {
-    team: &'a TeamId,
-    channel: &'a ChannelId,
-    day: &'a str,
-}
-
-#[derive(Default, Deserialize)]
-struct Decoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    day: Option<Cow<'a, str>>,
+/// A day as the queue carries it.
+#[derive(Serialize, Deserialize)]
+struct DayFields {
+    team: TeamId,
+    channel: ChannelId,
+    day: String,
 }
 
 impl DayJob {
     /// The job as a message that is sent at a time: within a minute a day is sent once.
-    #[must_use]
     pub fn outgoing(&self, now: TimestampMs) -> Outgoing {
         let ChannelDay { team, channel, day } = &self.0;
         let (day, minute) = (day.text(), now.0.div_euclid(MINUTE_MS).to_string());
         let parts = [team.as_str(), channel.as_str(), &day, &minute];
-        let encoded = Encoded { team, channel, day: &day };
         Outgoing {
             queue: QueueName::Stats,
             group: GroupId::of(&parts[..3]),
             dedup: DedupId::of(&parts.map(str::as_bytes)),
-            // Ids and dates always serialise.
-            body: encode_stats(&serde_json::to_string(&encoded).unwrap_or_default()),
+            body: encode_job("stats", &DayFields { team: team.clone(), channel: channel.clone(), day }),
         }
     }
 
@@ -384,11 +349,8 @@ impl DayJob {
     /// # Errors
     /// [`Malformed`] if an id or the day is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let missing = |field| Malformed::Missing { event: "stats job", field };
-        let decoded: Decoded<'_> = object(raw);
-        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
-        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
-        let day = decoded.day.as_deref().and_then(RollupDay::parse).ok_or(missing("day"))?;
+        let DayFields { team, channel, day } = read_job("stats", raw)?;
+        let day = RollupDay::parse(&day).ok_or(Malformed::Job("stats"))?;
         Ok(Self(ChannelDay { team, channel, day }))
     }
 }

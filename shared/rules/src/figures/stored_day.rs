@@ -38,9 +38,6 @@ struct StoredDay<'a> {
 
 impl DayFigures {
     /// As it is stored; zeros are left out.
-    ///
-    /// # Errors
-    /// [`TooLarge`]
     pub fn stored(&self) -> Result<String, TooLarge> {
         let total = self.total();
         let stored = json!({
@@ -55,7 +52,6 @@ impl DayFigures {
     }
 
     /// Reads what is stored; `None` if it does not have that shape.
-    #[must_use]
     pub fn read(stored: &str) -> Option<Self> {
         let stored: StoredDay<'_> = serde_json::from_str(stored).ok()?;
         let threads = stored.threads.into_iter();

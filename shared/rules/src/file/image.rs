@@ -2,20 +2,19 @@
 //!
 //! Every picture a row has had is one attribute, `image#{hash of its URL}`; the row's content says which is current.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{Malformed, checked_name};
+use crate::{Malformed, checked_name, read_job};
 use ports::archive::{Attributes, Item, ItemKey, Update};
 use ports::files::FileKey;
 use ports::files::key::image_hash;
-use ports::queue::job::encode_image;
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{self, object, text_or_none};
+use slack::envelope;
 use slack::ids::{TeamId, UserId};
 
 pub(super) const IMAGE: &str = "image#";
@@ -27,7 +26,8 @@ const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "i
 const MAX_URL_BYTES: usize = 4096;
 
 /// Whose picture it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// A person.
     User(UserId),
@@ -36,24 +36,23 @@ pub enum Owner {
 }
 
 /// A picture to be fetched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageJob {
     /// The workspace.
     pub team: TeamId,
     /// Whose picture it is.
+    #[serde(flatten)]
     pub owner: Owner,
     /// Where it is.
     pub url: String,
 }
 
 /// The job that follows an update of a row of the directory, if it brings a picture.
-#[must_use]
 pub fn job(update: &Update) -> Option<Outgoing> {
     image_job(&update.set_if_absent, &update.set).map(|job| job.outgoing())
 }
 
 /// The job for the picture that a row of the directory names and does not hold.
-#[must_use]
 pub fn missing(row: &Item) -> Option<Outgoing> {
     let job = image_job(&row.attributes, &row.attributes)?;
     let held = row.attributes.contains_key(&format!("{IMAGE}{}", image_hash(&job.url)));
@@ -107,7 +106,6 @@ pub(crate) fn current(row: &Attributes) -> Option<Value> {
 
 /// The keys of the pictures that are held for a row of the directory, and of the one that it names, which may be fetched just
 /// now. Of an earlier profile, the one that it names.
-#[must_use]
 pub fn keys(row: &Item) -> BTreeSet<FileKey> {
     let held = row.attributes.iter().filter(|(name, _)| is_register(name));
     let held = held.filter_map(|(_, key)| FileKey::stored(key.as_str()?));
@@ -122,47 +120,21 @@ pub(crate) fn is_register(name: &str) -> bool {
     name.starts_with(IMAGE)
 }
 
-#[derive(Serialize)]
-struct Encoded<'a> {
-    team: &'a TeamId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a UserId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    emoji: Option<&'a str>,
-    url: &'a str,
-}
-
-#[derive(Default, Deserialize)]
-struct Decoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    user: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    emoji: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    url: Option<Cow<'a, str>>,
-}
-
 impl ImageJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { team, owner, url } = self;
         let hash = image_hash(url);
-        let (user, emoji, owner) = match owner {
-            Owner::User(user) => (Some(user), None, user.as_str()),
-            Owner::Emoji(name) => (None, Some(name.as_str()), name.as_str()),
+        let (kind, owner) = match owner {
+            Owner::User(user) => ("avatar", user.as_str()),
+            Owner::Emoji(name) => ("emoji", name.as_str()),
         };
-        let encoded = Encoded { team, user, emoji, url };
-        let kind = if user.is_some() { "avatar" } else { "emoji" };
         Outgoing {
             queue: QueueName::Files,
             // A hash: names of emoji have letters that a group must not have.
             group: GroupId::of(&[team.as_str(), &hash]),
             dedup: DedupId::of(&[kind, team.as_str(), owner, &hash].map(str::as_bytes)),
-            // Texts always serialise.
-            body: encode_image(&serde_json::to_string(&encoded).unwrap_or_default()),
+            body: encode_job("image", self),
         }
     }
 
@@ -171,20 +143,14 @@ impl ImageJob {
     /// # Errors
     /// [`Malformed`] where it does not say whose picture is where.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let missing = |field| Malformed::Missing { event: "image job", field };
-        let decoded: Decoded<'_> = object(raw);
-        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
-        let owner = match (decoded.user, decoded.emoji) {
-            (Some(user), _) => Owner::User(UserId::parse(&user)?),
-            (None, Some(name)) => Owner::Emoji(checked_name(&name, "emoji's name")?.to_owned()),
-            (None, None) => return Err(missing("user or emoji")),
-        };
-        let url = decoded.url.ok_or(missing("url"))?.into_owned();
-        Ok(Self { team, owner, url })
+        let job: Self = read_job("image", raw)?;
+        if let Owner::Emoji(name) = &job.owner {
+            checked_name(name, "emoji's name")?;
+        }
+        Ok(job)
     }
 
     /// The row the picture belongs to.
-    #[must_use]
     pub fn key(&self) -> ItemKey {
         match &self.owner {
             Owner::User(user) => ItemKey::user(&self.team, user),
@@ -193,7 +159,6 @@ impl ImageJob {
     }
 
     /// The picture is held.
-    #[must_use]
     pub fn held(&self, key: &FileKey) -> Update {
         let (kind, id, value) = match &self.owner {
             Owner::User(user) => ("user", "user_id", user.as_str()),

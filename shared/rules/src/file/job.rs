@@ -1,36 +1,36 @@
 //! Jobs of the file-downloader: one per file and message.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::object::FileObject;
 use super::row::{self, Share};
-use crate::Malformed;
 use crate::message::Content;
+use crate::{Malformed, read_job};
 use ports::archive::Item;
-use ports::queue::job::encode_file;
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// Files of one message that are looked at: ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
 
 /// A file to be fetched, for one message it is in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileJob {
     /// The workspace.
     pub team: TeamId,
     /// Where it was shared.
+    #[serde(flatten)]
     pub share: Share,
     /// Who shared it there, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
     /// What Slack said of it there.
     pub object: FileObject,
     /// Whether that may be old: Slack is asked again before the download.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refresh: bool,
 }
 
@@ -44,13 +44,11 @@ pub struct Jobs {
 }
 
 /// The jobs of the files in a version of a message.
-#[must_use]
 pub fn jobs(content: &Content) -> Jobs {
     jobs_unless(content, |_| false)
 }
 
 /// The jobs of those files in a version of a message that are not known to be settled.
-#[must_use]
 pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> Jobs {
     let update = content.if_absent();
     let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -77,7 +75,6 @@ pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> J
 
 /// Asks again for a file that is not held, by its row. The nonce tells this time from the others. `None` where nothing
 /// is known of the file, or not where it was shared.
-#[must_use]
 pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     let share = row::shares(row).next()?;
     let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
@@ -86,48 +83,17 @@ pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     Some(Outgoing { dedup, ..job.outgoing() })
 }
 
-#[derive(Serialize)]
-struct Encoded<'a> {
-    team: &'a TeamId,
-    channel: &'a ChannelId,
-    ts: &'a Ts,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a UserId>,
-    object: &'a FileObject,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    refresh: bool,
-}
-
-#[derive(Default, Deserialize)]
-struct Decoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    ts: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    user: Option<Cow<'a, str>>,
-    #[serde(default)]
-    object: Value,
-    #[serde(default)]
-    refresh: bool,
-}
-
 impl FileJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
-        let Self { team, share: Share { channel, ts }, user, object, refresh } = self;
+        let Self { team, share: Share { channel, ts }, object, .. } = self;
         let parts =
             ["file", team.as_str(), channel.as_str(), ts.as_str(), object.id.as_str(), &object.fingerprint()];
-        let encoded = Encoded { team, channel, ts, user: user.as_ref(), object, refresh: *refresh };
         Outgoing {
             queue: QueueName::Files,
             group: GroupId::of(&[team.as_str(), object.id.as_str()]),
             dedup: DedupId::of(&parts.map(str::as_bytes)),
-            // Ids and an object of plain fields always serialise.
-            body: encode_file(&serde_json::to_string(&encoded).unwrap_or_default()),
+            body: encode_job("file", self),
         }
     }
 
@@ -136,14 +102,7 @@ impl FileJob {
     /// # Errors
     /// [`Malformed`] where an id is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let missing = |field| Malformed::Missing { event: "file job", field };
-        let decoded: Decoded<'_> = object(raw);
-        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
-        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
-        let ts = Ts::parse(decoded.ts.as_deref().ok_or(missing("ts"))?)?;
-        let object = FileObject::read(&decoded.object).ok_or(missing("file id"))?;
-        let user = decoded.user.and_then(|user| UserId::parse(&user).ok());
-        Ok(Self { team, share: Share { channel, ts }, user, object, refresh: decoded.refresh })
+        read_job("file", raw)
     }
 }
 

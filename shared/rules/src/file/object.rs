@@ -1,7 +1,7 @@
 //! A file object, reduced to what is needed to fetch the file and to show what it is. Everything in it comes from
 //! outside: a field of another type than expected is absent, and texts are bounded.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cut;
@@ -26,7 +26,8 @@ const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
 pub const OWN: &str = "own";
 
 /// What is known of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct FileObject {
     /// Which file.
     pub id: FileId,
@@ -101,9 +102,16 @@ pub enum Before {
     Download,
 }
 
+impl TryFrom<Value> for FileObject {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        Self::read(&value).ok_or("a file object without a valid id")
+    }
+}
+
 impl FileObject {
     /// Reads a file object; `None` where it has no valid id.
-    #[must_use]
     pub fn read(value: &Value) -> Option<Self> {
         let id = FileId::parse(value.get("id")?.as_str()?).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -129,7 +137,6 @@ impl FileObject {
     }
 
     /// What can be said before anything is asked for. A word that is not known says nothing.
-    #[must_use]
     pub fn before_request(&self) -> Before {
         match self.mode.as_deref() {
             Some("external") => return Before::Settled(Verdict::External),
@@ -149,14 +156,12 @@ impl FileObject {
     }
 
     /// Whether Slack says that nothing but its place is left.
-    #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.mode.as_deref() == Some("tombstone")
     }
 
     /// Whether its address is the one that Slack makes for this file of this workspace: `/files-pri/{team}-{file}/…`. Any
     /// other is no proof that what is there is this file: only `files.info` says so.
-    #[must_use]
     pub fn has_own_address(&self, team: &TeamId) -> bool {
         let own = format!("{team}-{}", self.id);
         self.url().and_then(path).is_some_and(|path| {
@@ -168,7 +173,6 @@ impl FileObject {
     }
 
     /// What tells the place its bytes come from apart from another that claims the same id; `None` where there is no address.
-    #[must_use]
     pub fn source(&self, team: &TeamId) -> Option<String> {
         let url = self.url()?;
         // The name at the end of Slack's own addresses changes when people rename the file.
@@ -176,13 +180,11 @@ impl FileObject {
     }
 
     /// Where to ask for its bytes.
-    #[must_use]
     pub fn url(&self) -> Option<&str> {
         self.url_private_download.as_deref().or(self.url_private.as_deref())
     }
 
     /// Whether an HTML page may be its content; elsewhere it is a login page.
-    #[must_use]
     pub fn may_be_html(&self) -> bool {
         let mimetype = self.mimetype.as_deref().unwrap_or_default().to_ascii_lowercase();
         let filetype = self.filetype.as_deref().unwrap_or_default().to_ascii_lowercase();
@@ -192,7 +194,6 @@ impl FileObject {
     }
 
     /// How many bytes a download must bring; `None` where that cannot be told before.
-    #[must_use]
     pub fn exact_size_bytes(&self) -> Option<u64> {
         self.size_bytes.filter(|_| !self.is_rendered())
     }
@@ -204,20 +205,17 @@ impl FileObject {
     }
 
     /// The object as JSON. Equal objects are equal text.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         // Text, numbers and a boolean always serialise.
         serde_json::to_value(self).unwrap_or_default()
     }
 
     /// What tells two objects of one file apart.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         hash(&self.to_json().to_string())
     }
 
     /// How an object compares with another of the same file: one that says more is greater.
-    #[must_use]
     pub(super) fn version(&self) -> String {
         let says = self.to_json().as_object().map_or(0, serde_json::Map::len);
         format!("{says:02}/{}", self.fingerprint())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::object::FileObject;
@@ -33,7 +34,7 @@ const UNSHARED: &str = "bytes#";
 pub const MAX_SHARES: usize = 1000;
 
 /// Where a file was shared.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Share {
     /// In which channel.
     pub channel: ChannelId,
@@ -67,7 +68,6 @@ fn state_guard(file: &FileId, state: &FileState) -> Guard {
 }
 
 /// A file was seen in a message: what Slack says of it there, and where that is.
-#[must_use]
 pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update {
     let mut set: Attributes = [(OBJECT.to_owned(), object.to_json())].into_iter().collect();
     let texts = [("name", &object.name), ("mimetype", &object.mimetype)];
@@ -85,7 +85,6 @@ pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update
 }
 
 /// Writes nothing, and is refused unless a file is still held as its row was read: a row that is gone took the bytes with it.
-#[must_use]
 pub fn still_held(row: &Item, file: &FileId) -> Option<Update> {
     let state @ FileState::Stored(_) = state(row, file)? else { return None };
     let (register, version) = (format!("{STATE}{file}"), state.version());
@@ -94,7 +93,6 @@ pub fn still_held(row: &Item, file: &FileId) -> Option<Update> {
 }
 
 /// What became of a file that is not held.
-#[must_use]
 pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
     Update {
         guard: state_guard(file, state),
@@ -104,7 +102,6 @@ pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
 }
 
 /// A file is held.
-#[must_use]
 pub fn held(team: &TeamId, file: &FileId, held: &HeldBytes) -> Update {
     let mut set = attributes([("sha256", &held.sha256)]);
     set.insert("size_bytes".into(), held.size_bytes.into());
@@ -122,7 +119,6 @@ pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
 }
 
 /// What became of a file, on a message it is in.
-#[must_use]
 pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState) -> Update {
     let Share { channel, ts } = share;
     let identity = [
@@ -139,13 +135,11 @@ pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState
 }
 
 /// What became of a file, as its row or a message says.
-#[must_use]
 pub fn state(item: &Item, file: &FileId) -> Option<FileState> {
     FileState::stored(item.text(&format!("{STATE}{file}"))?)
 }
 
 /// What Slack says of the file of this row, at its most talkative.
-#[must_use]
 pub fn object(item: &Item) -> Option<FileObject> {
     FileObject::read(item.attributes.get(OBJECT)?)
 }
@@ -168,7 +162,6 @@ fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
 
 /// Where the file of this row is held as it is according to an object: from the same source, and as long. `None` where
 /// no such version is held.
-#[must_use]
 pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
     let Some(FileState::Stored(key)) = state(item, &object.id) else { return None };
     let as_long = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
@@ -182,7 +175,6 @@ pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKe
 }
 
 /// The files that a message has, or had before an edit took them out of it.
-#[must_use]
 pub fn of_message(message: &Item) -> BTreeSet<FileId> {
     let listed =
         message.attributes.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -192,7 +184,6 @@ pub fn of_message(message: &Item) -> BTreeSet<FileId> {
 }
 
 /// The keys under which a file is held, as its row or the row of a message says: every version of it.
-#[must_use]
 pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
     let newest = match state(item, file) {
         Some(FileState::Stored(key)) => Some(key),
@@ -202,7 +193,6 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
 }
 
 /// Bytes are to be deleted, unless the file's row still names them: what a file had that no message shares any more.
-#[must_use]
 pub fn unshared(team: &TeamId, file: &FileId, keys: &BTreeSet<FileKey>) -> Update {
     let mut set_if_absent = file_identity(team, file);
     set_if_absent.insert("type".into(), "unshared".into());
@@ -216,14 +206,12 @@ pub fn unshared_keys(item: &Item) -> impl Iterator<Item = FileKey> + '_ {
 }
 
 /// Whether something is held under a key already, as another version.
-#[must_use]
 pub fn holds(item: &Item, file: &FileId, key: &FileKey) -> bool {
     versions(item).any(|(_, _, held)| held == *key)
         || state(item, file) == Some(FileState::Stored(key.clone()))
 }
 
 /// Whether more than one version is held.
-#[must_use]
 pub fn has_versions(item: &Item) -> bool {
     versions(item).nth(1).is_some()
 }

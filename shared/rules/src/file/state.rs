@@ -87,14 +87,12 @@ impl Verdict {
 
 impl FileState {
     /// A failure. Its reason may repeat text from outside.
-    #[must_use]
     pub fn failed(reason: &str) -> Self {
         let line: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Self::Failed(cut(line.trim(), MAX_ERROR_BYTES).to_owned())
     }
 
     /// The version as it is stored. Greater states are greater text.
-    #[must_use]
     pub fn version(&self) -> String {
         match self {
             Self::Verdict(verdict) => format!("{}/{}", verdict.rank(), verdict.label()),
@@ -104,7 +102,6 @@ impl FileState {
     }
 
     /// Reads a stored version. Earlier versions of this program stored a file's address, which is less text than its key.
-    #[must_use]
     pub fn stored(version: &str) -> Option<Self> {
         let (_, state) = version.split_once('/')?;
         match state.split_once('/') {

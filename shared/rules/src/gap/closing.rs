@@ -89,7 +89,6 @@ const ASKED_AGAIN_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 impl HistoryFacts {
     /// What these facts say of the channels that are kept.
-    #[must_use]
     pub fn new(
         spans: &[Span],
         unreadables: &[UnreadableBefore],
@@ -129,14 +128,12 @@ impl HistoryFacts {
     }
 
     /// Whether Slack refused to show the channel for this reason.
-    #[must_use]
     pub fn is_refused(&self, channel: &ChannelId, reason: Unreadable) -> bool {
         let is_why = |refusal: &Refusal| refusal.reason == reason;
         self.read.get(channel).is_some_and(|history| history.refused.iter().any(is_why))
     }
 
     /// The channels that Slack does not show to an app that is not in them, and when it last said so of each.
-    #[must_use]
     pub fn not_let_in(&self) -> Vec<(ChannelId, Ts)> {
         let is_that =
             |refusal: &&Refusal| matches!(refusal.reason, Unreadable::NotInChannel | Unreadable::NotFound);
@@ -155,20 +152,17 @@ impl HistoryFacts {
     }
 
     /// The oldest ts that Slack still showed of a channel, if its plan does not show everything.
-    #[must_use]
     pub fn limited_before(&self, channel: &ChannelId) -> Option<i64> {
         self.read.get(channel).map(|history| history.limited_before).filter(|before| *before > 0)
     }
 
     /// The channels in which something of a gap that has ended is still missing; of a gap that goes on, all it is about.
-    #[must_use]
     pub fn lacking<'a>(&'a self, gap: &'a Gap) -> Vec<&'a ChannelId> {
         let is_lacking = |channel: &&ChannelId| gap.to.is_none() || !self.rest(channel, gap).is_empty();
         self.concerned(gap).into_iter().filter(is_lacking).collect()
     }
 
     /// How a gap stands, and if it is about all channels, in how many something is missing.
-    #[must_use]
     pub fn state(&self, gap: &Gap) -> (GapState, Option<usize>) {
         let lacking = self.lacking(gap);
         let is_limited = |channel: &&ChannelId| {
@@ -188,7 +182,6 @@ impl HistoryFacts {
     }
 
     /// What is still missing of a gap in one channel, oldest first; nothing while the gap goes on.
-    #[must_use]
     pub fn rest(&self, channel: &ChannelId, gap: &Gap) -> Vec<Interval> {
         let Some(whole) = gap.interval() else { return Vec::new() };
         match (self.read.get(channel), &gap.told) {
@@ -207,7 +200,6 @@ impl HistoryFacts {
     ///
     /// One channel comes after the other, so a channel that fails again and again holds up no other; of each channel the newest
     /// span comes first: if Slack refuses to show that, it is not asked for the older ones.
-    #[must_use]
     pub fn wanted(&self, gaps: &[Gap], now: &Ts, limit: usize) -> Vec<WantedSpan> {
         let goes_on = |gap: &&Gap| gap.to.is_none();
         if gaps.iter().filter(goes_on).any(|gap| gap.reason == Reason::Revoked) {

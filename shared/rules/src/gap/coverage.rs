@@ -98,7 +98,6 @@ const FOREVER: i64 = i64::MAX;
 
 impl KnownChannel<'_> {
     /// The times of which everything is held, oldest first.
-    #[must_use]
     pub fn held(&self) -> Vec<HeldSpan> {
         let mut held = Vec::new();
         if let (Some(live), Some(last)) = (self.live(), self.last_live()) {
@@ -120,7 +119,6 @@ impl KnownChannel<'_> {
     }
 
     /// The times of which something may be missing, oldest first.
-    #[must_use]
     pub fn holes(&self) -> Vec<Hole> {
         let joined = self.joined().map_or(FOREVER, |joined| joined.micros());
         let mut holes = Vec::new();
@@ -152,7 +150,6 @@ impl KnownChannel<'_> {
     }
 
     /// Whether a hole touches a time. If this says no of a channel of which less is known, no hole does.
-    #[must_use]
     pub fn has_hole_in(&self, within: Interval) -> bool {
         self.holes().iter().any(|hole| {
             let from = hole.from.micros();
@@ -204,7 +201,6 @@ impl KnownChannel<'_> {
     }
 
     /// When the app is first known to have been in the channel: it cannot leave before.
-    #[must_use]
     pub fn joined(&self) -> Option<&Ts> {
         let left = self.gaps().filter(|gap| gap.reason == Reason::Left).map(|gap| &gap.from);
         self.joined.iter().chain(left).min()

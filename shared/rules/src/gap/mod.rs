@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Event, Malformed, version};
+use super::{Event, Malformed, read_job, version};
 use crate::interval::Interval;
 use ports::archive::key::gaps;
 use ports::archive::{Attributes, Guard, ItemKey, Update};
@@ -155,14 +155,11 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
     Ok(GapRow { team, channel: None, reason: Reason::RateLimited, from, to }.update())
 }
 
-#[derive(Default, Deserialize)]
-struct RefusedTime<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    from: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    to: Option<Cow<'a, str>>,
+#[derive(Deserialize)]
+struct RefusedTime {
+    team_id: TeamId,
+    from: Ts,
+    to: Ts,
 }
 
 /// The time in which requests were refused, as ingest reports it, and the workspace that misses them.
@@ -170,13 +167,9 @@ struct RefusedTime<'a> {
 /// # Errors
 /// [`Malformed`] if a part of it is missing or malformed, or it ends before it begins.
 pub fn refused(time: &RawValue) -> Result<(TeamId, Update), Malformed> {
-    let missing = |field| Malformed::Missing { event: "refused", field };
-    let RefusedTime { team_id, from, to } = envelope::object(time);
-    let team = TeamId::parse(&team_id.ok_or(missing("team_id"))?)?;
-    let from = Ts::parse(&from.ok_or(missing("from"))?)?;
-    let to = Ts::parse(&to.ok_or(missing("to"))?)?;
+    let RefusedTime { team_id: team, from, to } = read_job("refused", time)?;
     if to < from {
-        return Err(missing("to"));
+        return Err(Malformed::Job("refused"));
     }
     let gap = GapRow { team: &team, channel: None, reason: Reason::Refused, from, to: Some(to) }.update();
     Ok((team, gap))
@@ -238,7 +231,6 @@ pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
 }
 
 /// The gap of an event that a person removed from quarantine.
-#[must_use]
 pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
     GapRow { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
@@ -247,7 +239,6 @@ const HOUR_MICROS: i64 = 3_600 * 1_000_000;
 
 /// The gap of an event of which it is known about when it happened, in microseconds since the Unix epoch, and no more: the
 /// whole hour, in every channel. However many there are, they leave one row per hour.
-#[must_use]
 pub fn dropped_in_hour(team: &TeamId, micros: i64) -> Update {
     let from = micros - micros.rem_euclid(HOUR_MICROS);
     let hour = Interval { from, to: from + HOUR_MICROS };

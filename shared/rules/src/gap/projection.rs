@@ -26,7 +26,6 @@ pub struct Gap {
 
 impl Gap {
     /// The time of which something may be missing; `None` while nothing has ended it.
-    #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let from = self.from.micros();
         let to = self.to.as_ref()?.micros() + i64::from(self.reason.misses_its_end());
@@ -35,7 +34,6 @@ impl Gap {
 }
 
 /// The gaps that have rows of their own. A row that this version does not understand is skipped.
-#[must_use]
 pub fn recorded(rows: &[Item]) -> Vec<Gap> {
     let gap = |row: &Item| {
         let reason = row.text("reason")?;
@@ -56,7 +54,6 @@ pub fn recorded(rows: &[Item]) -> Vec<Gap> {
 
 /// The times between runs: from the last event that any of them took to the first one after it. While one run goes on,
 /// no other one's end is a gap.
-#[must_use]
 pub fn between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
     runs.sort_unstable();
     let mut gaps = Vec::new();
@@ -72,7 +69,6 @@ pub fn between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
 }
 
 /// Ends a gap with the first of these signs that comes after its beginning.
-#[must_use]
 pub fn ended(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
     let after = signs.into_iter().filter(|sign| *sign > gap.from);
     Gap { to: gap.to.clone().into_iter().chain(after).min(), ..gap }
@@ -83,7 +79,6 @@ const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
 
 /// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack reports an
 /// uninstalled app by two events, and nothing ended the first before the second.
-#[must_use]
 pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     let mut by_end: BTreeMap<_, Gap> = BTreeMap::new();
     for gap in joined(gaps) {
@@ -144,7 +139,6 @@ fn follows(earlier: &Gap, gap: &Gap) -> bool {
 
 /// When a stored message was posted, where it came as it was posted: proof that the app was in the channel then. One that
 /// came with an edit, a reply or a reaction may be from a time when it was not.
-#[must_use]
 pub fn posted_at(row: &Item) -> Option<Ts> {
     let ts = Ts::parse(row.text("ts")?).ok()?;
     let version = message::stored_version(row)?;

@@ -22,7 +22,6 @@ pub struct RunSpan {
 
 impl RunSpan {
     /// One event.
-    #[must_use]
     pub fn at(clock: Ts) -> Self {
         Self { first: clock.clone(), last: clock }
     }
@@ -38,7 +37,6 @@ impl RunSpan {
     }
 
     /// The registers of it: a minimum, and a maximum.
-    #[must_use]
     pub fn updates(&self, team: &TeamId, run: &RunId) -> [Update; 2] {
         let identity = [("type", "run"), ("team_id", team.as_str())];
         let update = |guard| Update {
@@ -53,7 +51,6 @@ impl RunSpan {
     }
 
     /// What a row says. Where a crash left one register alone, that is all of it.
-    #[must_use]
     pub fn read(row: &Item) -> Option<Self> {
         let clock = |name| row.text(name).and_then(unpadded);
         let (first, last) = (clock(FIRST), clock(LAST));
@@ -62,7 +59,6 @@ impl RunSpan {
 }
 
 /// A clock as Slack spells it, from one that is padded to be compared as text.
-#[must_use]
 pub fn unpadded(padded: &str) -> Option<Ts> {
     let clock = Ts::parse(padded).ok()?;
     let digits = clock.as_str().trim_start_matches('0');

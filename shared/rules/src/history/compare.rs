@@ -35,7 +35,6 @@ pub struct ComparedMessage {
 
 /// Compares a message that Slack lists with its row. What storing it changes beside this (its thread, a copy of the same
 /// edit) is no difference: it comes and goes without anything having been missed.
-#[must_use]
 pub fn compare(listed: &HistoryMessage, row: Option<&Item>) -> ComparedMessage {
     let missing = ComparedMessage { difference: Some(Difference::Missing), reactions_removed: 0 };
     let Some(row) = row else { return missing };
@@ -91,7 +90,6 @@ pub struct CompleteListing {
 
 impl CompleteListing {
     /// When a row's message was written, if the message is here and Slack no longer lists it although it should.
-    #[must_use]
     pub fn lacks(&self, row: &Item) -> Option<Ts> {
         if stored_version(row).is_none() || row.is("deleted") || row.is_erased() {
             return None;
@@ -108,7 +106,6 @@ impl CompleteListing {
 }
 
 /// The root of the thread in which a row's message is a reply, if it is here and not deleted.
-#[must_use]
 pub fn held_reply_of(row: &Item) -> Option<Ts> {
     let is_held = stored_version(row).is_some() && !row.is("deleted") && !row.is_erased();
     let ts = Ts::parse(row.text("ts")?).ok()?;

@@ -1,18 +1,15 @@
 //! Jobs of the historian: a span of a channel to be read.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Malformed;
-use ports::queue::job::encode_backfill;
+use crate::{Malformed, read_job};
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 /// A span of a channel to be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpanJob {
     /// The workspace.
     pub team: TeamId,
@@ -23,56 +20,26 @@ pub struct SpanJob {
     /// Its end, which is not part of it, and the end of the fact that it was read.
     pub to: Ts,
     /// Why, for logs.
+    #[serde(default)]
     pub why: String,
     /// How often the reading was interrupted so that others had their turn.
+    #[serde(default)]
     pub page: u32,
     /// When it was found to be missing, by Slack's clock; `None` in jobs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<Ts>,
-}
-
-#[derive(Serialize)]
-struct Encoded<'a> {
-    team: &'a TeamId,
-    channel: &'a ChannelId,
-    from: &'a Ts,
-    to: &'a Ts,
-    why: &'a str,
-    page: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    looked: Option<&'a Ts>,
-}
-
-#[derive(Default, Deserialize)]
-struct Decoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    from: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    to: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    why: Option<Cow<'a, str>>,
-    #[serde(default)]
-    page: u32,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    looked: Option<Cow<'a, str>>,
 }
 
 impl SpanJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
-        let Self { team, channel, from, to, why, page, looked } = self;
+        let Self { team, channel, from, to, page, .. } = self;
         let parts = ["span", team.as_str(), channel.as_str(), from.as_str(), to.as_str(), &page.to_string()];
-        let encoded = Encoded { team, channel, from, to, why, page: *page, looked: looked.as_ref() };
         Outgoing {
             queue: QueueName::Backfill,
             group: GroupId::of(&[team.as_str()]),
             dedup: DedupId::of(&parts.map(str::as_bytes)),
-            // Ids and text always serialise.
-            body: encode_backfill(&serde_json::to_string(&encoded).unwrap_or_default()),
+            body: encode_job("backfill", self),
         }
     }
 
@@ -81,18 +48,11 @@ impl SpanJob {
     /// # Errors
     /// [`Malformed`] if an id or a time is missing or malformed, or the span ends before it begins.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let missing = |field| Malformed::Missing { event: "backfill job", field };
-        let decoded: Decoded<'_> = object(raw);
-        let team = TeamId::parse(decoded.team.as_deref().ok_or(missing("team"))?)?;
-        let channel = ChannelId::parse(decoded.channel.as_deref().ok_or(missing("channel"))?)?;
-        let from = Ts::parse(decoded.from.as_deref().ok_or(missing("from"))?)?;
-        let to = Ts::parse(decoded.to.as_deref().ok_or(missing("to"))?)?;
-        if to < from {
-            return Err(missing("to"));
+        let job: Self = read_job("backfill", raw)?;
+        if job.to < job.from {
+            return Err(Malformed::Job("backfill"));
         }
-        let why = decoded.why.map(Cow::into_owned).unwrap_or_default();
-        let looked = decoded.looked.and_then(|looked| Ts::parse(&looked).ok());
-        Ok(Self { team, channel, from, to, why, page: decoded.page, looked })
+        Ok(job)
     }
 }
 

@@ -68,7 +68,6 @@ pub struct ThreadHead {
 
 impl HistoryMessage {
     /// Its content; `None` for a tombstone.
-    #[must_use]
     pub fn content(&self) -> Option<&Content> {
         match &self.change {
             Change::Content(content) => Some(content),
@@ -77,13 +76,11 @@ impl HistoryMessage {
     }
 
     /// The jobs of its files.
-    #[must_use]
     pub fn files(&self) -> file::Jobs {
         self.content().map(file::jobs).unwrap_or_default()
     }
 
     /// The jobs of those of its files of which its row does not say what became of them; an erased message asks for no file.
-    #[must_use]
     pub fn files_to_fetch(&self, row: Option<&Item>) -> file::Jobs {
         if row.is_some_and(Item::is_erased) {
             return file::Jobs::default();
@@ -93,19 +90,16 @@ impl HistoryMessage {
     }
 
     /// Whether it shares files.
-    #[must_use]
     pub fn has_files(&self) -> bool {
         self.content().is_some_and(|content| content.if_absent().set.contains_key("files"))
     }
 
     /// Whether it is a reply in a thread that another message began.
-    #[must_use]
     pub fn is_reply(&self) -> bool {
         self.thread_ts.as_ref().is_some_and(|thread_ts| *thread_ts != self.ts)
     }
 
     /// The latest time in it that decides what wins: of its post, or of its edit.
-    #[must_use]
     pub fn newest_time(&self) -> &Ts {
         self.edited.as_ref().map_or(&self.ts, |edited| edited.max(&self.ts))
     }

@@ -37,25 +37,21 @@ impl Content {
     }
 
     /// The message it is a version of.
-    #[must_use]
     pub fn key(&self) -> &ItemKey {
         &self.if_absent.key
     }
 
     /// Which version it is.
-    #[must_use]
     pub fn version(&self) -> &ContentVersion {
         &self.version
     }
 
     /// Whether Slack says that it took another version's place, which is then most likely stored.
-    #[must_use]
     pub fn is_change(&self) -> bool {
         self.change
     }
 
     /// Writes the content if its message has none yet.
-    #[must_use]
     pub fn if_absent(&self) -> &Update {
         &self.if_absent
     }
@@ -87,7 +83,6 @@ fn register(expected: Option<String>, version: String) -> Guard {
 }
 
 /// The version of the content a stored message has, if it has any.
-#[must_use]
 pub fn stored_version(item: &Item) -> Option<ContentVersion> {
     item.text(CONTENT_VERSION).map(ContentVersion::stored)
 }

@@ -146,7 +146,6 @@ pub(super) fn listed(
 }
 
 /// The deletion of a message of which no event and no tombstone came: it has no clock, and no event takes it back.
-#[must_use]
 pub fn deletion(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Update {
     MessagePlace { team, channel }.deletion(ts, Attributes::new())
 }
@@ -211,7 +210,6 @@ impl MessagePlace<'_> {
 }
 
 /// A Slack timestamp as RFC 3339 in UTC with six digits of a second.
-#[must_use]
 pub fn rfc3339(ts: &Ts) -> String {
     match Timestamp::from_microsecond(ts.micros()) {
         Ok(time) => format!("{time:.6}"),

@@ -51,7 +51,6 @@ pub struct KeptVersions {
 
 impl KeptVersions {
     /// Whether a version would change neither the content nor a revision: a copy of one that is kept.
-    #[must_use]
     pub fn covers(&self, content: &Content) -> bool {
         let is_kept = || {
             let version = Version::of(content);
@@ -64,7 +63,6 @@ impl KeptVersions {
 }
 
 /// Plans the writing of a version.
-#[must_use]
 pub fn plan(content: &Content, stored: Option<&Item>) -> Plan {
     if stored.is_some_and(Item::is_erased) {
         return Plan { kept_versions: KeptVersions { erased: true, kept: Vec::new() }, ..Plan::default() };
@@ -165,7 +163,6 @@ impl<'a> Version<'a> {
 }
 
 /// The content of a stored message as the revision that would keep it.
-#[must_use]
 pub fn as_revision(message: &Item) -> Option<Item> {
     let version = Version::stored(message)?;
     let update = version.keep(&[&version]);
@@ -231,7 +228,6 @@ pub struct Versions<'i> {
 
 /// The versions of a message, given all its revisions and its own row. What says the same as what came before it, and
 /// in the end as the content, is left out: an unfurl is no version.
-#[must_use]
 pub fn versions<'i>(rows: &'i [Item], message: Option<&Item>) -> Versions<'i> {
     let mut said: BTreeMap<(String, String, String), (String, Replaced<'i>)> = BTreeMap::new();
     for row in rows {

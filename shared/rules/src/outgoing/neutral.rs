@@ -9,7 +9,6 @@ const MAX_ADDRESS_BYTES: usize = 2_000;
 pub(super) const FENCE: &str = "```";
 
 /// An answer that may be posted.
-#[must_use]
 pub fn neutral(text: &str) -> String {
     let text: String = text.chars().filter(|c| !acts(*c)).collect();
     let mut out = String::with_capacity(text.len());

@@ -27,7 +27,6 @@ struct PartBuffer {
 
 /// Cuts a text that [`super::neutral`] made into messages: between paragraphs, lines or words, with every code block whole in
 /// each of them. A pure function of the text, so that it is cut alike after a crash.
-#[must_use]
 pub fn parts(text: &str) -> Vec<String> {
     let mut done: Vec<String> = Vec::new();
     let mut part = PartBuffer::new(false);

@@ -40,7 +40,6 @@ struct AppMarks<'a> {
 impl PossibleQuestion {
     /// Reads an event: a new message of a person of this workspace that is not older than `max_age_s`, and mentions the app or
     /// is in a thread. `None` for everything else: an edit, a deletion, a message of a bot, of Slack, of the app itself.
-    #[must_use]
     pub fn read(
         event: &Event<'_>,
         envelope: &Envelope<'_>,
@@ -96,7 +95,6 @@ impl PossibleQuestion {
     }
 
     /// The row of the thread that decides whether it asks: the app was not mentioned, so it asks only where the app has spoken.
-    #[must_use]
     pub fn thread(&self) -> Option<ItemKey> {
         let Question { id, asked } = &self.question;
         asked.mentioned.is_none().then(|| ItemKey::bot_thread(&id.team, &id.channel, &id.thread_ts))
@@ -119,7 +117,6 @@ pub fn mentions(text: &str) -> impl Iterator<Item = UserId> {
 }
 
 /// A text without the mentions of this person.
-#[must_use]
 pub fn without_mention(text: &str, user: &UserId) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     let mention = format!("<@{user}");

@@ -27,7 +27,6 @@ struct Profile {
 }
 
 /// What the row of a person says.
-#[must_use]
 pub fn standing(team: &TeamId, row: Option<&Item>) -> AskerStanding {
     let Some(row) = row else { return AskerStanding::Unknown };
     if row.is_erased() || row.is("is_bot") || row.is("deleted") {

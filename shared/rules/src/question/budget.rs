@@ -23,7 +23,6 @@ pub enum BudgetScope {
 }
 
 /// The row of a budget for a question that comes at this second.
-#[must_use]
 pub fn key(scope: BudgetScope, id: &QuestionId, asked: &AskedText, now_s: i64) -> ItemKey {
     let of = match scope {
         BudgetScope::Thread => format!("thread#{}#{}", id.channel, id.thread_ts),
@@ -37,7 +36,6 @@ fn people(now_s: i64) -> String {
 }
 
 /// The rows of all people of a workspace in the hour of this second.
-#[must_use]
 pub fn of_people(team: &TeamId, now_s: i64) -> Query {
     let people = people(now_s);
     let after = ItemKey::budget(team, &format!("{people}#"));
@@ -45,26 +43,22 @@ pub fn of_people(team: &TeamId, now_s: i64) -> Query {
 }
 
 /// Whether the row of a budget is of an hour that is over, and may go.
-#[must_use]
 pub fn is_over(row: &Item, now_s: i64) -> bool {
     let hour = row.key.timestamp.strip_prefix("hour#").and_then(|rest| rest.split('#').next()?.parse().ok());
     hour.is_some_and(|hour: i64| hour + 1 < now_s.div_euclid(3_600))
 }
 
 /// How many questions a row has counted.
-#[must_use]
 pub fn counted(row: Option<&Item>) -> u32 {
     row.and_then(|row| row.text(COUNT)?.parse().ok()).unwrap_or_default()
 }
 
 /// Counts one more question in a row as it was read, unless another question came first.
-#[must_use]
 pub fn count(key: ItemKey, row: Option<&Item>) -> Update {
     becomes(key, row, counted(row).saturating_add(1))
 }
 
 /// Counts from zero again in a row as it was read, unless another question came first.
-#[must_use]
 pub fn reopen(key: ItemKey, row: Option<&Item>) -> Update {
     becomes(key, row, 0)
 }
@@ -76,7 +70,6 @@ fn becomes(key: ItemKey, row: Option<&Item>, count: u32) -> Update {
 }
 
 /// Remembers that a person was told, if it is not remembered yet.
-#[must_use]
 pub fn telling(key: ItemKey, id: &QuestionId) -> Update {
     let version = format!("{}#{}", id.channel, id.ts);
     let guard = Guard::Unchanged { register: TOLD.into(), expected: None, version };
@@ -84,7 +77,6 @@ pub fn telling(key: ItemKey, id: &QuestionId) -> Update {
 }
 
 /// Whether the person was told by the answer to this question.
-#[must_use]
 pub fn was_told_by(row: &Item, id: &QuestionId) -> bool {
     row.text(TOLD) == Some(&format!("{}#{}", id.channel, id.ts))
 }

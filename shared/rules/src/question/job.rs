@@ -1,16 +1,13 @@
 //! The jobs of the responder and of the poster.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{AskedText, Question, QuestionId};
-use crate::Malformed;
-use ports::queue::job::{encode_question, encode_reply};
+use crate::{Malformed, read_job};
+use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-use slack::envelope::{object, text_or_none};
-use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use slack::ids::{FileId, UserId};
 
 /// A question to be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,64 +21,31 @@ pub struct QuestionJob {
 }
 
 /// An answer to be posted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyJob {
     /// Which message asked.
+    #[serde(flatten)]
     pub id: QuestionId,
     /// How often it was begun anew.
+    #[serde(default)]
     pub attempt: u32,
 }
 
-/// Both of them: a reply has the first fields only.
-#[derive(Default, Serialize, Deserialize)]
-struct Encoded<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    team: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    ts: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    thread_ts: Option<Cow<'a, str>>,
+/// A question as the queue carries it.
+#[derive(Serialize, Deserialize)]
+struct QuestionFields {
+    #[serde(flatten)]
+    id: QuestionId,
     #[serde(default)]
     attempt: u32,
-    #[serde(borrow, default, deserialize_with = "text_or_none", skip_serializing_if = "Option::is_none")]
-    user: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none", skip_serializing_if = "Option::is_none")]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "text_or_none", skip_serializing_if = "Option::is_none")]
-    mentioned: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<UserId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mentioned: Option<UserId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    files: Vec<String>,
-}
-
-impl<'a> Encoded<'a> {
-    fn of(id: &'a QuestionId, attempt: u32) -> Self {
-        let QuestionId { team, channel, ts, thread_ts } = id;
-        Self {
-            team: Some(team.as_str().into()),
-            channel: Some(channel.as_str().into()),
-            ts: Some(ts.as_str().into()),
-            thread_ts: Some(thread_ts.as_str().into()),
-            attempt,
-            ..Self::default()
-        }
-    }
-
-    fn id(&self, event: &'static str) -> Result<QuestionId, Malformed> {
-        let missing = |field| Malformed::Missing { event, field };
-        Ok(QuestionId {
-            team: TeamId::parse(self.team.as_deref().ok_or(missing("team"))?)?,
-            channel: ChannelId::parse(self.channel.as_deref().ok_or(missing("channel"))?)?,
-            ts: Ts::parse(self.ts.as_deref().ok_or(missing("ts"))?)?,
-            thread_ts: Ts::parse(self.thread_ts.as_deref().ok_or(missing("thread_ts"))?)?,
-        })
-    }
-
-    /// Ids and text always serialise.
-    fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
+    files: Vec<FileId>,
 }
 
 fn dedup(kind: &str, id: &QuestionId, attempt: u32) -> DedupId {
@@ -98,21 +62,18 @@ impl From<Question> for QuestionJob {
 
 impl QuestionJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { id, asked, attempt } = self;
-        let mut encoded = Encoded::of(id, *attempt);
-        if let Some(AskedText { user, text, mentioned, files }) = asked {
-            encoded.user = Some(user.as_str().into());
-            encoded.text = Some(text.as_str().into());
-            encoded.mentioned = mentioned.as_ref().map(|user| user.as_str().into());
-            encoded.files = files.iter().map(ToString::to_string).collect();
-        }
+        let (id, attempt, asked) = (id.clone(), *attempt, asked.clone());
+        let (user, text, mentioned, files) = match asked {
+            Some(AskedText { user, text, mentioned, files }) => (Some(user), Some(text), mentioned, files),
+            None => (None, None, None, Vec::new()),
+        };
         Outgoing {
             queue: QueueName::Questions,
             group: GroupId::of(&[id.team.as_str(), id.channel.as_str(), id.thread_ts.as_str()]),
-            dedup: dedup("question", id, *attempt),
-            body: encode_question(&encoded.json()),
+            dedup: dedup("question", &id, attempt),
+            body: encode_job("question", &QuestionFields { id, attempt, user, text, mentioned, files }),
         }
     }
 
@@ -121,32 +82,22 @@ impl QuestionJob {
     /// # Errors
     /// [`Malformed`] if an id is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let encoded: Encoded<'_> = object(raw);
-        let id = encoded.id("question job")?;
-        let Encoded { attempt, user, text, mentioned, files, .. } = encoded;
-        let asked = match user {
-            Some(user) => Some(AskedText {
-                user: UserId::parse(&user)?,
-                text: text.map(Cow::into_owned).unwrap_or_default(),
-                mentioned: mentioned.map(|user| UserId::parse(&user)).transpose()?,
-                files: files.iter().filter_map(|file| FileId::parse(file).ok()).collect(),
-            }),
-            None => None,
-        };
+        let QuestionFields { id, attempt, user, text, mentioned, files } = read_job("question", raw)?;
+        let text = text.unwrap_or_default();
+        let asked = user.map(|user| AskedText { user, text, mentioned, files });
         Ok(Self { id, asked, attempt })
     }
 }
 
 impl ReplyJob {
     /// The job as a message.
-    #[must_use]
     pub fn outgoing(&self) -> Outgoing {
         let Self { id, attempt } = self;
         Outgoing {
             queue: QueueName::Replies,
             group: GroupId::of(&[id.team.as_str(), id.channel.as_str()]),
             dedup: dedup("reply", id, *attempt),
-            body: encode_reply(&Encoded::of(id, *attempt).json()),
+            body: encode_job("reply", self),
         }
     }
 
@@ -155,8 +106,7 @@ impl ReplyJob {
     /// # Errors
     /// [`Malformed`] if an id is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
-        let encoded: Encoded<'_> = object(raw);
-        Ok(Self { id: encoded.id("reply job")?, attempt: encoded.attempt })
+        read_job("reply", raw)
     }
 }
 
@@ -164,6 +114,7 @@ impl ReplyJob {
 mod tests {
     use ports::queue::job::{Job, Payload};
     use serde_json::json;
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::*;
 

@@ -12,10 +12,11 @@ pub mod job;
 pub mod rows;
 pub mod state;
 
+use serde::{Deserialize, Serialize};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// Which message asks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QuestionId {
     /// The workspace.
     pub team: TeamId,
@@ -51,7 +52,6 @@ pub struct Question {
 
 impl QuestionId {
     /// Its name in what is sent to a processor and to Slack.
-    #[must_use]
     pub fn name(&self) -> String {
         let Self { team, channel, ts, .. } = self;
         format!("{team}.{channel}.{ts}")

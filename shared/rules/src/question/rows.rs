@@ -87,14 +87,12 @@ fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
 
 impl QuestionRow {
     /// A question that has no row yet.
-    #[must_use]
     pub fn new(id: &QuestionId, asked: &AskedText, now_s: i64) -> Self {
         let (id, asked) = (id.clone(), asked.clone());
         Self { id, asked, state: WorkState::NEW, fetched_at_s: now_s, is_counted: false }
     }
 
     /// Reads a row; `None` for one that is erased, or holds no question.
-    #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         if item.is_erased() {
             return None;
@@ -115,7 +113,6 @@ impl QuestionRow {
 
 impl AnswerRow {
     /// Reads a row; `None` for one that is erased, or holds no answer.
-    #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         if item.is_erased() {
             return None;
@@ -130,20 +127,17 @@ impl AnswerRow {
     }
 
     /// How far a part is.
-    #[must_use]
     pub fn part(&self, number: usize) -> PartState {
         PartState::read(self.register(number))
     }
 
     /// When the part was last about to be posted, in milliseconds since the Unix epoch.
-    #[must_use]
     pub fn part_tried_at_ms(&self, number: usize) -> Option<i64> {
         self.attributes.get(&tried_at(number)).and_then(Value::as_i64)
     }
 
     /// Since when this attempt has been going on, in seconds since the Unix epoch; `None` for one that a person asked for and that
     /// has not begun yet.
-    #[must_use]
     pub fn begun_at_s(&self) -> Option<i64> {
         let name = match self.state {
             WorkState { generation: 0, .. } => "created_at",
@@ -154,14 +148,12 @@ impl AnswerRow {
     }
 
     /// Whether only Slack knows of one of its parts if it is posted.
-    #[must_use]
     pub fn is_unclear(&self) -> bool {
         let is_sending = |number| matches!(self.part(number), PartState::Sending(_));
         (0..).take_while(|number| self.register(*number).is_some()).any(is_sending)
     }
 
     /// The messages that its parts are, in their order.
-    #[must_use]
     pub fn posted(&self) -> Vec<Ts> {
         let sent = |number| match self.part(number) {
             PartState::Sent(ts) => Some(ts),
@@ -175,7 +167,6 @@ impl AnswerRow {
     }
 
     /// Writes that a part is about to be posted, unless that was written since the row was read.
-    #[must_use]
     pub fn intent(&self, number: usize, now_ms: i64) -> Update {
         let attempt = self.part(number).next_attempt();
         let guard = Guard::Unchanged {
@@ -190,7 +181,6 @@ impl AnswerRow {
     }
 
     /// Writes what became of an attempt.
-    #[must_use]
     pub fn part_becomes(&self, number: usize, version: String) -> Update {
         let guard = Guard::Greater { register: part(number), version };
         Update { guard, ..Update::new(self.key()) }
@@ -210,7 +200,6 @@ fn tried_at(number: usize) -> String {
 }
 
 /// A question that waits, with the name that its channel has now. What is there already stays.
-#[must_use]
 pub fn asked(id: &QuestionId, asked: &AskedText, channel_name: Option<&str>, now_s: i64) -> Update {
     let AskedText { user, text, mentioned, files } = asked;
     let mut set_if_absent = identity("question", id, Some(user));
@@ -228,7 +217,6 @@ pub fn asked(id: &QuestionId, asked: &AskedText, channel_name: Option<&str>, now
 }
 
 /// The whole text of an answer, set once.
-#[must_use]
 pub fn answered(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Update {
     let mut set_if_absent = identity("answer", id, Some(user));
     set_if_absent.insert("response_text".into(), text.into());
@@ -238,7 +226,6 @@ pub fn answered(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Updat
 }
 
 /// A question at another stage. Its `processed_at` says since when, which is what a reset of what is stuck goes by.
-#[must_use]
 pub fn question_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
     let key = ItemKey::question(&id.team, &id.channel, &id.ts);
     let at = (state.stage != WorkStage::Pending).then_some("processed_at");
@@ -246,7 +233,6 @@ pub fn question_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, 
 }
 
 /// A question that is worked on, as one write: what makes its row if that is missing, and whether its budgets have counted it.
-#[must_use]
 pub fn begun(id: &QuestionId, state: WorkState, new: Option<Update>, is_counted: bool, now_s: i64) -> Update {
     let mut update = question_becomes(id, state, None, now_s);
     update.set_if_absent.extend(new.into_iter().flat_map(|new| new.set_if_absent));
@@ -257,7 +243,6 @@ pub fn begun(id: &QuestionId, state: WorkState, new: Option<Update>, is_counted:
 }
 
 /// An answer at another stage.
-#[must_use]
 pub fn answer_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
     let key = ItemKey::answer(&id.team, &id.channel, &id.ts);
     let at = match state.stage {
@@ -290,7 +275,6 @@ fn becomes(
 }
 
 /// A thread in which the app is about to speak.
-#[must_use]
 pub fn thread(id: &QuestionId, now_s: i64) -> Update {
     let QuestionId { team, channel, thread_ts, .. } = id;
     let guard = Guard::Greater { register: LAST_CHECKED.into(), version: format!("{now_s:012}") };
@@ -306,7 +290,6 @@ pub fn thread(id: &QuestionId, now_s: i64) -> Update {
 }
 
 /// A message that the app has posted.
-#[must_use]
 pub fn posted(answer: &AnswerRow, text: &str, posted_ts: &Ts) -> Update {
     let QuestionId { team, channel, .. } = &answer.id;
     let mut set_if_absent = identity("botmessage", &answer.id, answer.user.as_ref());
@@ -315,7 +298,6 @@ pub fn posted(answer: &AnswerRow, text: &str, posted_ts: &Ts) -> Update {
 }
 
 /// That a question was answered: kept for ever, so that it is never answered again.
-#[must_use]
 pub fn responded(answer: &AnswerRow, now_s: i64) -> Update {
     let QuestionId { team, channel, ts, .. } = &answer.id;
     let mut set_if_absent = identity("responded", &answer.id, answer.user.as_ref());
@@ -325,14 +307,12 @@ pub fn responded(answer: &AnswerRow, now_s: i64) -> Update {
 }
 
 /// Whether a row of the responder is of this question.
-#[must_use]
 pub fn is_of(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
     item.text("channel_id") == Some(channel.as_str())
         && item.text("question_ts") == Some(question_ts.as_str())
 }
 
 /// Whether a question or an answer was done with before this second, and may go.
-#[must_use]
 pub fn is_done_before(item: &Item, before_s: i64) -> bool {
     let at = if item.text("type") == Some("answer") { "sent_at" } else { "processed_at" };
     let finished = WorkState::read(item.text(STATE)).stage == WorkStage::Finished;

@@ -66,7 +66,6 @@ impl WorkState {
     }
 
     /// Of a register. What cannot be read counts as new: the guard of a write then decides.
-    #[must_use]
     pub fn read(register: Option<&str>) -> Self {
         let parts = || {
             let mut parts = register?.split('/');
@@ -117,7 +116,6 @@ pub enum PartState {
 
 impl PartState {
     /// Of a register. One that cannot be read may have been sent: it is looked for.
-    #[must_use]
     pub fn read(register: Option<&str>) -> Self {
         let Some(register) = register else { return Self::New };
         let mut parts = register.splitn(4, '/');
@@ -130,25 +128,21 @@ impl PartState {
     }
 
     /// The register of an attempt that is about to be made.
-    #[must_use]
     pub fn sending(attempt: u32) -> String {
         format!("{attempt:06}/1/sending")
     }
 
     /// The register of an attempt that Slack refused: greater than the attempt, less than the next one.
-    #[must_use]
     pub fn refused(attempt: u32) -> String {
         format!("{:06}/0/refused", attempt + 1)
     }
 
     /// The register of a part that is posted. It is greater than that of every attempt.
-    #[must_use]
     pub fn sent(ts: &Ts) -> String {
         format!("999999/2/sent/{ts}")
     }
 
     /// The number of the attempt that may follow.
-    #[must_use]
     pub fn next_attempt(&self) -> u32 {
         match self {
             Self::New => 1,

@@ -25,14 +25,12 @@ enum Body {
 
 impl Request {
     /// `POST` with a body of text.
-    #[must_use]
     pub fn post(path: &str, body: &str) -> Self {
         let body = Some(Body::Text(body.to_owned()));
         Self { method: "POST", path: path.to_owned(), headers: BTreeMap::new(), body }
     }
 
     /// `GET`.
-    #[must_use]
     pub fn get(path: &str) -> Self {
         Self { method: "GET", path: path.to_owned(), headers: BTreeMap::new(), body: None }
     }
@@ -55,7 +53,6 @@ impl Request {
     }
 
     /// The invocation.
-    #[must_use]
     pub fn payload(&self) -> Value {
         let mut headers = self.headers.clone();
         for (name, value) in [
@@ -133,7 +130,6 @@ impl Response {
 }
 
 /// Messages as Lambda's poller hands them over.
-#[must_use]
 pub fn sqs(queue_arn: &str, messages: &[Message]) -> Value {
     let records: Vec<Value> = messages
         .iter()

@@ -129,13 +129,11 @@ impl Stack {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
     /// What it is.
-    #[must_use]
     pub fn emulator(&self) -> Emulator {
         match self.kind {
             Kind::Given => Emulator::Unknown,
@@ -185,7 +183,6 @@ impl Stack {
     }
 
     /// The variables that lead a process here.
-    #[must_use]
     pub fn environment(&self, names: &Names) -> Vec<(&'static str, String)> {
         use ports::queue::topology::TableRole;
         vec![
@@ -211,7 +208,6 @@ impl Stack {
     }
 
     /// How far its clock was moved ahead of this machine's.
-    #[must_use]
     pub fn ahead(&self) -> Duration {
         match &self.kind {
             Kind::Python(running, _) => running.ahead(),
@@ -224,7 +220,6 @@ impl Stack {
 ///
 /// # Panics
 /// Never: the names are good ones.
-#[must_use]
 pub fn fresh_names() -> Names {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let run = fastrand::u32(..);

@@ -33,7 +33,6 @@ pub struct TwoQueues {
 
 impl TwoQueues {
     /// Two handles on the same queues.
-    #[must_use]
     pub fn new(first: Arc<dyn Queue>, second: Arc<dyn Queue>, turns: Turns) -> Self {
         Self { handles: [first, second], turns, calls: AtomicUsize::new(0), received_by: Mutex::default() }
     }
@@ -105,26 +104,25 @@ impl Queue for TwoQueues {
     }
 }
 
-/// An archive behind two handles; every call goes to the other one than the call before.
-pub struct TwoArchives {
-    handles: [Arc<dyn Archive>; 2],
+/// A port behind two handles; every call goes to the other one than the call before.
+pub struct InTurns<P: ?Sized> {
+    handles: [Arc<P>; 2],
     calls: AtomicUsize,
 }
 
-impl TwoArchives {
-    /// Two handles on the same items.
-    #[must_use]
-    pub fn new(first: Arc<dyn Archive>, second: Arc<dyn Archive>) -> Self {
+impl<P: ?Sized> InTurns<P> {
+    /// Two handles on the same backend.
+    pub fn new(first: Arc<P>, second: Arc<P>) -> Self {
         Self { handles: [first, second], calls: AtomicUsize::new(0) }
     }
 
-    fn next(&self) -> &dyn Archive {
-        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
+    fn next(&self) -> &P {
+        &self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2]
     }
 }
 
 #[async_trait]
-impl Archive for TwoArchives {
+impl Archive for InTurns<dyn Archive> {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
         let mut outcomes = Vec::with_capacity(updates.len());
         for update in updates {
@@ -154,26 +152,8 @@ impl Archive for TwoArchives {
     }
 }
 
-/// A store of files behind two handles; every call goes to the other one than the call before.
-pub struct TwoFiles {
-    handles: [Arc<dyn Files>; 2],
-    calls: AtomicUsize,
-}
-
-impl TwoFiles {
-    /// Two handles on the same files.
-    #[must_use]
-    pub fn new(first: Arc<dyn Files>, second: Arc<dyn Files>) -> Self {
-        Self { handles: [first, second], calls: AtomicUsize::new(0) }
-    }
-
-    fn next(&self) -> &dyn Files {
-        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
-    }
-}
-
 #[async_trait]
-impl Files for TwoFiles {
+impl Files for InTurns<dyn Files> {
     async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
         self.next().create(key).await
     }
@@ -191,26 +171,8 @@ impl Files for TwoFiles {
     }
 }
 
-/// A table of claims behind two handles; every call goes to the other one than the call before.
-pub struct TwoClaims {
-    handles: [Arc<dyn Claims>; 2],
-    calls: AtomicUsize,
-}
-
-impl TwoClaims {
-    /// Two handles on the same claims.
-    #[must_use]
-    pub fn new(first: Arc<dyn Claims>, second: Arc<dyn Claims>) -> Self {
-        Self { handles: [first, second], calls: AtomicUsize::new(0) }
-    }
-
-    fn next(&self) -> &dyn Claims {
-        self.handles[self.calls.fetch_add(1, Ordering::SeqCst) % 2].as_ref()
-    }
-}
-
 #[async_trait]
-impl Claims for TwoClaims {
+impl Claims for InTurns<dyn Claims> {
     async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         self.next().claim(claim, take).await
     }

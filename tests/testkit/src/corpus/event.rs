@@ -1,41 +1,12 @@
-//! Builders for single events, shaped as Slack documents and sends them.
-//!
-//! A builder returns the inner `event`; [`envelope`] wraps it into the body of a request. A *message* is what stands
-//! in history and inside `message_changed`; [`posted`] makes of it the event that announces it.
+//! Messages and events of the made-up workspace, beside what every event of Slack's has in common.
 
 use serde_json::{Value, json};
 
-/// The body of a request that delivers `event`. `event_id` tells deliveries apart.
-#[must_use]
-pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
-    let event_time_s: i64 = event["event_ts"]
-        .as_str()
-        .and_then(|clock| clock.split('.').next())
-        .and_then(|seconds| seconds.parse().ok())
-        .unwrap_or_default();
-    let event_context = format!("4-{event_id}-{team}");
-    json!({
-        "token": "not-checked-any-more",
-        "team_id": team,
-        "context_team_id": team,
-        "context_enterprise_id": null,
-        "api_app_id": "A0ANNALIST",
-        "event": event,
-        "type": "event_callback",
-        "event_id": event_id,
-        "event_time": event_time_s,
-        "authorizations": [{
-            "enterprise_id": null, "team_id": team, "user_id": "U0ANNALIST", "is_bot": true,
-            "is_enterprise_install": false,
-        }],
-        "is_ext_shared_channel": false,
-        "event_context": event_context,
-    })
-    .to_string()
-}
+pub use fake_slack::event::{
+    changed, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed, replied, with,
+};
 
 /// A plain message of a person.
-#[must_use]
 pub fn message(ts: &str, user: &str, text: &str) -> Value {
     json!({
         "type": "message", "user": user, "text": text, "ts": ts, "team": super::TEAM,
@@ -44,13 +15,11 @@ pub fn message(ts: &str, user: &str, text: &str) -> Value {
 }
 
 /// A message within a thread; with `thread_ts` equal to `ts` the thread's root.
-#[must_use]
 pub fn reply(ts: &str, thread_ts: &str, user: &str, text: &str) -> Value {
     with(message(ts, user, text), [("thread_ts", thread_ts.into())])
 }
 
 /// A message with a subtype such as `me_message`, `channel_join` or `thread_broadcast`, and what else belongs to it.
-#[must_use]
 pub fn subtyped(message: Value, subtype: &str, more: Value) -> Value {
     let mut message = with(message, [("subtype", subtype.into())]);
     if let (Value::Object(fields), Value::Object(more)) = (&mut message, more) {
@@ -60,7 +29,6 @@ pub fn subtyped(message: Value, subtype: &str, more: Value) -> Value {
 }
 
 /// A bot's message, which has no user.
-#[must_use]
 pub fn bot_message(ts: &str, bot_id: &str, username: &str, text: &str) -> Value {
     json!({
         "type": "message", "subtype": "bot_message", "bot_id": bot_id, "username": username, "text": text, "ts": ts,
@@ -68,14 +36,12 @@ pub fn bot_message(ts: &str, bot_id: &str, username: &str, text: &str) -> Value 
 }
 
 /// A message that shares files.
-#[must_use]
 pub fn file_share(ts: &str, user: &str, text: &str, file_ids: &[&str]) -> Value {
     let files: Vec<Value> = file_ids.iter().map(|id| file(id, user)).collect();
     subtyped(message(ts, user, text), "file_share", json!({ "files": files, "upload": false }))
 }
 
 /// A file object.
-#[must_use]
 pub fn file(id: &str, user: &str) -> Value {
     json!({
         "id": id, "name": format!("{id}.txt"), "title": id, "mimetype": "text/plain", "filetype": "text", "size": 12,
@@ -86,7 +52,6 @@ pub fn file(id: &str, user: &str) -> Value {
 }
 
 /// The message as an edit at `edited_ts` leaves it.
-#[must_use]
 pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
     let ts = message["ts"].as_str().unwrap_or_default();
     let editor = message["user"].clone();
@@ -101,7 +66,6 @@ pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
 }
 
 /// The message as an unfurled link leaves it: an attachment, and no edit.
-#[must_use]
 pub fn unfurled(message: &Value, url: &str) -> Value {
     with(
         message.clone(),
@@ -110,7 +74,6 @@ pub fn unfurled(message: &Value, url: &str) -> Value {
 }
 
 /// What history has if a deleted message had replies.
-#[must_use]
 pub fn tombstone(message: &Value) -> Value {
     json!({
         "type": "message", "subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.",
@@ -118,73 +81,7 @@ pub fn tombstone(message: &Value) -> Value {
     })
 }
 
-/// The event that announces a message in a public channel.
-#[must_use]
-pub fn posted(channel: &str, message: &Value) -> Value {
-    with(
-        message.clone(),
-        [
-            ("channel", channel.into()),
-            ("channel_type", "channel".into()),
-            ("event_ts", message["ts"].clone()),
-        ],
-    )
-}
-
-/// The event of an edit, an unfurl or a tombstone: `after` replaced `before`.
-#[must_use]
-pub fn changed(channel: &str, before: &Value, after: &Value, event_ts: &str) -> Value {
-    json!({
-        "type": "message", "subtype": "message_changed", "hidden": true, "channel": channel,
-        "channel_type": "channel", "ts": event_ts, "event_ts": event_ts, "message": after,
-        "previous_message": before,
-    })
-}
-
-/// The event of a deletion.
-#[must_use]
-pub fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
-    json!({
-        "type": "message", "subtype": "message_deleted", "hidden": true, "channel": channel,
-        "channel_type": "channel", "ts": event_ts, "event_ts": event_ts, "deleted_ts": message["ts"],
-        "previous_message": message,
-    })
-}
-
-/// The event that tells a thread's root of a reply.
-#[must_use]
-pub fn replied(channel: &str, root: &Value, reply_ts: &str, event_ts: &str) -> Value {
-    let root = with(
-        root.clone(),
-        [("thread_ts", root["ts"].clone()), ("reply_count", 1.into()), ("latest_reply", reply_ts.into())],
-    );
-    json!({
-        "type": "message", "subtype": "message_replied", "hidden": true, "channel": channel,
-        "channel_type": "channel", "ts": event_ts, "event_ts": event_ts, "message": root,
-    })
-}
-
-/// A reaction that came.
-#[must_use]
-pub fn reaction_added(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
-    reaction("reaction_added", channel, ts, user, name, event_ts)
-}
-
-/// A reaction that went.
-#[must_use]
-pub fn reaction_removed(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
-    reaction("reaction_removed", channel, ts, user, name, event_ts)
-}
-
-fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
-    json!({
-        "type": kind, "user": user, "reaction": name, "item_user": user, "event_ts": event_ts,
-        "item": { "type": "message", "channel": channel, "ts": ts },
-    })
-}
-
 /// A person's profile as it is now.
-#[must_use]
 pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
     let user = json!({
         "id": user, "team_id": super::TEAM, "name": name, "real_name": name, "deleted": false, "is_bot": false,
@@ -195,24 +92,8 @@ pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
 }
 
 /// A person who came.
-#[must_use]
 pub fn team_join(user: &str, name: &str, event_ts: &str) -> Value {
     with(user_change(user, name, event_ts), [("type", "team_join".into())])
-}
-
-/// A custom emoji that came.
-#[must_use]
-pub fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
-    json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })
-}
-
-/// `object` with these fields set.
-#[must_use]
-pub fn with<const N: usize>(mut object: Value, fields: [(&str, Value); N]) -> Value {
-    if let Value::Object(object) = &mut object {
-        object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
-    }
-    object
 }
 
 /// Slack's editor writes every text as a `rich_text` block too.

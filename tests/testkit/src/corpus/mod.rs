@@ -13,19 +13,16 @@ pub use workload::{Effect, Generated, Shape, Workload};
 pub const TEAM: &str = "T0ANNALIST";
 
 /// The `n`th channel's id.
-#[must_use]
 pub fn channel_id(n: usize) -> String {
     format!("C0{n:08}")
 }
 
 /// The `n`th person's id.
-#[must_use]
 pub fn user_id(n: usize) -> String {
     format!("U0{n:08}")
 }
 
 /// A timestamp of Slack's shape.
-#[must_use]
 pub fn ts(micros: i64) -> String {
     format!("{:010}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
 }

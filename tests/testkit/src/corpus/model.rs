@@ -50,7 +50,6 @@ impl Model {
     }
 
     /// How many rows there should be.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.channels.values().map(BTreeMap::len).sum()
     }

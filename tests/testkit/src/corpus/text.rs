@@ -52,7 +52,6 @@ const WORDS: [&str; 48] = [
 ];
 
 /// A text of about `bytes` bytes.
-#[must_use]
 pub fn text(random: &mut fastrand::Rng, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 24);
     while text.len() < bytes {
@@ -65,7 +64,6 @@ pub fn text(random: &mut fastrand::Rng, bytes: usize) -> String {
 }
 
 /// A length as chat messages have it: mostly a line, sometimes a page.
-#[must_use]
 pub fn length_bytes(random: &mut fastrand::Rng) -> usize {
     match random.u32(..100) {
         0..55 => random.usize(8..90),

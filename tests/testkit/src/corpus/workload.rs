@@ -98,7 +98,6 @@ pub struct Workload {
 
 impl Workload {
     /// A workload of the given shape.
-    #[must_use]
     pub fn new(shape: Shape) -> Self {
         let mut total = 0.0;
         let popularity = (1..=shape.channels)

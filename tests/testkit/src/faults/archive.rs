@@ -16,19 +16,16 @@ pub struct FaultyArchive {
 
 impl FaultyArchive {
     /// `inner`, but for what the plan says.
-    #[must_use]
     pub fn new(inner: Arc<dyn Archive>, plan: Plan) -> Self {
         Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
-    #[must_use]
     pub fn on(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
     /// `inner` as a process sees it that dies at the crash point.
-    #[must_use]
     pub fn until(inner: Arc<dyn Archive>, point: Arc<CrashPoint>) -> Self {
         Self::on(inner, point)
     }

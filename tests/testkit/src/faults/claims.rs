@@ -18,25 +18,21 @@ pub struct FaultyClaims {
 
 impl FaultyClaims {
     /// `inner`, but for what the plan says.
-    #[must_use]
     pub fn new(inner: Arc<dyn Claims>, plan: Plan) -> Self {
         Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
-    #[must_use]
     pub fn on(inner: Arc<dyn Claims>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, calls: AtomicU64::new(0), schedule }
     }
 
     /// `inner` as a process sees it that dies at the crash point.
-    #[must_use]
     pub fn until(inner: Arc<dyn Claims>, point: Arc<CrashPoint>) -> Self {
         Self::on(inner, point)
     }
 
     /// How many calls were made, failed ones included.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }

@@ -16,25 +16,21 @@ pub struct CrashPoint {
 
 impl CrashPoint {
     /// After `steps` steps.
-    #[must_use]
     pub fn after(steps: u64) -> Arc<Self> {
         Arc::new(Self { after: steps, steps: AtomicU64::new(0) })
     }
 
     /// No crash: only the steps are counted, so that a second run can crash after each of them.
-    #[must_use]
     pub fn never() -> Arc<Self> {
         Self::after(u64::MAX)
     }
 
     /// Steps that were done.
-    #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::SeqCst).min(self.after)
     }
 
     /// Whether a step was tried after the crash.
-    #[must_use]
     pub fn has_crashed(&self) -> bool {
         self.steps.load(Ordering::SeqCst) > self.after
     }

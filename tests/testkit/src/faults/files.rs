@@ -29,19 +29,16 @@ pub struct FaultyFiles {
 
 impl FaultyFiles {
     /// `inner`, but for what the plan says.
-    #[must_use]
     pub fn new(inner: Arc<dyn Files>, plan: Plan) -> Self {
         Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
     /// `inner`, but for what is decided step by step.
-    #[must_use]
     pub fn on(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
     /// `inner` as a process sees it that dies at the crash point.
-    #[must_use]
     pub fn until(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
         Self::on(inner, point)
     }

@@ -81,31 +81,26 @@ pub struct Plan {
 
 impl Plan {
     /// Nothing goes wrong.
-    #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
     /// The first `calls` calls fail before they are done.
-    #[must_use]
     pub fn fail_first(calls: u64) -> Self {
         Self::none().and(None, 1..=calls, Fault::FailBefore)
     }
 
     /// Call number `call` fails before it is done.
-    #[must_use]
     pub fn fail_before(call: u64) -> Self {
         Self::none().and(None, call..=call, Fault::FailBefore)
     }
 
     /// Call number `call` is done and its answer is lost.
-    #[must_use]
     pub fn fail_after(call: u64) -> Self {
         Self::none().and(None, call..=call, Fault::FailAfter)
     }
 
     /// Call number `call` is done after a delay.
-    #[must_use]
     pub fn delay(call: u64, by: Duration) -> Self {
         Self::none().and(None, call..=call, Fault::Delay(by))
     }

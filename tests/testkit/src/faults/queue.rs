@@ -19,19 +19,16 @@ pub struct FaultyQueue {
 
 impl FaultyQueue {
     /// `inner`, but for what the plan says.
-    #[must_use]
     pub fn new(inner: Arc<dyn Queue>, plan: Plan) -> Self {
         Self::on(inner, Arc::new(Progress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
-    #[must_use]
     pub fn on(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
     /// `inner` as a process sees it that dies at the crash point.
-    #[must_use]
     pub fn until(inner: Arc<dyn Queue>, point: Arc<CrashPoint>) -> Self {
         Self::on(inner, point)
     }

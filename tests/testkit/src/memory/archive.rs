@@ -64,13 +64,11 @@ impl Contents {
 
 impl MemoryArchive {
     /// An empty archive.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Everything in it, in the order of the keys: what two runs are compared by.
-    #[must_use]
     pub fn items(&self) -> Vec<Item> {
         let contents = self.lock();
         contents
@@ -81,7 +79,6 @@ impl MemoryArchive {
     }
 
     /// One item as it stands now.
-    #[must_use]
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         self.lock().item(key)
     }

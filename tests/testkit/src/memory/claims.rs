@@ -4,13 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, EventKey, Owner, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, Owner, Take};
 use ports::clock::{SharedClock, TimestampMs};
+use slack::ids::{FileId, Ts};
+
+/// The key of a claim: of a file of this number, in a message.
+///
+/// # Panics
+/// Never: ids of numbers have Slack's shape.
+#[expect(clippy::unwrap_used, reason = "ids of numbers have Slack's shape")]
+pub fn claim_key(file: usize) -> ClaimKey {
+    ClaimKey::of_file(&FileId::parse(&format!("F{file}")).unwrap(), &Ts::parse("1.000000").unwrap())
+}
 
 /// Claims that live as long as the process.
 pub struct MemoryClaims {
     clock: SharedClock,
-    rows: Mutex<BTreeMap<EventKey, Row>>,
+    rows: Mutex<BTreeMap<ClaimKey, Row>>,
 }
 
 /// A claim.
@@ -26,14 +36,12 @@ pub struct Row {
 
 impl MemoryClaims {
     /// No claims.
-    #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         Self { clock, rows: Mutex::default() }
     }
 
     /// All rows, also those that count for nothing any more.
-    #[must_use]
-    pub fn rows(&self) -> BTreeMap<EventKey, Row> {
+    pub fn rows(&self) -> BTreeMap<ClaimKey, Row> {
         self.lock().clone()
     }
 
@@ -43,7 +51,7 @@ impl MemoryClaims {
         Row { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<EventKey, Row>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClaimKey, Row>> {
         // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }

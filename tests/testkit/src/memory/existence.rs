@@ -17,19 +17,16 @@ pub struct MemoryExistence {
 
 impl MemoryExistence {
     /// An empty cache.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Everything in it.
-    #[must_use]
     pub fn rows(&self) -> BTreeMap<CacheKey, Verified> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How often it was asked.
-    #[must_use]
     pub fn looked_up(&self) -> usize {
         self.looked_up.load(Ordering::SeqCst)
     }

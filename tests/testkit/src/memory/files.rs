@@ -18,13 +18,11 @@ pub struct MemoryFiles {
 
 impl MemoryFiles {
     /// No files.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Everything that is published, in the order of the keys: what two runs are compared by.
-    #[must_use]
     pub fn published(&self) -> BTreeMap<FileKey, Bytes> {
         self.lock().clone()
     }

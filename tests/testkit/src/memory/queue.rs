@@ -188,7 +188,6 @@ impl State {
 
 impl MemoryQueue {
     /// All queues of the topology, empty.
-    #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         Self {
             clock,
@@ -201,7 +200,6 @@ impl MemoryQueue {
 
     /// The same for a clock that runs with tokio's, so that waiting costs nothing on virtual time. Where the clock jumps
     /// beside that, [`MemoryQueue::clock_jumped`] has to be called.
-    #[must_use]
     pub fn on_virtual_time(clock: SharedClock) -> Self {
         Self { waking: Waking::WhenDue, ..Self::new(clock) }
     }
@@ -218,7 +216,6 @@ impl MemoryQueue {
     }
 
     /// The messages before this one in its group, oldest first, that are not acked.
-    #[must_use]
     pub fn ahead_of(&self, queue: QueueRef, id: &MessageId) -> Vec<MessageId> {
         let state = self.lock();
         let Some(place) = state.messages.iter().position(|message| message.id == *id) else {

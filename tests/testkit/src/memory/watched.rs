@@ -13,13 +13,11 @@ pub struct WatchedArchive {
 
 impl WatchedArchive {
     /// The same archive, of which nothing has been read.
-    #[must_use]
     pub fn of(inner: Arc<dyn Archive>) -> Self {
         Self { inner, read: Mutex::default() }
     }
 
     /// The partitions of the rows that were read, one for each row.
-    #[must_use]
     pub fn read(&self) -> Vec<String> {
         self.rows().clone()
     }

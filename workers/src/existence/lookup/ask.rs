@@ -1,6 +1,7 @@
 //! Asking Slack whether something exists: one call, one answer.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use crate::existence::entities::{ChannelReach, Entity};
 
 /// What Slack says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::existence) enum Answer {
+pub(in crate::existence) enum ExistenceAnswer {
     /// It exists. Of a channel: whom it reaches.
     Found { reach: Option<ChannelReach> },
     /// It does not, by this code.
@@ -41,79 +42,66 @@ pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lac
 const MISSING_SCOPE: &str = "missing_scope";
 
 /// Asks.
-pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> Answer {
-    let parameters: &[(&str, &str)] = match entity {
-        Entity::Team(_) => &[],
-        Entity::User(_, user) => &[("user", user.as_str())],
-        Entity::Bot(_, bot) => &[("bot", bot.as_str())],
-        Entity::Channel(_, channel) => &[("channel", channel.as_str())],
-    };
+pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> ExistenceAnswer {
+    let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
         Ok(reply) => read(&reply, entity),
         Err(error) => refused(&error),
     }
 }
 
-#[derive(Deserialize)]
-struct Body<'a> {
-    #[serde(borrow, default)]
-    team: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    user: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    bot: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    channel: Option<&'a RawValue>,
-}
-
 #[derive(Default, Deserialize)]
-struct Object<'a> {
+struct ObjectId<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     id: Option<Cow<'a, str>>,
 }
 
-fn read(reply: &Reply, entity: &Entity) -> Answer {
-    let garbled = |error: ApiError| Answer::Failed(error.to_string());
-    let body: Body<'_> = match reply.read() {
+/// The id of an object of Slack's.
+pub(super) fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
+    envelope::object::<ObjectId<'_>>(object).id
+}
+
+fn read(reply: &Reply, entity: &Entity) -> ExistenceAnswer {
+    let body: HashMap<Cow<'_, str>, &RawValue> = match reply.read() {
         Ok(body) => body,
-        Err(error) => return garbled(error),
+        Err(error) => return ExistenceAnswer::Failed(error.to_string()),
     };
-    let (object, id) = match entity {
-        Entity::Team(team) => (body.team, team.as_str()),
-        Entity::User(_, user) => (body.user, user.as_str()),
-        Entity::Bot(_, bot) => (body.bot, bot.as_str()),
-        Entity::Channel(_, channel) => (body.channel, channel.as_str()),
-    };
-    let answered = object.map(envelope::object::<Object<'_>>).and_then(|object| object.id);
-    match answered {
+    let (name, id) = entity.field();
+    let object = body.get(name).copied();
+    match object.and_then(id_of) {
         Some(answered) if answered == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
-            Answer::Found { reach: channel.map(ChannelReach::of) }
+            ExistenceAnswer::Found { reach: channel.map(ChannelReach::of) }
         }
-        Some(_) => Answer::Missing(ANOTHER.to_owned()),
-        None => garbled(ApiError::Garbled { method: entity.method(), why: "it is about nothing" }),
+        Some(_) => ExistenceAnswer::Missing(ANOTHER.to_owned()),
+        None => {
+            let nothing = ApiError::Garbled { method: entity.method(), why: "it is about nothing" };
+            ExistenceAnswer::Failed(nothing.to_string())
+        }
     }
 }
 
-fn refused(error: &ApiError) -> Answer {
+fn refused(error: &ApiError) -> ExistenceAnswer {
     match error {
-        ApiError::NoToken(_) => Answer::Missing(NO_TOKEN.to_owned()),
-        ApiError::RateLimited { retry_after, .. } => Answer::Paused(*retry_after, error.to_string()),
+        ApiError::NoToken(_) => ExistenceAnswer::Missing(NO_TOKEN.to_owned()),
+        ApiError::RateLimited { retry_after, .. } => ExistenceAnswer::Paused(*retry_after, error.to_string()),
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
             "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
-                Answer::Missing(code.clone())
+                ExistenceAnswer::Missing(code.clone())
             }
             // Whom the app must not see exists all the same.
-            "user_not_visible" => Answer::Found { reach: None },
-            MISSING_SCOPE if needs_only_private(needed.as_deref()) => Answer::Missing(NO_GROUPS.to_owned()),
-            MISSING_SCOPE => Answer::NotAllowed(format!(
+            "user_not_visible" => ExistenceAnswer::Found { reach: None },
+            MISSING_SCOPE if needs_only_private(needed.as_deref()) => {
+                ExistenceAnswer::Missing(NO_GROUPS.to_owned())
+            }
+            MISSING_SCOPE => ExistenceAnswer::NotAllowed(format!(
                 "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
             )),
-            _ => Answer::Failed(error.to_string()),
+            _ => ExistenceAnswer::Failed(error.to_string()),
         },
         // A token of another workspace is a mistake in the settings, and no invention.
         ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
-            Answer::Failed(error.to_string())
+            ExistenceAnswer::Failed(error.to_string())
         }
     }
 }
@@ -140,10 +128,10 @@ mod tests {
                 needed: needed.map(str::to_owned),
             })
         };
-        assert_eq!(refused(Some("groups:read")), Answer::Missing(NO_GROUPS.into()));
+        assert_eq!(refused(Some("groups:read")), ExistenceAnswer::Missing(NO_GROUPS.into()));
         for needed in [None, Some("channels:read"), Some("channels:read,groups:read,mpim:read,im:read")] {
             assert!(
-                matches!(refused(needed), Answer::NotAllowed(why) if why.contains("OAuth")),
+                matches!(refused(needed), ExistenceAnswer::NotAllowed(why) if why.contains("OAuth")),
                 "{needed:?}"
             );
         }

@@ -15,7 +15,7 @@ use ports::metrics::EXISTENCE_BREAKERS;
 use slack::ids::TeamId;
 use slack_api::Method;
 
-use super::ask::Answer;
+use super::ask::ExistenceAnswer;
 use super::waiting;
 use crate::existence::cache::Demand;
 use crate::existence::entities::Entity;
@@ -61,7 +61,7 @@ impl Breaker {
 }
 
 /// How something has failed, and until when it is left alone for it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Failing {
     /// Of a breaker: since when it is open. Of an entity: since when Slack, which fails on it, has answered about others.
     pub(super) since: Option<TimestampMs>,
@@ -75,18 +75,6 @@ pub(super) struct Failing {
 }
 
 impl Failing {
-    fn new(now: TimestampMs) -> Self {
-        Self {
-            since: None,
-            until: now,
-            reason: String::new(),
-            last: now,
-            wait: Duration::ZERO,
-            about: BTreeSet::new(),
-            probing_since: None,
-        }
-    }
-
     /// It failed once more: the wait grows.
     fn wait_longer(&mut self, now: TimestampMs, reason: &str, first_wait: Duration) {
         self.wait = (self.wait * 2).clamp(first_wait, LONGEST_WAIT);
@@ -99,9 +87,8 @@ impl Failing {
         Fact::Later { after, why: self.reason.clone(), not_allowed }
     }
 
-    /// How long a question behind a breaker must wait; `None` if it may be asked now, and then says what came of it.
+    /// How long a question behind an open breaker must wait; `None` if it may be asked now, and then says what came of it.
     fn gate(&mut self, now: TimestampMs) -> Option<Duration> {
-        self.since?;
         if now < self.until {
             return Some(self.until.since(now));
         }
@@ -125,19 +112,8 @@ impl Failing {
     }
 }
 
-/// What became of a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
-    /// From now on everything waits.
-    Opened,
-    /// It stays open for longer.
-    Longer,
-    /// Everything goes through again.
-    Closed,
-}
-
-/// A breaker that changed, and how it is or was.
-type Turn = (Breaker, Change, Failing);
+/// A breaker that changed, how it is or was, and whether it is open now.
+type Turn = (Breaker, Failing, bool);
 
 /// What fails.
 #[derive(Default)]
@@ -148,35 +124,40 @@ struct FailingTable {
 
 impl FailingTable {
     /// Takes in what came of a question.
-    fn note(&mut self, entity: &Entity, answer: &Answer, now: TimestampMs) -> [Option<Turn>; 2] {
+    fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<Turn> {
         let [of_team, of_method] = Breaker::of(entity);
         match answer {
-            Answer::Found { .. } | Answer::Missing(_) => {
+            ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
                 self.entities.remove(entity);
                 for other in self.entities_of(entity.team()) {
                     other.since.get_or_insert(now);
                 }
-                [self.close(of_team), self.close(of_method)]
+                self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
             // That is an answer, and neither a failure nor the end of one.
-            Answer::Paused(pause, _) => {
+            ExistenceAnswer::Paused(pause, _) => {
                 for breaker in [of_team, of_method] {
                     if let Some(failing) = self.breakers.get_mut(&breaker) {
                         failing.until = failing.until.max(now.plus(*pause));
                         failing.probing_since = None;
                     }
                 }
-                [None, None]
+                Vec::new()
             }
-            Answer::NotAllowed(why) => [self.close(of_team), self.fail(of_method, entity, 1, why, now)],
-            Answer::Failed(why) if self.fails_alone(entity, why, now) => [None, None],
-            Answer::Failed(why) => [self.fail(of_team, entity, FAILURES, why, now), None],
+            ExistenceAnswer::NotAllowed(why) => {
+                let closed = self.close(of_team).into_iter();
+                closed.chain(self.fail(of_method, entity, 1, why, now)).collect()
+            }
+            ExistenceAnswer::Failed(why) if self.fails_alone(entity, why, now) => Vec::new(),
+            ExistenceAnswer::Failed(why) => {
+                self.fail(of_team, entity, FAILURES, why, now).into_iter().collect()
+            }
         }
     }
 
     fn close(&mut self, breaker: Breaker) -> Option<Turn> {
         let failing = self.breakers.remove(&breaker)?;
-        failing.since.is_some().then_some((breaker, Change::Closed, failing))
+        failing.since.is_some().then_some((breaker, failing, false))
     }
 
     /// A question behind a breaker failed; failures in a row about this number of different things open it.
@@ -191,25 +172,23 @@ impl FailingTable {
         if self.breakers.len() >= MAX_FAILING && !self.breakers.contains_key(&breaker) {
             return None;
         }
-        let failing = self.breakers.entry(breaker.clone()).or_insert_with(|| Failing::new(now));
+        let failing = self.breakers.entry(breaker.clone()).or_default();
         if failing.about.len() < most {
             failing.about.insert(about.clone());
         }
-        let change = match failing.since {
-            // Of those that were on their way when it opened, each would make it wait for longer.
-            Some(_) if failing.probing_since.is_none() => return None,
-            Some(_) => Change::Longer,
-            None if failing.about.len() < most => return None,
-            None => Change::Opened,
-        };
+        // Of those that were on their way when it opened, each would make it wait for longer.
+        let is_open = failing.since.is_some();
+        if if is_open { failing.probing_since.is_none() } else { failing.about.len() < most } {
+            return None;
+        }
         failing.since.get_or_insert(now);
         failing.wait_longer(now, reason, FIRST_WAIT);
         let failing = failing.clone();
-        if change == Change::Opened && breaker.method.is_none() {
+        if !is_open && breaker.method.is_none() {
             // Slack fails on different things: it is not well at all.
             self.entities_of(&breaker.team).for_each(|entity| entity.since = None);
         }
-        Some((breaker, change, failing))
+        Some((breaker, failing, true))
     }
 
     /// Slack failed on something; says whether it is well otherwise.
@@ -218,9 +197,18 @@ impl FailingTable {
         if self.entities.len() >= MAX_FAILING && !self.entities.contains_key(entity) {
             return false;
         }
-        let failing = self.entities.entry(entity.clone()).or_insert_with(|| Failing::new(now));
+        let failing = self.entities.entry(entity.clone()).or_default();
         failing.wait_longer(now, reason, FIRST_WAIT_ALONE);
         failing.since.is_some()
+    }
+
+    /// What an open breaker of an entity makes of a question about it, given how long it must wait.
+    fn behind(&mut self, entity: &Entity, wait: impl Fn(&mut Failing) -> Option<Duration>) -> Option<Fact> {
+        Breaker::of(entity).into_iter().find_map(|breaker| {
+            let failing = self.breakers.get_mut(&breaker).filter(|failing| failing.since.is_some())?;
+            let after = wait(failing)?;
+            Some(failing.later(after, breaker.method.is_some()))
+        })
     }
 
     fn entities_of<'t>(&'t mut self, team: &'t TeamId) -> impl Iterator<Item = &'t mut Failing> {
@@ -252,21 +240,13 @@ impl Failures {
             let asked_afresh = demand.replayed && demand.sent_at > failing.last;
             return failing.alone(entity, now).filter(|_| waits && !asked_afresh);
         }
-        Breaker::of(entity).into_iter().find_map(|breaker| {
-            let failing = table.breakers.get_mut(&breaker)?;
-            let after = failing.gate(now)?;
-            Some(failing.later(after, breaker.method.is_some()))
-        })
+        table.behind(entity, |failing| failing.gate(now))
     }
 
     /// The same, for a question that has waited for its turn.
     pub(in crate::existence) fn waits(&self, entity: &Entity) -> Option<Fact> {
         let now = self.clock.now();
-        let table = self.table();
-        Breaker::of(entity).into_iter().find_map(|breaker| {
-            let failing = table.breakers.get(&breaker).filter(|failing| failing.since.is_some())?;
-            Some(failing.later(failing.until.since(now).max(FIRST_WAIT), breaker.method.is_some()))
-        })
+        self.table().behind(entity, |failing| Some(failing.until.since(now).max(FIRST_WAIT)))
     }
 
     /// What failures about something alone amount to by now.
@@ -275,13 +255,13 @@ impl Failures {
     }
 
     /// What came of asking.
-    pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &Answer) {
-        for turn in self.turns(entity, answer).into_iter().flatten() {
+    pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
+        for turn in self.turns(entity, answer) {
             self.tell(turn).await;
         }
     }
 
-    fn turns(&self, entity: &Entity, answer: &Answer) -> [Option<Turn>; 2] {
+    fn turns(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<Turn> {
         let mut table = self.table();
         let turns = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
@@ -289,22 +269,17 @@ impl Failures {
         turns
     }
 
-    async fn tell(&self, (breaker, change, failing): Turn) {
-        let (team, method) = (&breaker.team, breaker.method.map(Method::name));
-        match change {
-            Change::Opened => {
-                let reason = &failing.reason;
+    async fn tell(&self, (breaker, failing, is_open): Turn) {
+        let (team, method, reason) = (&breaker.team, breaker.method.map(Method::name), &failing.reason);
+        let told = if is_open {
+            if failing.wait == FIRST_WAIT {
                 tracing::warn!(%team, method, reason, "the existence check waits: events stay on the queue until Slack answers");
             }
-            Change::Longer => {}
-            Change::Closed => {
-                let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
-                tracing::info!(%team, method, seconds, "Slack answers the existence check again");
-            }
-        }
-        let told = match change {
-            Change::Opened | Change::Longer => waiting::write(&*self.archive, &breaker, &failing).await,
-            Change::Closed => waiting::remove(&*self.archive, &breaker).await,
+            waiting::write(&*self.archive, &breaker, &failing).await
+        } else {
+            let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
+            tracing::info!(%team, method, seconds, "Slack answers the existence check again");
+            waiting::remove(&*self.archive, &breaker).await
         };
         if let Err(error) = told {
             tracing::warn!(%team, %error, "failed to store the existence-check state; `annalist status` may be out of date");
@@ -336,19 +311,21 @@ mod tests {
             Self { table: FailingTable::default(), breaker, most }
         }
 
-        fn failed(&mut self, now: TimestampMs, user: usize) -> Option<Change> {
+        /// How long it waits from then on, if this changes it.
+        fn failed(&mut self, now: TimestampMs, user: usize) -> Option<Duration> {
             let user = Entity::User(self.breaker.team.clone(), UserId::parse(&format!("U{user}")).unwrap());
             let turn = self.table.fail(self.breaker.clone(), &user, self.most, "down", now);
-            turn.map(|(_, change, _)| change)
+            turn.map(|(_, failing, _)| failing.wait)
         }
 
         fn succeeded(&mut self) -> Option<Failing> {
-            self.table.close(self.breaker.clone()).map(|(_, _, failing)| failing)
+            self.table.close(self.breaker.clone()).map(|(_, failing, _)| failing)
         }
 
         /// How long a question must wait, and why.
         fn gate(&mut self, now: TimestampMs) -> Option<(Duration, String)> {
-            let failing = self.table.breakers.get_mut(&self.breaker)?;
+            let failing =
+                self.table.breakers.get_mut(&self.breaker).filter(|failing| failing.since.is_some())?;
             Some((failing.gate(now)?, failing.reason.clone()))
         }
     }
@@ -371,7 +348,7 @@ mod tests {
         for _ in 0..9 {
             assert_eq!(breaker.failed(at(0), 2), None);
         }
-        assert_eq!(breaker.failed(at(0), 3), Some(Change::Opened));
+        assert_eq!(breaker.failed(at(0), 3), Some(FIRST_WAIT));
         assert_eq!(breaker.gate(at(500)), Some((Duration::from_millis(1_500), "down".into())));
         // Those that were on their way.
         assert_eq!(breaker.failed(at(600), 4), None);
@@ -389,7 +366,7 @@ mod tests {
             now = now.plus(wait);
             assert_eq!(breaker.gate(now), None);
             assert!(breaker.gate(now).is_some(), "a second probe");
-            assert_eq!(breaker.failed(now, 1), Some(Change::Longer));
+            assert_eq!(breaker.failed(now, 1), Some((wait * 2).min(LONGEST_WAIT)));
         }
         now = now.plus(LONGEST_WAIT);
         assert_eq!(breaker.gate(now), None);

@@ -1,19 +1,17 @@
 //! If many people or channels of one workspace are unknown at once, its lists say more with one call than a call about
 //! each: 999 people a page, against a hundred calls a minute.
 
-use std::borrow::Cow;
-
-use ports::clock::Clock;
 use rules::version;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
 
+use super::ask::id_of;
 use crate::directory::{Listing, SyncError};
+use crate::existence::ExistenceParts;
 use crate::existence::cache::KnownEntities;
-use crate::existence::entities::ChannelReach;
+use crate::existence::entities::{ChannelReach, Entity};
 
 /// This number of unknown ones of a workspace makes its list worth reading.
 pub(in crate::existence) const LIST_FROM: usize = 20;
@@ -30,29 +28,22 @@ pub(in crate::existence) enum List {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+struct ListedPage<'a> {
     #[serde(borrow, default)]
     members: Vec<&'a RawValue>,
     #[serde(borrow, default)]
     channels: Vec<&'a RawValue>,
 }
 
-#[derive(Default, Deserialize)]
-struct ListedIds<'a> {
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
-    id: Option<Cow<'a, str>>,
-}
-
 /// Reads a list into what is known.
 pub(in crate::existence) async fn read(
-    api: &WebApi,
+    parts: &ExistenceParts,
     known: &KnownEntities,
-    clock: &dyn Clock,
     team: &TeamId,
     list: List,
 ) {
-    let began = clock.now();
-    match pages(api, known, team, list).await {
+    let began = parts.clock.now();
+    match pages(&parts.api, known, team, list).await {
         Ok(is_whole) if list == List::People => known.listed_people(team, began, is_whole),
         Ok(_) => {}
         // Nothing is lost: each is asked about alone.
@@ -72,20 +63,16 @@ async fn pages(api: &WebApi, known: &KnownEntities, team: &TeamId, list: List) -
     let mut listing = Listing::new(api, team, method, parameters, version::zero());
     for _ in 0..MAX_PAGES {
         let Some(page) = listing.next().await? else { return Ok(true) };
-        let page: Page<'_> = page.reply.read()?;
+        let page: ListedPage<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
-            let Some(id) = envelope::object::<ListedIds<'_>>(raw).id else { continue };
-            match list {
-                List::People => {
-                    if let Ok(user) = UserId::parse(&id) {
-                        known.found_user(team, &user);
-                    }
-                }
-                List::Channels => {
-                    if let Ok(channel) = ChannelId::parse(&id) {
-                        known.found_channel(team, &channel, ChannelReach::of(raw));
-                    }
-                }
+            let Some(id) = id_of(raw) else { continue };
+            let listed = match list {
+                List::People => UserId::parse(&id).map(|user| (Entity::User(team.clone(), user), None)),
+                List::Channels => ChannelId::parse(&id)
+                    .map(|channel| (Entity::Channel(team.clone(), channel), Some(ChannelReach::of(raw)))),
+            };
+            if let Ok((entity, reach)) = listed {
+                known.found(entity, reach);
             }
         }
     }

@@ -28,7 +28,7 @@ use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
 use super::{Check, PATIENCE, Questions, SOON, Unseen};
 
-use ask::{Answer, NO_GROUPS, NOT_LISTED};
+use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED};
 
 pub(super) use ask::NO_TOKEN;
 pub(super) use failing::Failures;
@@ -114,22 +114,22 @@ impl Check {
         {
             return fact;
         }
-        let answer = ask::ask(&self.0.api, entity).await;
+        let answer = ask::ask(&self.0.parts.api, entity).await;
         match &answer {
-            Answer::Found { reach } => self.0.known.found(entity.clone(), *reach),
-            Answer::Missing(code) => {
+            ExistenceAnswer::Found { reach } => self.0.known.found(entity.clone(), *reach),
+            ExistenceAnswer::Missing(code) => {
                 self.0.known.missing(entity.clone(), code);
                 self.0.floods.note_missing(entity, code);
             }
-            Answer::Paused(..) | Answer::NotAllowed(_) | Answer::Failed(_) => {}
+            ExistenceAnswer::Paused(..) | ExistenceAnswer::NotAllowed(_) | ExistenceAnswer::Failed(_) => {}
         }
         self.0.failures.note(entity, &answer).await;
         match answer {
-            Answer::Found { reach } => Fact::Found { reach },
-            Answer::Missing(code) => Fact::Missing(code),
-            Answer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
-            Answer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
-            Answer::Failed(why) => {
+            ExistenceAnswer::Found { reach } => Fact::Found { reach },
+            ExistenceAnswer::Missing(code) => Fact::Missing(code),
+            ExistenceAnswer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
+            ExistenceAnswer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
+            ExistenceAnswer::Failed(why) => {
                 let stuck = self.0.failures.stuck(entity);
                 stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
             }
@@ -138,18 +138,12 @@ impl Check {
 
     /// Waits until few questions are on their way; if Slack has stopped answering meanwhile, says so.
     async fn permit(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
-        let [teams, users, bots, channels] = &self.0.limits;
-        let limits = match entity {
-            Entity::Team(_) => teams,
-            Entity::User(..) => users,
-            Entity::Bot(..) => bots,
-            Entity::Channel(..) => channels,
-        };
-        if let Ok(permit) = limits.try_acquire() {
+        let Some(limit) = self.0.limits.get(&entity.method()) else { return Ok(None) };
+        if let Ok(permit) = limit.try_acquire() {
             return Ok(Some(permit));
         }
         // It is never closed.
-        let permit = limits.acquire().await.ok();
+        let permit = limit.acquire().await.ok();
         self.0.failures.waits(entity).map_or(Ok(permit), Err)
     }
 
@@ -160,24 +154,24 @@ impl Check {
         let (known, team) = (&self.0.known, entity.team());
         let unasked = "so much that does not exist was named within a minute that it was not asked";
         let Entity::User(_, user) = entity else { return Some(Fact::Unsaid(unasked.into())) };
-        if !known.has_listed_people_since(team, demand.sent_at) && !known.has_too_many_people(team) {
+        if known.is_list_whole(team, demand.sent_at).is_none() {
             timeout(LIST_TIMEOUT, self.read_list(team, List::People).answer()).await.ok();
         }
         if let Some(Knowledge::Found { reach, .. }) = known.get(entity) {
             return Some(Fact::Found { reach });
         }
-        if known.has_listed_people_since(team, demand.sent_at) {
-            known.missing(entity.clone(), NOT_LISTED);
-            return Some(Fact::Missing(NOT_LISTED.to_owned()));
-        }
-        if known.has_too_many_people(team) {
-            return match self.0.archive.get(&ItemKey::user(team, user)).await {
-                Ok(Some(_)) => None,
-                Ok(None) => Some(Fact::Unsaid(unasked.into())),
-                Err(error) => Some(Fact::Later { after: SOON, why: error.to_string(), not_allowed: false }),
-            };
-        }
-        let why = "Slack's list of people could not be read".into();
+        let why = match known.is_list_whole(team, demand.sent_at) {
+            Some(true) => {
+                known.missing(entity.clone(), NOT_LISTED);
+                return Some(Fact::Missing(NOT_LISTED.to_owned()));
+            }
+            Some(false) => match self.0.parts.archive.get(&ItemKey::user(team, user)).await {
+                Ok(Some(_)) => return None,
+                Ok(None) => return Some(Fact::Unsaid(unasked.into())),
+                Err(error) => error.to_string(),
+            },
+            None => "Slack's list of people could not be read".to_owned(),
+        };
         Some(Fact::Later { after: SOON, why, not_allowed: false })
     }
 
@@ -194,7 +188,7 @@ impl Check {
     fn read_list(&self, team: &TeamId, list: List) -> PendingAnswer<()> {
         let reading = || {
             let (check, team) = (self.clone(), team.clone());
-            async move { lists::read(&check.0.api, &check.0.known, &*check.0.clock, &team, list).await }
+            async move { lists::read(&check.0.parts, &check.0.known, &team, list).await }
         };
         self.0.lists.join((team.clone(), list), reading)
     }

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// A question that is being asked.
 #[derive(Clone)]
 pub(in crate::existence) struct PendingAnswer<A> {
     began: Instant,
+    task: AbortHandle,
     /// Wakes those who wait in the order in which they came.
     answer: Shared<BoxFuture<'static, Option<A>>>,
 }
@@ -30,20 +31,20 @@ impl<A: Clone> PendingAnswer<A> {
 }
 
 /// All questions of one kind that are being asked.
-pub(in crate::existence) struct SingleFlight<K, A>(Arc<Mutex<HashMap<K, PendingAnswer<A>>>>);
+pub(in crate::existence) struct SingleFlight<K, A>(Mutex<HashMap<K, PendingAnswer<A>>>);
 
 impl<K, A> SingleFlight<K, A>
 where
-    K: Eq + Hash + Clone + Send + 'static,
+    K: Eq + Hash,
     A: Clone + Send + Sync + 'static,
 {
     pub(in crate::existence) fn new() -> Self {
-        Self(Arc::default())
+        Self(Mutex::default())
     }
 
     /// The question of this key, if it is being asked.
     pub(in crate::existence) fn pending(&self, key: &K) -> Option<PendingAnswer<A>> {
-        lock(&self.0).get(key).cloned()
+        self.unanswered().get(key).cloned()
     }
 
     /// The question of this key: the one being asked, or else a new one. It goes on in a task of its own even if no caller waits.
@@ -51,47 +52,29 @@ where
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let mut questions = lock(&self.0);
+        let mut questions = self.unanswered();
         if let Some(question) = questions.get(&key) {
             return question.clone();
         }
-        let (sender, answer) = oneshot::channel();
-        let answer = answer.map(Result::ok).boxed().shared();
-        let question = PendingAnswer { began: Instant::now(), answer };
-        questions.insert(key.clone(), question.clone());
-        let asking = ask();
-        // Removed even if the task panics: the next one asks again.
-        let remove_on_drop = RemoveOnDrop { questions: Arc::clone(&self.0), key };
-        tokio::spawn(async move {
-            let answer = asking.await;
-            drop(remove_on_drop);
-            // No caller may be waiting any more.
-            drop(sender.send(answer));
-        });
+        let task = tokio::spawn(ask());
+        let (began, abort) = (Instant::now(), task.abort_handle());
+        let question = PendingAnswer { began, task: abort, answer: task.map(Result::ok).boxed().shared() };
+        questions.insert(key, question.clone());
         question
     }
-}
 
-struct RemoveOnDrop<K: Eq + Hash, A> {
-    questions: Arc<Mutex<HashMap<K, PendingAnswer<A>>>>,
-    key: K,
-}
-
-impl<K: Eq + Hash, A> Drop for RemoveOnDrop<K, A> {
-    fn drop(&mut self) {
-        lock(&self.questions).remove(&self.key);
+    /// The questions without those whose tasks have ended, even by a panic: the next one asks again.
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<K, PendingAnswer<A>>> {
+        // Each change is one insert or one removal.
+        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.retain(|_, question| !question.task.is_finished());
+        questions
     }
-}
-
-fn lock<K, A>(
-    questions: &Mutex<HashMap<K, PendingAnswer<A>>>,
-) -> MutexGuard<'_, HashMap<K, PendingAnswer<A>>> {
-    // Each change is one insert or one removal.
-    questions.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, key, query_all};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, Update, key, query_all};
 use ports::clock::TimestampMs;
-use serde_json::Value;
-use slack_api::Method;
+use serde::{Deserialize, Serialize};
 
 use super::failing::{Breaker, Failing};
 
@@ -13,39 +12,29 @@ use super::failing::{Breaker, Failing};
 const ROW_GRACE: Duration = Duration::from_secs(30);
 
 /// A workspace whose events wait because Slack cannot be asked about them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// The workspace.
+    #[serde(rename = "team_id")]
     pub team: String,
     /// The only method of which that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Since when, in seconds since the Unix epoch.
+    #[serde(rename = "since")]
     pub since_s: i64,
     /// Until when at least.
+    #[serde(rename = "until")]
     pub until_s: i64,
     /// Why.
     pub reason: String,
 }
 
 /// What is waited for now. A row whose time has passed is of a process that ended, and does not count.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn waiting(archive: &dyn Archive, now: TimestampMs) -> Result<Vec<Waiting>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::EXISTENCE_BREAKERS)).await?;
-    let waiting = rows.iter().filter_map(read);
+    let waiting = rows.iter().filter_map(|row| Waiting::deserialize(&row.attributes).ok());
     Ok(waiting.filter(|waiting| waiting.until_s > now.seconds()).collect())
-}
-
-fn read(row: &Item) -> Option<Waiting> {
-    let number = |name: &str| row.attributes.get(name).and_then(Value::as_i64);
-    Some(Waiting {
-        team: row.text("team_id")?.to_owned(),
-        method: row.text("method").map(str::to_owned),
-        since_s: number("since")?,
-        until_s: number("until")?,
-        reason: row.text("reason")?.to_owned(),
-    })
 }
 
 fn key_of(Breaker { team, method }: &Breaker) -> ItemKey {
@@ -59,17 +48,16 @@ pub(super) async fn write(
     breaker: &Breaker,
     failing: &Failing,
 ) -> Result<(), ArchiveError> {
-    let mut update = Update::new(key_of(breaker));
-    update.set = [
-        ("team_id", Some(Value::from(breaker.team.as_str()))),
-        ("method", breaker.method.map(Method::name).map(Value::from)),
-        ("since", failing.since.map(|since| since.seconds().into())),
-        ("until", Some(failing.until.plus(ROW_GRACE).seconds().into())),
-        ("reason", Some(failing.reason.as_str().into())),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-    .collect();
+    let waiting = Waiting {
+        team: breaker.team.to_string(),
+        method: breaker.method.map(|method| method.name().to_owned()),
+        since_s: failing.since.unwrap_or(failing.until).seconds(),
+        until_s: failing.until.plus(ROW_GRACE).seconds(),
+        reason: failing.reason.clone(),
+    };
+    // Texts and numbers always serialise.
+    let set = serde_json::to_value(waiting).ok().and_then(|waiting| serde_json::from_value(waiting).ok());
+    let update = Update { set: set.unwrap_or_default(), ..Update::new(key_of(breaker)) };
     archive.write(&update).await.map(drop)
 }
 

@@ -19,7 +19,7 @@ use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::directory::{DirectorySync, Report};
+use workers::directory::{DirectorySync, SyncReport};
 use workers::runtime::{Outcome, Worker};
 
 use testkit::deliveries::delivery;
@@ -59,7 +59,7 @@ impl Fixture {
         self.written.0.swap(0, Ordering::SeqCst)
     }
 
-    pub(super) async fn sync(&self) -> Report {
+    pub(super) async fn sync(&self) -> SyncReport {
         let report = self.sync.sync(&team("T1")).await;
         assert!(report.failure.is_none(), "{report:?}");
         report

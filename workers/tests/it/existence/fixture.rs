@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::existence::Existence;
-use ports::queue::{Delivery, Queue};
+use ports::queue::Queue;
 use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
@@ -15,11 +15,11 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::existence::{Check, Parts};
+use workers::existence::{Check, ExistenceParts};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use testkit::deliveries::delivery;
+pub(super) use testkit::deliveries::deliveries as jobs;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const CHANNEL: &str = "C0GENERAL";
@@ -60,7 +60,7 @@ impl Fixture {
         let archive = Arc::new(MemoryArchive::new());
         let table = Arc::new(MemoryExistence::new());
         let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock));
-        let check = Check::new(Parts {
+        let check = Check::new(ExistenceParts {
             api: Arc::clone(&api),
             table: Arc::clone(&table) as Arc<dyn Existence>,
             archive: Arc::clone(&archive) as Arc<dyn Archive>,
@@ -76,7 +76,7 @@ impl Fixture {
 
     /// Another process on the same archive and the same cache.
     pub(super) fn another(&self) -> MessageWriter {
-        let check = Check::new(Parts {
+        let check = Check::new(ExistenceParts {
             api: Arc::clone(&self.api),
             table: Arc::clone(&self.table) as Arc<dyn Existence>,
             archive: Arc::clone(&self.archive) as Arc<dyn Archive>,
@@ -109,11 +109,6 @@ impl Fixture {
             .map(|method| self.slack.called(method))
             .sum()
     }
-}
-
-pub(super) fn jobs(events: &[Value]) -> Vec<Delivery> {
-    let bodies = events.iter().enumerate();
-    bodies.map(|(n, told)| delivery(&event::envelope(TEAM, &format!("Ev{n}"), told))).collect()
 }
 
 /// A message in a public channel.

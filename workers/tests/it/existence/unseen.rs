@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use ports::queue::{Delivery, QueueName};
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
+use testkit::deliveries::received;
 use testkit::fake_slack::channel;
 use workers::runtime::{Outcome, Worker};
 
@@ -16,13 +17,7 @@ fn reaction(channel: &str) -> Value {
 
 /// What waits beside its channel.
 async fn parked(fixture: &Fixture) -> Vec<Delivery> {
-    let request = ReceiveRequest {
-        queue: QueueName::Events.into(),
-        max: 100,
-        visibility_timeout: Duration::from_secs(30),
-        wait: Duration::ZERO,
-    };
-    fixture.queue.receive(request).await.unwrap()
+    received(&*fixture.queue, QueueName::Events).await
 }
 
 fn has_message(fixture: &Fixture, channel: &str) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::{Archive, ItemKey};
-use ports::claims::{About, Claims, EventKey, Take};
+use ports::claims::{About, ClaimKey, Claims, Take};
 use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
@@ -13,18 +13,18 @@ use slack::ids::{FileId, Ts};
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
-use workers::claims::{Check, Claimant, Guard, Sink};
+use workers::claims::{ClaimGuard, ClaimOutcome, Claimant, Sink};
 use workers::runtime::{Outcome, Worker};
 
 use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, slack, team};
 
-fn key(file: &str) -> EventKey {
-    EventKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
+fn key(file: &str) -> ClaimKey {
+    ClaimKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
 }
 
-async fn claim<'c>(claimant: &'c Claimant, file: &str) -> Guard<'c> {
+async fn claim<'c>(claimant: &'c Claimant, file: &str) -> ClaimGuard<'c> {
     match claimant.claim(key(file), About::default(), Sink::Idempotent, Take::IfFree).await {
-        Ok(Check::Ours(guard)) => guard,
+        Ok(ClaimOutcome::Ours(guard)) => guard,
         Ok(_) | Err(_) => panic!("{file} is not free"),
     }
 }

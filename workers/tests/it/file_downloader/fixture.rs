@@ -22,7 +22,7 @@ use testkit::memory::files::MemoryFiles;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 use workers::claims::{self, Claimant};
-use workers::file_downloader::{FileDownloader, Settings};
+use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::runtime::{Outcome, Worker};
 
 pub(super) const TOKEN: &str = "xoxb-of-the-workspace";
@@ -41,25 +41,25 @@ pub(super) async fn slack() -> MockServer {
 }
 
 /// Quick enough for a test, and never what a test waits for.
-pub(super) fn settings() -> Settings {
-    Settings {
+pub(super) fn settings() -> DownloadSettings {
+    DownloadSettings {
         files_per_minute: NonZeroU32::new(600_000).unwrap(),
         max_file_bytes: 100_000,
         max_image_bytes: 10_000,
         file_tries: 3,
         image_tries: 2,
-        ..Settings::default()
+        ..DownloadSettings::default()
     }
 }
 
 /// As short as a test can wait for.
-pub(super) fn impatient() -> Settings {
+pub(super) fn impatient() -> DownloadSettings {
     let time_limits = DownloadTimeLimits {
         answer: Duration::from_millis(300),
         stall: Duration::from_millis(300),
         whole: Duration::from_millis(900),
     };
-    Settings { file_time_limits: time_limits, image_time_limits: time_limits, ..settings() }
+    DownloadSettings { file_time_limits: time_limits, image_time_limits: time_limits, ..settings() }
 }
 
 pub(super) struct Fixture {
@@ -78,7 +78,7 @@ impl Fixture {
     }
 
     /// With a Slack at this address.
-    pub(super) fn new(url: &str, tokens: Tokens, settings: Settings) -> Self {
+    pub(super) fn new(url: &str, tokens: Tokens, settings: DownloadSettings) -> Self {
         let (archive, files) = (Arc::new(MemoryArchive::new()), MemoryFiles::new());
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         let claims = Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock));
@@ -173,14 +173,14 @@ pub(super) fn worker(
     (archive, files): (Arc<dyn Archive>, Arc<dyn Files>),
     claimant: Claimant,
     tokens: Tokens,
-    settings: Settings,
+    settings: DownloadSettings,
 ) -> Arc<FileDownloader> {
     let web = WebApi::new(format!("{url}/api/").parse().unwrap(), tokens);
     Arc::new(FileDownloader::new(archive, files, Arc::new(web), claimant, settings))
 }
 
 pub(super) fn claimant(name: &str, claims: Arc<dyn Claims>, clock: &Arc<ManualClock>) -> Claimant {
-    Claimant::new(claims, Arc::clone(clock) as SharedClock, name, claims::Settings::default())
+    Claimant::new(claims, Arc::clone(clock) as SharedClock, name, claims::ClaimSettings::default())
 }
 
 pub(super) fn team() -> TeamId {

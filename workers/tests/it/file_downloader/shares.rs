@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
-use ports::queue::job::encode_file;
-use ports::queue::{Queue, QueueName, ReceiveRequest};
+use ports::queue::job::encode_job;
+use ports::queue::{Queue, QueueName};
 use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
 use slack_api::{Token, Tokens};
 use testkit::corpus::{TEAM, event};
+use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
 use wiremock::ResponseTemplate;
 use workers::message_writer::MessageWriter;
@@ -151,7 +152,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
     let deleted = |file: Value| {
         let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
-        testkit::deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
+        deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
     };
     let jobs = [deleted(json!("F01")), deleted(json!("F02")), deleted(json!("../F")), deleted(json!(null))];
     let outcomes = writer.handle(&jobs).await;
@@ -165,13 +166,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     assert_eq!(fixture.held(), [b"hello"]);
 
     // It waits for a message of a public channel that shares the file, for ten minutes.
-    let everything = ReceiveRequest {
-        queue: QueueName::Events.into(),
-        max: 100,
-        visibility_timeout: Duration::from_secs(30),
-        wait: Duration::ZERO,
-    };
-    let waiting = queue.receive(everything).await.unwrap();
+    let waiting = deliveries::received(&*queue, QueueName::Events).await;
     assert_eq!(waiting.len(), 1);
     assert!(matches!(writer.handle(&waiting).await[..], [Outcome::Retry(_)]));
     fixture.fetch(&fixture.file("F02", json!({}))).await;
@@ -206,11 +201,14 @@ async fn what_is_no_file_job_is_quarantined() {
     for body in [
         "{\"v\":1,\"event\":{}}".to_owned(),
         "{}".to_owned(),
-        encode_file("{\"team\":\"T1\"}"),
-        encode_file("[]"),
-        encode_file("{\"team\":\"T1\",\"channel\":\"../C\",\"ts\":\"1.000000\",\"object\":{\"id\":\"F1\"}}"),
-        ports::queue::job::encode_image("{\"team\":\"T1\",\"user\":\"U1\"}"),
-        ports::queue::job::encode_image("{\"team\":\"T1\",\"url\":\"https://x/\"}"),
+        encode_job("file", &json!({ "team": "T1" })),
+        encode_job("file", &json!([])),
+        encode_job(
+            "file",
+            &json!({ "team": "T1", "channel": "../C", "ts": "1.000000", "object": { "id": "F1" } }),
+        ),
+        encode_job("image", &json!({ "team": "T1", "user": "U1" })),
+        encode_job("image", &json!({ "team": "T1", "url": "https://x/" })),
     ] {
         let outcome = fixture.handle(&ports::queue::Delivery { body: body.clone(), ..good.clone() }).await;
         assert!(matches!(outcome, Outcome::Quarantine(_)), "{body}: {outcome:?}");

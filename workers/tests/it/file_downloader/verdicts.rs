@@ -156,7 +156,7 @@ async fn a_429_pauses_everything_and_is_no_failure() {
         bytes(&slack, id, b"hello").await;
     }
     // One try is all there is: a pause that counted would be the end of it.
-    let once = workers::file_downloader::Settings { file_tries: 1, ..settings() };
+    let once = workers::file_downloader::DownloadSettings { file_tries: 1, ..settings() };
     let fixture = Fixture::new(&slack.uri(), Tokens::one(Token::parse(TOKEN).unwrap()), once);
     let first = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let second = fixture.share("C02", &fixture.file("F02", json!({}))).await;

@@ -13,7 +13,7 @@ use testkit::fake_slack::{START_S, refusal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{advance, interval, timeout};
-use workers::runtime::{self, Settings};
+use workers::runtime::{self, RuntimeSettings};
 
 use super::*;
 
@@ -48,7 +48,7 @@ impl Fleet {
             // A client counts its own calls only: each process has one.
             let api = fixture.slack.client_in_memory(TOKEN);
             let historian = Arc::new(Historian::new(ports.clone(), api, BackfillMode::Gaps));
-            let settings = Settings { seed, ..Settings::default() };
+            let settings = RuntimeSettings { seed, ..RuntimeSettings::default() };
             running.spawn(runtime::run(historian, ports.clone(), settings, shutdown.clone()));
         }
         Self { queue, stop, running }

@@ -194,7 +194,7 @@ impl Fixture {
     }
 
     pub(super) fn claimant(&self, claims: Arc<dyn Claims>, name: &str) -> Claimant {
-        Claimant::new(claims, Arc::clone(&self.clock), name, claims::Settings::default())
+        Claimant::new(claims, Arc::clone(&self.clock), name, claims::ClaimSettings::default())
     }
 
     /// A poster of its own.

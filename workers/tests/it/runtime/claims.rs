@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::claims::{About, Claims, ClaimsError, EventKey, Take};
+use ports::claims::{About, Claims, ClaimsError, Take};
 use ports::clock::SharedClock;
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
-use testkit::memory::claims::MemoryClaims;
+use testkit::memory::claims::{MemoryClaims, claim_key};
 use tokio::time::{Instant, sleep};
-use workers::claims::{Check, Claimant, Guard, Lost, Settings, Sink};
+use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Lost, Sink};
 
 use super::fixture::VirtualClock;
 
@@ -41,18 +41,17 @@ impl Bench {
     }
 
     fn of(&self, name: &str, table: Arc<dyn Claims>) -> Claimant {
-        Claimant::new(table, Arc::clone(&self.clock), name, Settings::default())
+        Claimant::new(table, Arc::clone(&self.clock), name, ClaimSettings::default())
     }
 }
 
-async fn check(claimant: &Claimant, sink: Sink) -> Result<Check<'_>, ClaimsError> {
-    let key = EventKey::of_event("Ev1").unwrap();
-    claimant.claim(key, About::default(), sink, Take::IfFree).await
+async fn check(claimant: &Claimant, sink: Sink) -> Result<ClaimOutcome<'_>, ClaimsError> {
+    claimant.claim(claim_key(1), About::default(), sink, Take::IfFree).await
 }
 
-async fn ours(claimant: &Claimant, sink: Sink) -> Guard<'_> {
+async fn ours(claimant: &Claimant, sink: Sink) -> ClaimGuard<'_> {
     match check(claimant, sink).await {
-        Ok(Check::Ours(guard)) => guard,
+        Ok(ClaimOutcome::Ours(guard)) => guard,
         other => panic!("{}", said(&other)),
     }
 }
@@ -60,21 +59,21 @@ async fn ours(claimant: &Claimant, sink: Sink) -> Guard<'_> {
 /// For how long another claimant has it.
 async fn held_for(claimant: &Claimant) -> Duration {
     match check(claimant, Sink::Idempotent).await {
-        Ok(Check::HeldFor(left)) => left,
+        Ok(ClaimOutcome::HeldFor(left)) => left,
         other => panic!("{}", said(&other)),
     }
 }
 
 async fn assert_completed(claimant: &Claimant) {
     let other = check(claimant, Sink::Idempotent).await;
-    assert!(matches!(other, Ok(Check::Completed)), "{}", said(&other));
+    assert!(matches!(other, Ok(ClaimOutcome::Completed)), "{}", said(&other));
 }
 
-fn said(check: &Result<Check<'_>, ClaimsError>) -> String {
+fn said(check: &Result<ClaimOutcome<'_>, ClaimsError>) -> String {
     match check {
-        Ok(Check::Ours(_)) => "it is ours".into(),
-        Ok(Check::Completed) => "it is completed".into(),
-        Ok(Check::HeldFor(left)) => format!("it is held for {left:?}"),
+        Ok(ClaimOutcome::Ours(_)) => "it is ours".into(),
+        Ok(ClaimOutcome::Completed) => "it is completed".into(),
+        Ok(ClaimOutcome::HeldFor(left)) => format!("it is held for {left:?}"),
         Err(error) => error.to_string(),
     }
 }
@@ -194,7 +193,7 @@ async fn what_must_be_done_once_is_not_done_without_the_table() {
     let carries_on = ours(&worker, Sink::Idempotent).await;
     assert_eq!(bench.table.calls(), 2);
     let held = check(&worker, Sink::Once).await;
-    assert!(matches!(held, Ok(Check::HeldFor(_))), "{}", said(&held));
+    assert!(matches!(held, Ok(ClaimOutcome::HeldFor(_))), "{}", said(&held));
     carries_on.release().await;
     ours(&worker, Sink::Once).await.complete().await.unwrap();
     assert_completed(&bench.unharmed("other")).await;
@@ -242,7 +241,7 @@ async fn what_is_claimed_in_memory_is_held_when_the_table_is_back() {
         sleep(Duration::from_secs(600)).await;
         held_for(&worker).await;
         let once = check(&worker, Sink::Once).await;
-        assert!(matches!(once, Ok(Check::HeldFor(_))), "{}", said(&once));
+        assert!(matches!(once, Ok(ClaimOutcome::HeldFor(_))), "{}", said(&once));
     });
     assert_eq!(kept, Ok(()));
     guard.complete().await.unwrap();

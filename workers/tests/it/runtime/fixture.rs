@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
-use workers::runtime::{self, Batch, Outcome, Ports, Settings, Worker};
+use workers::runtime::{self, Batch, Outcome, Ports, RuntimeSettings, Worker};
 
 /// A clock that follows tokio's, which the tests stop and move.
 pub(super) struct VirtualClock(pub(super) Instant);
@@ -150,7 +150,7 @@ impl Fixture {
         }
     }
 
-    pub(super) fn start(&self, worker: &Arc<Scripted>, settings: Settings) -> Running {
+    pub(super) fn start(&self, worker: &Arc<Scripted>, settings: RuntimeSettings) -> Running {
         let (stop, shutdown) = watch::channel(false);
         let ports = Ports {
             queue: Arc::clone(&self.queue),
@@ -199,8 +199,8 @@ impl Running {
     }
 }
 
-pub(super) fn settings() -> Settings {
-    Settings { seed: 7, ..Settings::default() }
+pub(super) fn settings() -> RuntimeSettings {
+    RuntimeSettings { seed: 7, ..RuntimeSettings::default() }
 }
 
 pub(super) fn done() -> Act {

@@ -8,7 +8,7 @@ use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 use workers::lambda::handle_messages;
-use workers::runtime::{Outcome, Ports, Settings, Worker};
+use workers::runtime::{Outcome, Ports, RuntimeSettings, Worker};
 
 use super::fixture::{Act, Fixture, Scripted, done};
 
@@ -32,11 +32,11 @@ async fn invoke(fixture: &Fixture, worker: &Arc<Scripted>, batch: &[Delivery]) -
         archive: Arc::clone(&fixture.archive),
         clock: Arc::clone(&fixture.clock),
     };
-    let settings = Settings {
+    let settings = RuntimeSettings {
         visibility_timeout: 6 * FUNCTION_TIMEOUT,
         drain_deadline: Duration::from_secs(1),
         seed: 7,
-        ..Settings::default()
+        ..RuntimeSettings::default()
     };
     let worker = Arc::clone(worker) as Arc<dyn Worker>;
     let queue = QueueRef::from(QueueName::Events);

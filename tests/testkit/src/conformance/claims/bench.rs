@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ports::claims::{About, Claim, ClaimAnswer, ClaimsError, EventKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimsError, Owner, Take};
 use ports::clock::{Clock, TimestampMs};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 
@@ -20,7 +20,7 @@ pub(super) struct Bench {
 pub(super) fn by(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
-        key: EventKey::of_file(&file, &ts),
+        key: ClaimKey::of_file(&file, &ts),
         owner: Owner::of("instance", owner),
         about: About {
             file_id: Some(file),

@@ -1,6 +1,8 @@
 //! Who gets a claim.
 
-use ports::claims::{About, Claim, ClaimAnswer, EventKey};
+use ports::claims::{About, Claim, ClaimAnswer};
+
+use crate::memory::claims::claim_key;
 
 use super::bench::{Bench, LEASE_S, by};
 
@@ -31,15 +33,15 @@ pub(super) async fn what_is_released_is_free_at_once(bench: Bench) {
 }
 
 pub(super) async fn claims_of_other_keys_do_not_matter(bench: Bench) {
-    let event = |id: &str| Claim { key: EventKey::of_event(id).unwrap(), ..by(1) };
-    for claim in [by(1), event("Ev1"), event("Ev12")] {
+    let file = |number| Claim { key: claim_key(number), ..by(1) };
+    for claim in [by(1), file(1), file(12)] {
         assert_eq!(bench.claim(&claim).await, ClaimAnswer::Claimed);
     }
-    bench.complete(&event("Ev1")).await.unwrap();
+    bench.complete(&file(1)).await.unwrap();
     bench.release(&by(1)).await.unwrap();
-    let second = |id: &str| Claim { owner: by(2).owner, ..event(id) };
-    assert_eq!(bench.claim(&second("Ev1")).await, ClaimAnswer::Completed);
-    assert_eq!(bench.claim(&second("Ev12")).await, bench.held_for(LEASE_S));
+    let second = |number| Claim { owner: by(2).owner, ..file(number) };
+    assert_eq!(bench.claim(&second(1)).await, ClaimAnswer::Completed);
+    assert_eq!(bench.claim(&second(12)).await, bench.held_for(LEASE_S));
     assert_eq!(bench.claim(&by(2)).await, ClaimAnswer::Claimed);
 }
 

@@ -122,7 +122,6 @@ impl QueueTraits {
 }
 
 /// Moves a clock that a test moves.
-#[must_use]
 pub fn advance(clock: Arc<ManualClock>) -> Advance {
     Box::new(move |by| {
         let clock = Arc::clone(&clock);
