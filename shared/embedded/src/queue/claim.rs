@@ -337,7 +337,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_receive_is_not_smaller_for_what_is_on_other_queues() {
-        let queue = |number: usize| if number % 20 == 0 { QueueName::Events } else { QueueName::Files };
+        let queue =
+            |number: usize| if number.is_multiple_of(20) { QueueName::Events } else { QueueName::Files };
         let jobs = (0..2_000).map(|number| job(queue(number), "C1", number)).collect();
         assert_eq!(first_taken(100, jobs).await.len(), 100);
     }
