@@ -24,6 +24,7 @@ mod tables;
 pub mod wording;
 
 #[cfg(test)]
+#[path = "report_model_tests.rs"]
 mod report_model;
 #[cfg(test)]
 #[path = "report_tests.rs"]
