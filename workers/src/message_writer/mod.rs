@@ -36,9 +36,9 @@ use crate::store::changes;
 use asking::Asking;
 use decision::EventStep;
 
-/// Events taken at once. On one machine a batch costs three syncs however large it is, and writes each page of the queue once
-/// if no other takes from the same stretch; SQS hands out ten.
-const MAX_BATCH: usize = 1000;
+/// Events taken at once. On one machine a batch costs three syncs however large it is, and memory for three batches at a time;
+/// SQS hands out ten.
+const MAX_BATCH: usize = 768;
 
 /// Turns events into rows of the archive.
 pub struct MessageWriter {

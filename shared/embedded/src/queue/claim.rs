@@ -15,6 +15,10 @@ use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueErro
 /// From this number of messages on, a receive leaves groups to others.
 const SHARED_FROM: usize = 64;
 
+/// A large receive takes from a stretch of the backlog in which this multiple of its messages lies: enough for one to fill
+/// itself from half of the groups, and for the next to find its half.
+const STRETCH: usize = 2;
+
 /// What a receive found.
 pub(super) struct Claimed {
     /// Messages that are now leased to the caller.
@@ -77,7 +81,7 @@ pub(super) fn claim(
 }
 
 /// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
-/// later deleting them together touches each page once. A large receive that can fill itself from half of the ready
+/// later deleting them together touches each page once. A large receive that can fill half of itself from half of the ready
 /// groups leaves the others to the next receive, so that consumers work side by side on a backlog. It takes nothing from beyond
 /// its own stretch of the backlog: groups with few messages would run far ahead of those with many, and every page between
 /// them would be written once for each.
@@ -92,7 +96,7 @@ fn take(
 ) -> rusqlite::Result<Vec<GroupClaim>> {
     let groups = memory.groups(queue);
     let (mut most_groups, end) = if max >= SHARED_FROM {
-        (groups.ready_groups().div_ceil(2), groups.end_of(max))
+        (groups.ready_groups().div_ceil(2), groups.end_of(STRETCH.saturating_mul(max)))
     } else {
         (usize::MAX, i64::MAX)
     };
@@ -116,7 +120,7 @@ fn take(
             continue;
         }
         let Some((seq, place)) = next.pop_first().filter(|(seq, _)| *seq < end) else {
-            if most_groups == usize::MAX {
+            if most_groups == usize::MAX || deliveries.len() >= max.div_ceil(2) {
                 break;
             }
             // Half of the groups did not fill it.
@@ -313,8 +317,8 @@ mod tests {
         }
     }
 
-    /// The numbers of the events that the first of several large receives takes.
-    async fn first_taken(max: usize, jobs: Vec<Outgoing>) -> Vec<usize> {
+    /// The numbers of the events that the last of several large receives takes.
+    async fn taken_by(receives: usize, max: usize, jobs: Vec<Outgoing>) -> Vec<usize> {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
         for sent in database.queue().send(jobs).await {
@@ -322,17 +326,24 @@ mod tests {
         }
         let (visibility_timeout, wait) = (Duration::from_secs(60), Duration::ZERO);
         let request = ReceiveRequest { queue: QueueName::Events.into(), max, visibility_timeout, wait };
-        let received = database.queue().receive(request).await.unwrap();
+        let mut received = Vec::new();
+        for _ in 0..receives {
+            received = database.queue().receive(request).await.unwrap();
+        }
         database.close().await;
         received.iter().map(|delivery| delivery.body.parse().unwrap()).collect()
     }
 
     #[tokio::test]
-    async fn a_large_receive_takes_neighbours() {
+    async fn large_receives_side_by_side_take_from_one_stretch() {
         let group = |number: usize| format!("C{}", number % 30);
-        let jobs = (0..600).map(|number| job(QueueName::Events, &group(number), number)).collect();
-        let taken = first_taken(100, jobs).await;
-        assert!(taken.len() >= 50 && taken.iter().all(|number| *number <= 100), "{taken:?}");
+        let jobs = || (0..1_000).map(|number| job(QueueName::Events, &group(number), number)).collect();
+        for (receives, groups) in [(1, 15), (2, 8)] {
+            let taken = taken_by(receives, 100, jobs()).await;
+            let taken_groups: BTreeSet<usize> = taken.iter().map(|number| number % 30).collect();
+            assert!(taken.len() >= 50 && taken_groups.len() == groups, "{taken:?}");
+            assert!(taken.iter().all(|number| *number < 230), "{taken:?}");
+        }
     }
 
     #[tokio::test]
@@ -340,6 +351,6 @@ mod tests {
         let queue =
             |number: usize| if number.is_multiple_of(20) { QueueName::Events } else { QueueName::Files };
         let jobs = (0..2_000).map(|number| job(queue(number), "C1", number)).collect();
-        assert_eq!(first_taken(100, jobs).await.len(), 100);
+        assert_eq!(taken_by(1, 100, jobs).await.len(), 100);
     }
 }
