@@ -38,7 +38,7 @@ use decision::EventStep;
 
 /// Events taken at once. On one machine a batch costs three syncs however large it is, and memory for three batches at a time;
 /// SQS hands out ten.
-const MAX_BATCH: usize = 768;
+const MAX_BATCH: usize = 512;
 
 /// Turns events into rows of the archive.
 pub struct MessageWriter {
