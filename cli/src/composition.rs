@@ -16,7 +16,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::environment::{Environment, WorkSettings};
-use workers::registry;
 use workers::runtime::{self, RuntimeSettings};
 
 /// Everything that runs.
@@ -59,7 +58,7 @@ impl Composition {
         // Shared settings are also how the workers know of each other's pressure.
         let settings = RuntimeSettings { open_requests, ..RuntimeSettings::on(backend) };
         let mut workers = JoinSet::new();
-        for (_, build) in registry::working(&responder) {
+        for (_, build) in workers::working(&responder) {
             let ports = environment.ports.clone();
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }

@@ -13,7 +13,6 @@ use process::config::responder::ResponderSettings;
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::environment::{Environment, WorkSettings};
 use workers::file_downloader;
-use workers::registry;
 
 #[tokio::test]
 async fn every_row_builds_the_worker_of_its_name_and_queue() {
@@ -30,7 +29,7 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
         search_index: None,
     };
     let environment = Environment::on(&backend, &clock, settings);
-    for (spec, build) in registry::workers() {
+    for (spec, build) in workers::all() {
         let worker = build(&environment);
         assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue));
         // What runs beside a worker is built by `Environment::into_directory`.

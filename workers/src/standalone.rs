@@ -14,8 +14,8 @@ use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
 use process::telemetry::{self, listener};
 
+use crate::Build;
 use crate::environment::{Environment, WorkArgs, WorkSettings};
-use crate::registry::{self, Build};
 use crate::runtime::{self, RuntimeSettings};
 
 /// The flags of a worker's binary. Each binary takes the flags of all, so that one set of them starts a fleet, and shows
@@ -50,9 +50,8 @@ pub fn main(name: &str) -> ExitCode {
 }
 
 fn start(name: &str) -> anyhow::Result<()> {
-    let (spec, build) = registry::workers()
-        .find(|(spec, _)| spec.name == name)
-        .with_context(|| format!("{name} is no worker"))?;
+    let (spec, build) =
+        crate::all().find(|(spec, _)| spec.name == name).with_context(|| format!("{name} is no worker"))?;
     let args = WorkerArgs::from_arg_matches(&command(spec).get_matches())?;
     telemetry::init_log(&process::config::log_filter());
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
@@ -68,13 +67,13 @@ fn command(spec: &WorkerSpec) -> clap::Command {
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("backfill", |flag| flag.hide(spec.queue != QueueName::Backfill))
         .mut_arg("responder", |flag| {
-            flag.hide(spec.queue != QueueName::Events && !registry::is_of_responder(spec))
+            flag.hide(spec.queue != QueueName::Events && !crate::is_of_responder(spec))
         })
 }
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
     let mut settings = WorkSettings::read(&args.work).await?;
-    if registry::is_of_responder(spec) && !settings.responder.is_on() && !on_lambda() {
+    if crate::is_of_responder(spec) && !settings.responder.is_on() && !on_lambda() {
         return Err(ConfigError::ResponderOff(spec.name).into());
     }
     if spec.may_use(Uses::Processor) {

@@ -1,7 +1,7 @@
 //! The table of workers: what each consumes, what it may use, and how large its function is on Lambda.
 //!
 //! `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents are made from it. How a
-//! worker is built is in `workers/src/registry.rs`; each has a binary, and a test holds both to this table.
+//! worker is built is in `workers/src/lib.rs`; each has a binary, and a test holds both to this table.
 
 use std::time::Duration;
 

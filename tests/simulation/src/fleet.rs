@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use workers::directory::Joiner;
 use workers::environment::Environment;
 use workers::existence::{self, Check};
+use workers::file_downloader;
 use workers::runtime::{self, Ports, RuntimeSettings};
-use workers::{file_downloader, registry};
 
 use super::api::{PlayedSlack, SlackTruth};
 use super::checked_archive::{BOT_TOKEN, CheckedArchive, SIGNING_SECRET};
@@ -154,7 +154,7 @@ impl Surroundings {
             ..RuntimeSettings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
-        for (spec, build) in registry::workers() {
+        for (spec, build) in workers::all() {
             let worker = if spec.queue == QueueName::Stats {
                 figures::statistician(&ports, &environment.changes)
             } else {

@@ -2,23 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ports::archive::ItemKey;
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
-use ports::archive::{ItemKey, Update};
-use ports::files::FileKey;
-use ports::queue::job::{Job, Payload};
 use ports::queue::topology::QUEUES;
-use rules::channel::ChannelEvent;
-use rules::file::FileJob;
-use rules::file::image::ImageJob;
-use rules::question::QuestionId;
-use rules::question::job::{QuestionJob, ReplyJob};
-use rules::{Change, Event};
-use serde_json::Value;
-use slack::envelope::Envelope;
-use slack::ids::UserId;
 
 use super::{Eraser, EraserCounts, EraserError};
 use crate::quarantine;
+use crate::runtime::updates_of;
 
 /// How much of a job is erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +28,7 @@ pub fn cover_of(body: &str, facts: &[ErasureFact], covered: &ErasureFacts) -> Jo
     if !facts.iter().any(|fact| id_of(fact).is_none_or(|id| body.contains(id))) {
         return JobCover::Free;
     }
-    match brought(body) {
+    match updates_of(body) {
         Some(updates) if !updates.is_empty() => {
             let rows: BTreeSet<&ItemKey> = updates.iter().map(|update| &update.key).collect();
             let erased: BTreeSet<&ItemKey> =
@@ -61,50 +51,6 @@ fn id_of(fact: &ErasureFact) -> Option<&str> {
         ErasureScope::User(user) => Some(user.as_str()),
         ErasureScope::Channel(channel) | ErasureScope::Message(channel, _) => Some(channel.as_str()),
     }
-}
-
-/// What a job writes; `None` if it cannot be read.
-fn brought(body: &str) -> Option<Vec<Update>> {
-    match Job::decode(body).ok()?.payload {
-        Payload::Event(raw) => {
-            let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
-            let event = Event::read(&envelope).ok()?;
-            // Of an unknown type it is not known what it brings.
-            event.rule()?;
-            let channel = ChannelEvent::read(&event).ok()?;
-            let changes = event.changes().ok()?.into_iter().map(|change| match change {
-                Change::Content(content) => content.if_absent().clone(),
-                Change::Register(update) => update,
-            });
-            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).collect())
-        }
-        Payload::File(raw) => {
-            let job = FileJob::decode(raw).ok()?;
-            let FileJob { team, share, user, .. } = &job;
-            // It goes with the message that shares the file.
-            let mut message = Update::new(ItemKey::message(team, &share.channel, &share.ts));
-            message.set.extend(user.as_ref().map(|user| ("user".to_owned(), Value::from(user.as_str()))));
-            Some(vec![message])
-        }
-        Payload::Image(raw) => {
-            let job = ImageJob::decode(raw).ok()?;
-            Some(vec![job.held(&FileKey::image(&job.team, &job.url))])
-        }
-        Payload::Question(raw) => {
-            let QuestionJob { id, asked, .. } = QuestionJob::decode(raw).ok()?;
-            let author = asked.map(|asked| asked.user);
-            Some(vec![question(&id, author.as_ref())])
-        }
-        Payload::Reply(raw) => Some(vec![question(&ReplyJob::decode(raw).ok()?.id, None)]),
-        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) => Some(Vec::new()),
-    }
-}
-
-/// What a job about a question goes with.
-fn question(id: &QuestionId, author: Option<&UserId>) -> Update {
-    let mut question = Update::new(ItemKey::question(&id.team, &id.channel, &id.ts));
-    question.set.extend(author.map(|user| ("user".to_owned(), Value::from(user.as_str()))));
-    question
 }
 
 /// Whether a body that cannot be read names what a fact is about, as a value of its own.
@@ -154,10 +100,10 @@ impl Eraser<'_> {
 #[cfg(test)]
 mod tests {
     use ports::queue::job::{encode_event, encode_job};
-    use rules::file::FileObject;
     use rules::file::row::Share;
-    use serde_json::json;
-    use slack::ids::{ChannelId, TeamId, Ts};
+    use rules::file::{FileJob, FileObject};
+    use serde_json::{Value, json};
+    use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
     use super::*;
 

@@ -24,9 +24,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::event::Event;
 use self::invocation_queue::{InvocationQueue, PermitWhilePending};
+use crate::Build;
 use crate::directory::{Asked, DirectorySync};
 use crate::environment::{Environment, WorkSettings};
-use crate::registry::Build;
 use crate::runtime::{Ports, RuntimeSettings, Worker, consume, quarantine_dead_letters};
 use crate::standalone::WorkerArgs;
 

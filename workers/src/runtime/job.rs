@@ -1,20 +1,24 @@
-//! Decodes a job: once, for everything that looks at it.
+//! What each kind of job is: decoded, once, for everything that looks at it; and what it brings into the archive.
 
-use ports::archive::Update;
+use ports::archive::{ItemKey, Update};
 use ports::clock::TimestampMs;
+use ports::files::FileKey;
 use ports::queue::Delivery;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
+use rules::channel::ChannelEvent;
 use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::history::job::SpanJob;
+use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
-use rules::{Event, gap};
+use rules::{Change, Event, gap};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, UserId};
 
 use crate::failure::Failure;
 
@@ -102,6 +106,50 @@ impl<'j> DecodedPayload<'j> {
             Self::Reply(_) => "an answer",
         }
     }
+}
+
+/// What a job brings into the archive, as rows that an erasure may cover: `None` if it cannot be read.
+pub fn updates_of(body: &str) -> Option<Vec<Update>> {
+    match Job::decode(body).ok()?.payload {
+        Payload::Event(raw) => {
+            let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
+            let event = Event::read(&envelope).ok()?;
+            // Of an unknown type it is not known what it brings.
+            event.rule()?;
+            let channel = ChannelEvent::read(&event).ok()?;
+            let changes = event.changes().ok()?.into_iter().map(|change| match change {
+                Change::Content(content) => content.if_absent().clone(),
+                Change::Register(update) => update,
+            });
+            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).collect())
+        }
+        Payload::File(raw) => {
+            let job = FileJob::decode(raw).ok()?;
+            let FileJob { team, share, user, .. } = &job;
+            // It goes with the message that shares the file.
+            let mut message = Update::new(ItemKey::message(team, &share.channel, &share.ts));
+            message.set.extend(user.as_ref().map(|user| ("user".to_owned(), Value::from(user.as_str()))));
+            Some(vec![message])
+        }
+        Payload::Image(raw) => {
+            let job = ImageJob::decode(raw).ok()?;
+            Some(vec![job.held(&FileKey::image(&job.team, &job.url))])
+        }
+        Payload::Question(raw) => {
+            let QuestionJob { id, asked, .. } = QuestionJob::decode(raw).ok()?;
+            let author = asked.map(|asked| asked.user);
+            Some(vec![row_of_question(&id, author.as_ref())])
+        }
+        Payload::Reply(raw) => Some(vec![row_of_question(&ReplyJob::decode(raw).ok()?.id, None)]),
+        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) => Some(Vec::new()),
+    }
+}
+
+/// What a job about a question goes with.
+fn row_of_question(id: &QuestionId, author: Option<&UserId>) -> Update {
+    let mut question = Update::new(ItemKey::question(&id.team, &id.channel, &id.ts));
+    question.set.extend(author.map(|user| ("user".to_owned(), Value::from(user.as_str()))));
+    question
 }
 
 impl<'j> EventJob<'j> {
