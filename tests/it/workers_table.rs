@@ -31,7 +31,7 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
     let environment = Environment::on(&backend, &clock, settings);
     for (spec, build) in workers::all() {
         let worker = build(&environment);
-        assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue));
+        assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue.name));
         // What runs beside a worker is built by `Environment::into_directory`.
         assert!(spec.hourly.is_none_or(|hourly| *hourly == DIRECTORY), "{}", spec.name);
     }

@@ -132,7 +132,7 @@ pub const METRICS: f64 = 5.0;
 
 /// The functions that queues wake. Those of the responder are there only if it is turned on.
 fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
-    WORKERS.iter().filter(|spec| !matches!(spec.queue, QueueName::Questions | QueueName::Replies))
+    WORKERS.iter().filter(|spec| !matches!(spec.queue.name, QueueName::Questions | QueueName::Replies))
 }
 
 /// A line of the bill: list price, and what of it every account has for nothing.

@@ -67,6 +67,7 @@ const BUILDS: [Build; WORKERS.len()] = [
             environment.downloads.clone(),
         ))
     },
+    |environment| Arc::new(Statistician::new(environment.ports.clone(), Arc::clone(&environment.changes))),
     |environment| {
         let limits = environment.responder.limits;
         let processor = environment.processor();
@@ -80,7 +81,6 @@ const BUILDS: [Build; WORKERS.len()] = [
         let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
         Arc::new(Historian::new(ports, web, environment.backfill))
     },
-    |environment| Arc::new(Statistician::new(environment.ports.clone(), Arc::clone(&environment.changes))),
 ];
 
 /// Every row of the table with its build, in the order of the flow.
@@ -96,5 +96,5 @@ pub fn working(responder: &ResponderSettings) -> impl Iterator<Item = (&'static 
 
 /// Whether a worker does nothing unless questions are answered.
 pub fn is_of_responder(spec: &WorkerSpec) -> bool {
-    matches!(spec.queue, QueueName::Questions | QueueName::Replies)
+    matches!(spec.queue.name, QueueName::Questions | QueueName::Replies)
 }

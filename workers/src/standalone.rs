@@ -65,9 +65,9 @@ fn command(spec: &WorkerSpec) -> clap::Command {
     }
     command
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
-        .mut_arg("backfill", |flag| flag.hide(spec.queue != QueueName::Backfill))
+        .mut_arg("backfill", |flag| flag.hide(spec.queue.name != QueueName::Backfill))
         .mut_arg("responder", |flag| {
-            flag.hide(spec.queue != QueueName::Events && !crate::is_of_responder(spec))
+            flag.hide(spec.queue.name != QueueName::Events && !crate::is_of_responder(spec))
         })
 }
 
@@ -98,7 +98,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     }
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
-    if spec.queue.spec().role == QueueRole::Background {
+    if spec.queue.role == QueueRole::Background {
         backend.work_in_background();
     }
     let environment = Environment::on(&backend, &clock, settings);

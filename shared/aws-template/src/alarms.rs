@@ -15,7 +15,7 @@ use super::{Resources, get, logical, queues, reference};
 use crate::names::Names;
 use crate::permissions::Part;
 use crate::summary::{INSTALLATION, NAMESPACE, QUARANTINED};
-use ports::queue::topology::QueueRole;
+use ports::queue::topology::{QueueRole, QueueSpec};
 use ports::queue::{QueueName, QueueRef};
 use ports::workers::{WORKERS, WorkerSpec};
 
@@ -69,8 +69,8 @@ pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
 /// Of the queues that have a worker: nothing becomes of messages on planned ones, dead letters included.
 fn of_queues() -> Vec<Alarm> {
     let mut alarms = Vec::new();
-    for WorkerSpec { name: worker, queue: name, .. } in &WORKERS {
-        let (label, dead_letters) = (name.spec().label, QueueRef::dead_letters(*name));
+    for WorkerSpec { name: worker, queue: QueueSpec { name, label, role, .. }, .. } in &WORKERS {
+        let dead_letters = QueueRef::dead_letters(*name);
         let queue = |queue| vec![("QueueName", get(&queues::id(queue), "QueueName"))];
         let old = Alarm {
             id: format!("{}Old", logical(label)),
@@ -90,7 +90,7 @@ fn of_queues() -> Vec<Alarm> {
             condition: (*name != QueueName::Events).then_some(ALL_ALARMS),
         };
         // What is done in the background may wait for hours.
-        alarms.extend((name.spec().role == QueueRole::Live).then_some(old));
+        alarms.extend((*role == QueueRole::Live).then_some(old));
         alarms.push(Alarm {
             id: format!("{}Dead", logical(label)),
             name: format!("{label}-dead"),
@@ -228,7 +228,7 @@ mod tests {
         let resources = resources(&names, &functions::all());
         let alarms: Vec<&Value> =
             resources.iter().map(|(_, it)| it).filter(|it| it["Type"] == "AWS::CloudWatch::Alarm").collect();
-        let live = WORKERS.iter().filter(|spec| spec.queue.spec().role == QueueRole::Live).count();
+        let live = WORKERS.iter().filter(|spec| spec.queue.role == QueueRole::Live).count();
         assert_eq!(alarms.len(), live + WORKERS.len() + 1 + 2 + functions::all().len());
         for alarm in alarms {
             let properties = &alarm["Properties"];

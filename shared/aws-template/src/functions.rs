@@ -66,7 +66,7 @@ impl Function {
     pub(super) fn condition(&self) -> Option<&'static str> {
         match self.part {
             Part::Hourly(_) => Some(HAS_BOT_TOKEN),
-            Part::Worker(spec) => is_of_responder(spec.queue).then_some(ANSWERS),
+            Part::Worker(spec) => is_of_responder(spec.queue.name).then_some(ANSWERS),
             Part::Ingest | Part::Annalist | Part::Eraser | Part::Provision => None,
         }
     }
@@ -113,7 +113,7 @@ fn worker(spec: &'static WorkerSpec) -> Function {
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
         reserved: None,
-        source: Some(Source { queue: spec.queue, concurrency: spec.concurrency }),
+        source: Some(Source { queue: spec.queue.name, concurrency: spec.concurrency }),
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         let functions = all();
         for spec in &WORKERS {
             let of_queue = |function: &&Function| {
-                function.source.as_ref().is_some_and(|source| source.queue == spec.queue)
+                function.source.as_ref().is_some_and(|source| source.queue == spec.queue.name)
             };
             let found: Vec<&Function> = functions.iter().filter(of_queue).collect();
             let [function] = found[..] else { panic!("{} has not one function", spec.name) };

@@ -200,10 +200,10 @@ impl Part {
                 Grant::of(SECRET, [Target::SigningSecret]),
             ],
             Self::Worker(spec) => {
-                let mut grants = vec![consume(spec.queue)];
+                let mut grants = vec![consume(spec.queue.name)];
                 // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
                 let first = QUEUES[0].name;
-                if spec.queue != first && !spec.sends_to.contains(&first) {
+                if spec.queue.name != first && !spec.sends_to.contains(&first) {
                     grants.push(Grant::of(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
                 if !spec.sends_to.is_empty() {
@@ -342,7 +342,7 @@ mod tests {
             let part = Part::named(spec.name).unwrap();
             let consumes: Vec<Grant> =
                 part.grants().into_iter().filter(|grant| grant.actions == CONSUME).collect();
-            let own = [spec.queue.into(), QueueRef::dead_letters(spec.queue)];
+            let own = [spec.queue.name.into(), QueueRef::dead_letters(spec.queue.name)];
             assert_eq!(consumes, [Grant::of(CONSUME, own.map(Target::Queue))]);
         }
     }

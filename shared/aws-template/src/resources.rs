@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ports::queue::MAX_MESSAGE_BYTES;
-use ports::queue::topology::{QueueSpec, RETENTION, TableSpec};
+use ports::queue::topology::{MAX_RECEIVE_COUNT, QueueSpec, RETENTION, TableSpec};
 use serde_json::{Value, json};
 
 /// The tag of everything that is made; its value is the installation's prefix.
@@ -39,7 +39,7 @@ const RECEIVE_WAIT: Duration = Duration::from_secs(20);
 
 /// The attributes of a queue and their values, as SQS names them, with its dead letters under this ARN.
 pub fn queue_attributes(spec: &QueueSpec, dead_letters: &str) -> Vec<(&'static str, String)> {
-    let redrive = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": spec.max_receive_count });
+    let redrive = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": MAX_RECEIVE_COUNT });
     let mut settings = common_attributes(spec, spec.delay);
     settings.push(("RedrivePolicy", redrive.to_string()));
     settings
@@ -53,7 +53,7 @@ pub fn dead_letter_attributes(spec: &QueueSpec) -> Vec<(&'static str, String)> {
 fn common_attributes(spec: &QueueSpec, delay: Duration) -> Vec<(&'static str, String)> {
     let seconds = |time: Duration| time.as_secs().to_string();
     vec![
-        ("VisibilityTimeout", seconds(spec.visibility_timeout)),
+        ("VisibilityTimeout", seconds(spec.visibility_timeout())),
         ("DelaySeconds", seconds(delay)),
         ("MessageRetentionPeriod", seconds(RETENTION)),
         // Explicit, since queues made through the API may still get a quarter of it.

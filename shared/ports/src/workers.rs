@@ -1,11 +1,30 @@
-//! The table of workers: what each consumes, what it may use, and how large its function is on Lambda.
+//! The table of workers: the queue that each consumes, what it may use, and how large its function is on Lambda.
 //!
-//! `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents are made from it. How a
+//! Queues, `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents are made from it. How a
 //! worker is built is in `workers/src/lib.rs`; each has a binary, and a test holds both to this table.
 
 use std::time::Duration;
 
-use crate::queue::QueueName;
+use crate::queue::topology::{QueueRole, QueueSpec};
+
+/// The queues of the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QueueName {
+    /// Slack's events.
+    Events,
+    /// What changes a channel's row, and gaps.
+    Channels,
+    /// Files to be downloaded.
+    Files,
+    /// Days to be counted again.
+    Stats,
+    /// Questions to the responder.
+    Questions,
+    /// Answers to be posted.
+    Replies,
+    /// Spans of Slack's history to be read.
+    Backfill,
+}
 
 /// What a worker uses besides its queue, its dead letters and the archive's rows, which every worker uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +50,8 @@ pub struct WorkerSpec {
     pub name: &'static str,
     /// What it does, for people.
     pub what: &'static str,
-    /// The queue it consumes.
-    pub queue: QueueName,
+    /// The queue it consumes; no other worker does.
+    pub queue: QueueSpec,
     /// The queues it sends to.
     pub sends_to: &'static [QueueName],
     /// What else it uses.
@@ -80,7 +99,14 @@ pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "message-writer",
         what: "Turns events into rows",
-        queue: QueueName::Events,
+        queue: QueueSpec {
+            name: QueueName::Events,
+            label: "events",
+            role: QueueRole::Live,
+            group: "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
+            dedup: "team, event_id, body",
+            delay: Duration::ZERO,
+        },
         // An event that waits for its channel to be known waits on its own queue.
         sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files, QueueName::Questions],
         uses: &[Uses::Existence, Uses::SlackApi],
@@ -93,7 +119,14 @@ pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "channel-indexer",
         what: "Keeps the rows of channels",
-        queue: QueueName::Channels,
+        queue: QueueSpec {
+            name: QueueName::Channels,
+            label: "channels",
+            role: QueueRole::Live,
+            group: "`team`",
+            dedup: "team, event_id, kind, body",
+            delay: Duration::ZERO,
+        },
         sends_to: &[],
         uses: &[Uses::Existence, Uses::SlackApi],
         memory_mb: 256,
@@ -105,7 +138,14 @@ pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "file-downloader",
         what: "Downloads files and pictures",
-        queue: QueueName::Files,
+        queue: QueueSpec {
+            name: QueueName::Files,
+            label: "files",
+            role: QueueRole::Live,
+            group: "`team#file`",
+            dedup: "kind, team, channel, ts, file, object",
+            delay: Duration::ZERO,
+        },
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Files, Uses::SlackApi],
         // Ten files, of each up to two parts of 8 MiB.
@@ -117,9 +157,41 @@ pub const WORKERS: [WorkerSpec; 7] = [
         hourly: None,
     },
     WorkerSpec {
+        name: "statistician",
+        what: "Counts each channel's days",
+        queue: QueueSpec {
+            name: QueueName::Stats,
+            label: "stats",
+            role: QueueRole::Background,
+            group: "`team#channel#day`",
+            dedup: "team, channel, day, minute of sending",
+            // Longer than the bucket of the deduplication id with the clocks' skew, so that the last change of a bucket is
+            // counted. The minute is the clock's at the sending, never the event's.
+            delay: Duration::from_secs(90),
+        },
+        // It finds the days that are to be counted itself.
+        sends_to: &[QueueName::Stats],
+        uses: &[],
+        // A page of a day's messages, of up to a megabyte, and what was counted of them.
+        memory_mb: 256,
+        // A day may have many messages.
+        timeout: LONG,
+        // It waits behind what is live.
+        concurrency: Some(2),
+        hourly: None,
+    },
+    WorkerSpec {
         name: "responder",
         what: "Answers questions, if it is turned on",
-        queue: QueueName::Questions,
+        queue: QueueSpec {
+            name: QueueName::Questions,
+            label: "questions",
+            role: QueueRole::Background,
+            // One slow answer blocks its own thread only.
+            group: "`team#channel#thread_ts`",
+            dedup: "team, channel, ts, attempt",
+            delay: Duration::ZERO,
+        },
         // A question that was reset is asked again.
         sends_to: &[QueueName::Replies, QueueName::Questions],
         uses: &[Uses::Claims, Uses::Threads, Uses::Processor],
@@ -133,7 +205,14 @@ pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "poster",
         what: "Posts answers, if the responder is turned on",
-        queue: QueueName::Replies,
+        queue: QueueSpec {
+            name: QueueName::Replies,
+            label: "replies",
+            role: QueueRole::Background,
+            group: "`team#channel`",
+            dedup: "team, channel, ts, attempt",
+            delay: Duration::ZERO,
+        },
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Threads, Uses::SlackApi],
         memory_mb: 256,
@@ -145,7 +224,15 @@ pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "historian",
         what: "Reads Slack's history where events were missed",
-        queue: QueueName::Backfill,
+        queue: QueueSpec {
+            name: QueueName::Backfill,
+            label: "backfill",
+            role: QueueRole::Background,
+            // Slack's limits for its history are per method and workspace.
+            group: "`team`",
+            dedup: "team, channel, from, to, page",
+            delay: Duration::ZERO,
+        },
         // A long span goes on in another job, behind those that wait.
         sends_to: &[QueueName::Files, QueueName::Backfill],
         uses: &[Uses::Threads, Uses::SlackApi],
@@ -154,21 +241,6 @@ pub const WORKERS: [WorkerSpec; 7] = [
         timeout: LONG,
         // One workspace is one message group, so one function at a time.
         concurrency: None,
-        hourly: None,
-    },
-    WorkerSpec {
-        name: "statistician",
-        what: "Counts each channel's days",
-        queue: QueueName::Stats,
-        // It finds the days that are to be counted itself.
-        sends_to: &[QueueName::Stats],
-        uses: &[],
-        // A page of a day's messages, of up to a megabyte, and what was counted of them.
-        memory_mb: 256,
-        // A day may have many messages.
-        timeout: LONG,
-        // It waits behind what is live.
-        concurrency: Some(2),
         hourly: None,
     },
 ];
@@ -197,7 +269,7 @@ impl WorkerSpec {
     /// # Panics
     /// If it has none, which a test rules out.
     pub fn of(queue: QueueName) -> &'static Self {
-        WORKERS.iter().find(|spec| spec.queue == queue).expect("every queue has a worker")
+        WORKERS.iter().find(|spec| spec.queue.name == queue).expect("every queue has a worker")
     }
 
     /// Whether it uses this.
@@ -215,18 +287,10 @@ mod tests {
     #[test]
     fn every_worker_has_a_name_and_a_queue_of_its_own() {
         let names: BTreeSet<&str> = WORKERS.iter().map(|spec| spec.name).collect();
-        let queues: BTreeSet<QueueName> = WORKERS.iter().map(|spec| spec.queue).collect();
+        let queues: BTreeSet<QueueName> = WORKERS.iter().map(|spec| spec.queue.name).collect();
         assert_eq!((names.len(), queues.len()), (WORKERS.len(), WORKERS.len()));
         for spec in &WORKERS {
-            assert_eq!(WorkerSpec::named(spec.name), Some(WorkerSpec::of(spec.queue)));
-        }
-    }
-
-    #[test]
-    fn a_lease_outlives_six_timeouts_of_the_function() {
-        for spec in &WORKERS {
-            let visibility_timeout = spec.queue.spec().visibility_timeout;
-            assert!(visibility_timeout >= 6 * spec.timeout, "{}", spec.name);
+            assert_eq!(WorkerSpec::named(spec.name), Some(WorkerSpec::of(spec.queue.name)));
         }
     }
 }

@@ -21,7 +21,7 @@ use aws_sdk_s3::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use aws_template::names::Names;
-use ports::queue::topology::{QUEUES, TABLES, TableRole};
+use ports::queue::topology::{MAX_RECEIVE_COUNT, QUEUES, TABLES, TableRole};
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
 use tests::harness::stack::{REGION, Stack, fresh_names};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ports::queue::QueueName;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::{RetryDelays, Slack};
@@ -58,7 +59,9 @@ impl AnsweringFleet {
     }
 
     async fn drained(&self) {
-        self.place.drained(DRAIN_DEADLINE).await;
+        self.place
+            .emptied(&[QueueName::Events, QueueName::Questions, QueueName::Replies], DRAIN_DEADLINE)
+            .await;
     }
 
     /// `annalist questions` with these arguments, which succeeds.

@@ -155,7 +155,7 @@ impl Surroundings {
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
         for (spec, build) in workers::all() {
-            let worker = if spec.queue == QueueName::Stats {
+            let worker = if spec.queue.name == QueueName::Stats {
                 figures::statistician(&ports, &environment.changes)
             } else {
                 build(&environment)

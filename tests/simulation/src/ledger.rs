@@ -90,7 +90,7 @@ impl Ledger {
 
     /// Whether every queue that a worker consumes is empty.
     pub(super) async fn is_idle(&self) -> bool {
-        for name in WORKERS.iter().map(|worker| worker.queue) {
+        for name in WORKERS.iter().map(|worker| worker.queue.name) {
             for queue in [name.into(), QueueRef::dead_letters(name)] {
                 if !self.queue.depth(queue).await.is_ok_and(|depth| depth.is_empty()) {
                     return false;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws::Aws;
 use aws::provision::{Parts, provision};
-use ports::queue::topology::QUEUES;
+use ports::queue::topology::{QUEUES, QueueRole};
 use ports::queue::{QueueName, QueueRef};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
@@ -93,16 +93,15 @@ impl Installation {
         }
     }
 
-    /// Waits until no message is on any queue, in the order of the flow; but for days to count, which are delayed on purpose.
+    /// Waits until no message is on any live queue, in the order of the flow.
     ///
     /// An emulator's counts are exact, so once is enough.
     ///
     /// # Panics
     /// If that is not so at the deadline, or a message went to a dead-letter queue.
     pub async fn drained(&self, deadline: Duration) {
-        let names = QUEUES.iter().map(|spec| spec.name);
-        let prompt: Vec<QueueName> = names.filter(|name| *name != QueueName::Stats).collect();
-        self.emptied(&prompt, deadline).await;
+        let live = QUEUES.iter().filter(|spec| spec.role == QueueRole::Live);
+        self.emptied(&live.map(|spec| spec.name).collect::<Vec<_>>(), deadline).await;
     }
 
     /// Waits until no message is on these queues.

@@ -59,7 +59,7 @@ pub async fn serve(
     let directory = spec.hourly.map(|_| environment.into_directory());
     let directory = directory.map(|(sync, asked)| (sync, Mutex::new(asked)));
     let settings = RuntimeSettings {
-        visibility_timeout: spec.queue.spec().visibility_timeout,
+        visibility_timeout: spec.queue.visibility_timeout(),
         drain_deadline: DRAIN,
         ..RuntimeSettings::on(&backend)
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use metrics::counter;
 use ports::metrics::{DEAD_LETTERS, WORKER_JOBS};
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{Delivery, QueueRef, ReceiveRequest};
 use ports::workers::WorkerSpec;
 use tokio::sync::watch;
@@ -73,7 +74,7 @@ pub(super) async fn drain(
 
 /// Moves dead letters to quarantine. One that cannot be written stays a dead letter and comes back.
 pub(crate) async fn quarantine_dead_letters(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
-    let reason = format!("received {} times without success", queue.name.spec().max_receive_count);
+    let reason = format!("received {MAX_RECEIVE_COUNT} times without success");
     for delivery in deliveries {
         match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
             Ok(()) => {

@@ -2,7 +2,8 @@
 
 use embedded::condition::{Folder, Integrity};
 use jiff::Timestamp;
-use ports::queue::topology::{QueueName, QueueRole};
+use ports::queue::QueueName;
+use ports::queue::topology::QueueRole;
 use rules::gap::Reason;
 use rules::gap::projection::Gap;
 use rules::version::zero;

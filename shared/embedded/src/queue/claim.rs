@@ -10,6 +10,7 @@ use super::recent::kept;
 use super::{append, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
 /// From this number of messages on, a receive leaves groups to others.
@@ -185,7 +186,7 @@ fn standing(
         None => 0,
     };
     // Dead letters have nowhere further to go.
-    if receive_count >= spec.max_receive_count && !queue.dead_letters {
+    if receive_count >= MAX_RECEIVE_COUNT && !queue.dead_letters {
         return Ok(MessageState::Exhausted);
     }
     let receive_count = receive_count.saturating_add(1);

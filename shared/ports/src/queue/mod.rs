@@ -5,7 +5,7 @@
 //! * A deduplication id is remembered for five minutes, also after its message was acked: a second send with it to the
 //!   same message group is accepted and not delivered. To another group it is so on some backends only; ids are made of
 //!   what decides the group, so nothing depends on it.
-//! * After [`topology::QueueSpec::max_receive_count`] receives a message moves to the dead-letter queue.
+//! * After [`topology::MAX_RECEIVE_COUNT`] receives a message moves to the dead-letter queue.
 
 pub mod job;
 pub mod route;
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::clock::TimestampMs;
 use slack::hex::to_hex;
 
-pub use topology::QueueName;
+pub use crate::workers::QueueName;
 
 /// The largest message body: SQS's limit since 2025.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>

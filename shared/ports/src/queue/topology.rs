@@ -1,5 +1,4 @@
-//! The one table of everything that is set up: queues with their groups, delays and leases; tables; the bucket. Which worker
-//! consumes a queue is in [`crate::workers`].
+//! Everything that is set up: queues with their groups, delays and leases, from the rows of [`crate::workers`]; tables.
 //!
 //! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the table of docs/queues.md is tested
 //! against it.
@@ -7,26 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::workers::WorkerSpec;
-
-/// The queues of the flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum QueueName {
-    /// Slack's events.
-    Events,
-    /// What changes a channel's row, and gaps.
-    Channels,
-    /// Files to be downloaded.
-    Files,
-    /// Days to be counted again.
-    Stats,
-    /// Questions to the responder.
-    Questions,
-    /// Answers to be posted.
-    Replies,
-    /// Spans of Slack's history to be read.
-    Backfill,
-}
+use crate::workers::{QueueName, WORKERS, WorkerSpec};
 
 /// What kind of work a queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +17,8 @@ pub enum QueueRole {
     Background,
 }
 
-/// One row of the topology.
-#[derive(Debug, Clone, Copy)]
+/// A queue, as the row of the worker that consumes it has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSpec {
     /// Which queue.
     pub name: QueueName,
@@ -52,103 +32,34 @@ pub struct QueueSpec {
     pub dedup: &'static str,
     /// How long every message is held back. SQS FIFO has no delay per message.
     pub delay: Duration,
-    /// How long a received message stays invisible to others if the receive does not say. Only Lambda's poller does not say:
-    /// AWS asks for six times the function's timeout there.
-    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
-    pub visibility_timeout: Duration,
-    /// After this number of receives a message becomes a dead letter. It counts every receive, also those of a message that
-    /// only waited behind another, so it is a far backstop: poison is found by the runtime long before.
-    pub max_receive_count: u32,
 }
+
+/// After this number of receives a message becomes a dead letter. It counts every receive, also those of a message that only
+/// waited behind another, so it is a far backstop: poison is found by the runtime long before.
+pub const MAX_RECEIVE_COUNT: u32 = 1000;
 
 /// Everything on a queue is kept this long: SQS's maximum.
 pub const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-const fn spec(
-    name: QueueName,
-    label: &'static str,
-    role: QueueRole,
-    group: &'static str,
-    dedup: &'static str,
-) -> QueueSpec {
-    QueueSpec {
-        name,
-        label,
-        role,
-        group,
-        dedup,
-        delay: Duration::ZERO,
-        visibility_timeout: Duration::from_secs(6 * 30),
-        max_receive_count: 1000,
+/// The queues, in the order of the flow.
+pub const QUEUES: [QueueSpec; WORKERS.len()] = {
+    let mut queues = [WORKERS[0].queue; WORKERS.len()];
+    let mut index = 0;
+    while index < queues.len() {
+        queues[index] = WORKERS[index].queue;
+        index += 1;
+    }
+    queues
+};
+
+impl QueueSpec {
+    /// How long a received message stays invisible to others if the receive does not say. Only Lambda's poller does not say:
+    /// AWS asks for six times the function's timeout there.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+    pub fn visibility_timeout(&self) -> Duration {
+        6 * WorkerSpec::of(self.name).timeout
     }
 }
-
-/// For a worker whose function takes up to 15 minutes, Lambda's maximum.
-const LONG_VISIBILITY: Duration = Duration::from_secs(6 * 15 * 60);
-
-/// The topology, in the order of the flow.
-pub const QUEUES: [QueueSpec; 7] = [
-    spec(
-        QueueName::Events,
-        "events",
-        QueueRole::Live,
-        "`team#channel`; of a person `team#user`; of neither `team`; with malformed ids `invalid`",
-        "team, event_id, body",
-    ),
-    spec(QueueName::Channels, "channels", QueueRole::Live, "`team`", "team, event_id, kind, body"),
-    QueueSpec {
-        visibility_timeout: LONG_VISIBILITY,
-        ..spec(
-            QueueName::Files,
-            "files",
-            QueueRole::Live,
-            "`team#file`",
-            "kind, team, channel, ts, file, object",
-        )
-    },
-    QueueSpec {
-        // Longer than the bucket of the deduplication id with the clocks' skew, so that the last change of a bucket is
-        // counted. The minute is the clock's at the sending, never the event's.
-        delay: Duration::from_secs(90),
-        visibility_timeout: LONG_VISIBILITY,
-        ..spec(
-            QueueName::Stats,
-            "stats",
-            QueueRole::Background,
-            "`team#channel#day`",
-            "team, channel, day, minute of sending",
-        )
-    },
-    QueueSpec {
-        visibility_timeout: LONG_VISIBILITY,
-        ..spec(
-            QueueName::Questions,
-            "questions",
-            QueueRole::Background,
-            // One slow answer blocks its own thread only.
-            "`team#channel#thread_ts`",
-            "team, channel, ts, attempt",
-        )
-    },
-    spec(
-        QueueName::Replies,
-        "replies",
-        QueueRole::Background,
-        "`team#channel`",
-        "team, channel, ts, attempt",
-    ),
-    QueueSpec {
-        visibility_timeout: LONG_VISIBILITY,
-        ..spec(
-            QueueName::Backfill,
-            "backfill",
-            QueueRole::Background,
-            // Slack's limits for its history are per method and workspace.
-            "`team`",
-            "team, channel, from, to, page",
-        )
-    },
-];
 
 /// What a table is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

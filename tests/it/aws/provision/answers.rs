@@ -191,7 +191,7 @@ async fn the_region_without_a_location_gets_none() {
 
 #[tokio::test]
 async fn what_a_store_never_shows_is_no_change() {
-    let as_wanted = QueueName::Stats.spec().visibility_timeout.as_secs().to_string();
+    let as_wanted = QueueName::Stats.spec().visibility_timeout().as_secs().to_string();
     let (server, aws) = scripted(move |operation, request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let dead_letters = body.to_string().contains("-dlq.fifo");

@@ -46,7 +46,7 @@ async fn queues_are_what_the_topology_says() {
             (Attribute::MaximumMessageSize, "1048576".to_owned()),
             (Attribute::MessageRetentionPeriod, "1209600".to_owned()),
             (Attribute::SqsManagedSseEnabled, "true".to_owned()),
-            (Attribute::VisibilityTimeout, spec.visibility_timeout.as_secs().to_string()),
+            (Attribute::VisibilityTimeout, spec.visibility_timeout().as_secs().to_string()),
         ];
         for (name, value) in expected {
             assert_eq!(queue[&name], value, "{spec:?}");
@@ -59,7 +59,7 @@ async fn queues_are_what_the_topology_says() {
             policy,
             json!({
                 "deadLetterTargetArn": dead_letters[&Attribute::QueueArn],
-                "maxReceiveCount": spec.max_receive_count,
+                "maxReceiveCount": MAX_RECEIVE_COUNT,
             })
         );
         assert!(!dead_letters.contains_key(&Attribute::RedrivePolicy));

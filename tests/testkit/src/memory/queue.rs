@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::clock::{SharedClock, TimestampMs};
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{
     BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
     Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
@@ -69,7 +70,7 @@ impl Message {
 
     /// Dead letters have nowhere further to go.
     fn is_exhausted(&self, max_receives: Option<u32>) -> bool {
-        let max_receives = max_receives.unwrap_or_else(|| self.queue.name.spec().max_receive_count);
+        let max_receives = max_receives.unwrap_or(MAX_RECEIVE_COUNT);
         !self.queue.dead_letters && self.receive_count >= max_receives
     }
 

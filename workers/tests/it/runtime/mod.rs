@@ -9,6 +9,7 @@ mod permits;
 
 use std::time::Duration;
 
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
 use process::requests::OpenRequest;
 use testkit::faults::{Fault, Method, Plan};
@@ -292,7 +293,7 @@ async fn dead_letters_end_up_in_quarantine() {
         visibility_timeout: Duration::from_millis(1),
         wait: Duration::ZERO,
     };
-    for _ in 0..QueueName::Events.spec().max_receive_count {
+    for _ in 0..MAX_RECEIVE_COUNT {
         assert_eq!(fixture.queue.receive(request).await.unwrap().len(), 1);
         sleep(Duration::from_millis(2)).await;
     }

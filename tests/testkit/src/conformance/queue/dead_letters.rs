@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{Delivery, Depth, QueueRef};
 
 use super::bench::{Bench, EVENTS, bodies, message};
@@ -10,7 +11,7 @@ use super::bench::{Bench, EVENTS, bodies, message};
 async fn wear_out(bench: &Bench, queue: QueueRef, expected: &[&str], received_before: u32) {
     let mut request = bench.request(queue, expected.len(), Duration::ZERO);
     request.visibility_timeout = Duration::ZERO;
-    for round in 1..=queue.name.spec().max_receive_count {
+    for round in 1..=MAX_RECEIVE_COUNT {
         let received = bench.fixture.queue.receive(request).await.unwrap();
         assert_eq!(bodies(&received), expected);
         let counted = |delivery: &Delivery| delivery.receive_count == received_before + round;
@@ -22,7 +23,6 @@ async fn wear_out(bench: &Bench, queue: QueueRef, expected: &[&str], received_be
 pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(bench: Bench) {
     let dead_letters = QueueRef::dead_letters(EVENTS);
     bench.send_all(vec![message(EVENTS, "poison", "p1"), message(EVENTS, "poison", "p2 \u{1f9ea}")]).await;
-    let max_receive_count = EVENTS.spec().max_receive_count;
     wear_out(&bench, EVENTS.into(), &["p1", "p2 \u{1f9ea}"], 0).await;
     bench.send_all(vec![message(EVENTS, "poison", "p3"), message(EVENTS, "well", "w1")]).await;
     bench.expect(dead_letters, &[]).await;
@@ -45,7 +45,7 @@ pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(bench: Be
     wear_out(&bench, dead_letters, &["p1"], dead[0].receive_count).await;
     // They have nowhere further to go.
     let again = bench.expect(dead_letters, &["p1"]).await;
-    assert_eq!(again[0].receive_count, dead[0].receive_count + max_receive_count + 1);
+    assert_eq!(again[0].receive_count, dead[0].receive_count + MAX_RECEIVE_COUNT + 1);
     bench.finish(dead_letters, &again[0]).await;
     bench.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
     for delivery in &rest {
