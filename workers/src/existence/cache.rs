@@ -71,6 +71,17 @@ struct ListReading {
     is_whole: bool,
 }
 
+/// What a workspace's list of people says of those it does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeopleList {
+    /// They do not exist: it was read to its end.
+    Whole,
+    /// Nothing: it is longer than is read of it, which is remembered as long as what was read.
+    TooLong,
+    /// Nothing yet: it has to be read.
+    Unread,
+}
+
 /// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
 pub struct KnownEntities {
     clock: SharedClock,
@@ -120,13 +131,16 @@ impl KnownEntities {
         listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
-    /// What the list of people says of those it does not have: `true` if it was read to its end at this time or later, `false`
-    /// if it is longer than is read of it; `None` if it has to be read. What was read of a long one is remembered as long as this.
-    pub(super) fn is_list_whole(&self, team: &TeamId, since: TimestampMs) -> Option<bool> {
+    /// What the list of people says, since this time, of those it does not have.
+    pub(super) fn people_list(&self, team: &TeamId, since: TimestampMs) -> PeopleList {
         let now = self.clock.now();
-        let ListReading { began, is_whole } = *self.listed().get(team)?;
-        let does = if is_whole { began >= since } else { began <= now && now < began.plus(TTL) };
-        does.then_some(is_whole)
+        match self.listed().get(team) {
+            Some(ListReading { began, is_whole: true }) if *began >= since => PeopleList::Whole,
+            Some(ListReading { began, is_whole: false }) if *began <= now && now < began.plus(TTL) => {
+                PeopleList::TooLong
+            }
+            _ => PeopleList::Unread,
+        }
     }
 
     /// What is known now that does for an event.

@@ -23,7 +23,7 @@ use slack::ids::{ChannelId, TeamId};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::cache::{Demand, Knowledge};
+use super::cache::{Demand, Knowledge, PeopleList};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
 use super::{Check, PATIENCE, Questions, SOON, Unseen};
@@ -154,23 +154,23 @@ impl Check {
         let (known, team) = (&self.0.known, entity.team());
         let unasked = "so much that does not exist was named within a minute that it was not asked";
         let Entity::User(_, user) = entity else { return Some(Fact::Unsaid(unasked.into())) };
-        if known.is_list_whole(team, demand.sent_at).is_none() {
+        if known.people_list(team, demand.sent_at) == PeopleList::Unread {
             timeout(LIST_TIMEOUT, self.read_list(team, List::People).answer()).await.ok();
         }
         if let Some(Knowledge::Found { reach, .. }) = known.get(entity) {
             return Some(Fact::Found { reach });
         }
-        let why = match known.is_list_whole(team, demand.sent_at) {
-            Some(true) => {
+        let why = match known.people_list(team, demand.sent_at) {
+            PeopleList::Whole => {
                 known.missing(entity.clone(), NOT_LISTED);
                 return Some(Fact::Missing(NOT_LISTED.to_owned()));
             }
-            Some(false) => match self.0.parts.archive.get(&ItemKey::user(team, user)).await {
+            PeopleList::TooLong => match self.0.parts.archive.get(&ItemKey::user(team, user)).await {
                 Ok(Some(_)) => return None,
                 Ok(None) => return Some(Fact::Unsaid(unasked.into())),
                 Err(error) => error.to_string(),
             },
-            None => "Slack's list of people could not be read".to_owned(),
+            PeopleList::Unread => "Slack's list of people could not be read".to_owned(),
         };
         Some(Fact::Later { after: SOON, why, not_allowed: false })
     }
