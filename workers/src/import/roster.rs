@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rules::channel::ChannelEvent;
 use rules::directory::listed_user;
 use rules::version;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use slack::envelope::{is_true, object, text_or_none};
+use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::elements::{Break, Element, Elements};
@@ -74,18 +74,26 @@ struct Conversation<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     name: Option<Cow<'a, str>>,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
     is_private: bool,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
+    is_group: bool,
+    #[serde(default, deserialize_with = "may_be_true")]
     is_im: bool,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
     is_mpim: bool,
+}
+
+/// Whether a member is anything but `false`: older lists of private channels say `"is_group": "true"` and nothing else.
+fn may_be_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(!matches!(<&'de RawValue>::deserialize(deserializer)?.get(), "false" | "null"))
 }
 
 impl Conversation<'_> {
     /// Whether a list of public channels says itself that this one is private.
     fn is_private(&self) -> bool {
         self.is_private
+            || self.is_group
             || self.is_im
             || self.is_mpim
             || self.id.as_deref().is_some_and(|id| id.starts_with('D'))
@@ -285,6 +293,8 @@ mod tests {
                     channel("C3", "twice"),
                     { "id": "C4", "name": "hidden", "is_private": true },
                     { "id": "D4", "name": "odd" },
+                    { "id": "G5", "name": "older", "is_group": "true" },
+                    { "id": "C6", "name": "shown", "is_private": false, "is_group": null, "is_im": false },
                     channel("C5", "both"),
                     null,
                     { "id": "c#6", "name": "x" },
@@ -302,6 +312,8 @@ mod tests {
             ("twice", Some(Folder::Ambiguous)),
             ("both", Some(Folder::Ambiguous)),
             ("hidden", Some(Folder::Private)),
+            ("older", Some(Folder::Private)),
+            ("shown", public("C6")),
             ("secret", Some(Folder::Private)),
             ("D1", Some(Folder::Private)),
             ("D99", Some(Folder::Private)),
@@ -310,9 +322,9 @@ mod tests {
         ] {
             assert_eq!(roster.folder_named(name), folder, "{name}");
         }
-        assert_eq!(roster.channels.len(), 4);
-        let counts = PrivateCounts { channels: 4, direct_messages: 1, group_messages: 1 };
-        assert_eq!((roster.private, roster.private.total()), (counts, 6));
+        assert_eq!(roster.channels.len(), 5);
+        let counts = PrivateCounts { channels: 5, direct_messages: 1, group_messages: 1 };
+        assert_eq!((roster.private, roster.private.total()), (counts, 7));
         let kinds: Vec<_> = problems.iter().map(|problem| problem.kind).collect();
         assert_eq!(kinds, [ProblemKind::BrokenMessage; 3]);
     }
