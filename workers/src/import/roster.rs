@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
+use unicode_normalization::UnicodeNormalization;
 
 use super::elements::{Break, Element, Elements};
 use super::layout::{EntryIndex, Section};
@@ -173,7 +174,7 @@ impl Roster {
     }
 
     fn folder(&mut self, name: &str, folder: Folder) {
-        let known = self.folders.entry(name.to_owned()).or_insert_with(|| folder.clone());
+        let known = self.folders.entry(composed(name)).or_insert_with(|| folder.clone());
         if *known != folder {
             *known = Folder::Ambiguous;
         }
@@ -184,12 +185,12 @@ impl Roster {
         // A list of them may be missing.
         let is_private =
             || name.starts_with("mpdm-") || (name.starts_with('D') && ChannelId::parse(name).is_ok());
-        self.folders.get(name).cloned().or_else(|| is_private().then_some(Folder::Private))
+        self.folders.get(&composed(name)).cloned().or_else(|| is_private().then_some(Folder::Private))
     }
 
     /// Whether a list names it.
     pub(crate) fn lists(&self, name: &str) -> bool {
-        self.folders.contains_key(name)
+        self.folders.contains_key(&composed(name))
     }
 
     /// The workspace that more than half of the people are of.
@@ -203,6 +204,12 @@ impl Roster {
         let teams = self.teams.iter().map(|(team, count)| format!("{count} of {team}"));
         teams.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// A name as Slack writes it. The Mac takes letters and their accents apart in the names of folders: an export that was
+/// unpacked and packed again there has such names.
+fn composed(name: &str) -> String {
+    name.nfc().collect()
 }
 
 /// Hands each element of a list over. What cannot be read is a problem.
@@ -327,6 +334,16 @@ mod tests {
         assert_eq!((roster.private, roster.private.total()), (counts, 7));
         let kinds: Vec<_> = problems.iter().map(|problem| problem.kind).collect();
         assert_eq!(kinds, [ProblemKind::BrokenMessage; 3]);
+    }
+
+    #[test]
+    fn a_folder_that_the_mac_named_is_that_of_its_channel() {
+        let (roster, _) = roster(&[("channels.json", json!([{ "id": "C1", "name": "caf\u{e9}-\u{30ac}" }]))]);
+        let public = Some(Folder::Public(ChannelId::parse("C1").unwrap()));
+        for name in ["caf\u{e9}-\u{30ac}", "cafe\u{301}-\u{30ab}\u{3099}"] {
+            assert_eq!((roster.folder_named(name), roster.lists(name)), (public.clone(), true), "{name}");
+        }
+        assert_eq!(roster.folder_named("cafe-\u{30ab}"), None);
     }
 
     #[test]
