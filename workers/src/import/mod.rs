@@ -56,8 +56,18 @@ const ROWS: usize = 512;
 pub struct ImportTarget {
     /// Where its rows go.
     pub archive: Arc<dyn Archive>,
-    /// Where files are asked for, and where those go that the export brings; `None` leaves files out.
-    pub files: Option<FileTarget>,
+    /// What becomes of files.
+    pub files: ImportFiles,
+}
+
+/// What becomes of the files that messages share.
+pub enum ImportFiles {
+    /// They are left out.
+    LeftOut,
+    /// They are counted, and nothing else.
+    Counted,
+    /// They are asked for, or kept if the export brings them.
+    Taken(FileTarget),
 }
 
 /// Where files go.
