@@ -6,8 +6,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use process::config::ConfigError;
 use process::config::backend::BackendError;
+use slack_api::ApiError;
 
 use crate::{USAGE, UsageError, plain};
+
+/// What to do about a token that Slack does not take.
+pub(crate) const ASK_DOCTOR: &str = "`annalist doctor` says what to do about the token";
 
 /// What clap says about the arguments: help as it is, a mistake on one line.
 pub(crate) fn refused(error: &clap::Error) -> ExitCode {
@@ -63,6 +67,10 @@ fn line(error: &anyhow::Error) -> String {
             line.push_str(&cause);
         }
     }
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(ApiError::is_of_token) {
+        line.push_str("; ");
+        line.push_str(ASK_DOCTOR);
+    }
     line
 }
 
@@ -76,6 +84,7 @@ fn say(text: &str) {
 mod tests {
     use anyhow::Context;
     use ports::archive::ArchiveError;
+    use slack_api::Method;
     use workers::import::ImportError;
 
     use super::*;
@@ -90,5 +99,17 @@ mod tests {
         let unnamed =
             anyhow::Error::new(io::Error::other("no such folder")).context("cannot open the archive");
         assert_eq!(line(&unnamed), "cannot open the archive: no such folder");
+    }
+
+    #[test]
+    fn a_token_that_slack_does_not_take_is_a_matter_for_the_doctor() {
+        let refused = |error: &str| {
+            let (method, error, needed) = (Method::AuthTest, error.to_owned(), None);
+            line(&anyhow::Error::new(ApiError::Refused { method, error, needed }))
+        };
+        let expected =
+            "Slack refused auth.test: token_revoked; `annalist doctor` says what to do about the token";
+        assert_eq!(refused("token_revoked"), expected);
+        assert_eq!(refused("channel_not_found"), "Slack refused auth.test: channel_not_found");
     }
 }

@@ -8,7 +8,9 @@ use slack::ids::Ts;
 
 /// Reads `2026-11-20`, midnight UTC of that day, or a time of RFC 3339.
 pub(crate) fn date(text: &str) -> Result<Ts, &'static str> {
-    let midnight = || text.parse::<Date>().and_then(|date| date.to_zoned(TimeZone::UTC));
+    // A date that is longer has a time, and no zone that says which.
+    let day = if text.len() > "2026-11-20".len() { "" } else { text };
+    let midnight = || day.parse::<Date>().and_then(|date| date.to_zoned(TimeZone::UTC));
     let moment = text.parse::<Timestamp>().or_else(|_| midnight().map(|midnight| midnight.timestamp()));
     let moment = moment.map_err(|_| "a date is such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z")?;
     Ok(ts_of(moment.as_microsecond()))
@@ -26,6 +28,8 @@ mod tests {
             ("2026-11-20T00:00:00.5Z", Some("1795132800.500000")),
             ("1960-01-01", Some("0000000000.000000")),
             ("2026-11", None),
+            ("2026-11-20T09:30", None),
+            ("2026-11-20 09:30:00", None),
             ("yesterday", None),
             ("", None),
         ] {

@@ -150,6 +150,7 @@ impl Database {
         let processes = data.join(PROCESSES_FOLDER);
         let turns = Turns::open(&processes).map_err(folder_error)?;
         let writing = {
+            let _alone = process_lock::alone(&processes).map_err(folder_error)?;
             let _waiting = turns.wait();
             connection::open_for_writing(&file)?
         };

@@ -19,6 +19,9 @@ pub(super) struct ProcessLock {
     _file: File,
 }
 
+/// The file's name, in the folder of the processes, that a process locks while it opens the database.
+const OPENING: &str = "opening";
+
 /// A version is read as far as this.
 const MAX_VERSION_BYTES: u64 = 64;
 
@@ -125,6 +128,14 @@ pub(super) fn others(folder: &Path, own: i64) -> io::Result<Others> {
         }
     }
     Ok(others)
+}
+
+/// Waits until no other process opens the database, and keeps others from it for as long as the file lives: two that looked at
+/// its schema at once would both migrate it.
+pub(super) fn alone(folder: &Path) -> io::Result<File> {
+    let opening = File::options().append(true).create(true).open(folder.join(OPENING))?;
+    opening.lock()?;
+    Ok(opening)
 }
 
 /// The process whose file an entry of the folder is.

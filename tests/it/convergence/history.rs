@@ -16,7 +16,7 @@ use testkit::deliveries::delivery;
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
-use workers::import::{FileTarget, ImportOptions, ImportTarget, import};
+use workers::import::{FileTarget, ImportFiles, ImportOptions, ImportTarget, import};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 use workers::store::store_history;
@@ -128,7 +128,7 @@ async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
                 ("general/2023-11-14.json", day.clone().into()),
             ]);
             let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
-            let target = ImportTarget { archive, files: Some(files) };
+            let target = ImportTarget { archive, files: ImportFiles::Taken(files) };
             let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_100_000_000) };
             let imported = import(export, &target, &options, &mut |_| {}).await;
             assert!(imported.as_ref().ok().is_none_or(|sum| sum.skipped == 0), "{imported:?}");

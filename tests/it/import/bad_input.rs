@@ -210,6 +210,18 @@ async fn a_list_of_people_that_breaks_is_a_line_and_the_messages_are_stored() {
 }
 
 #[tokio::test]
+async fn a_list_that_cannot_be_read_at_all_is_named_even_if_the_export_is_refused_for_it() {
+    let export = Export::default()
+        .with_bytes("users.json", "")
+        .with("channels.json", &json!([channel("C1", "general")]))
+        .with("general/2020-09-13.json", &day("1600000001.000100"));
+    let (_place, refused) = imported(&export).await;
+    assert_eq!((refused.code, refused.kinds()), (Some(1), vec!["broken_zip"]));
+    assert_eq!((refused.problems[0].1.as_str(), refused.count("problems")), ("users.json", 1));
+    assert!(refused.stderr.contains("--team"), "{}", refused.stderr);
+}
+
+#[tokio::test]
 async fn an_entry_whose_bytes_were_damaged_is_a_line() {
     let place = Place::new();
     let text = "unmistakable ".repeat(3);

@@ -18,7 +18,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::event;
 use testkit::deliveries::delivery;
 use testkit::memory::archive::MemoryArchive;
-use workers::import::{ImportOptions, ImportTarget, import};
+use workers::import::{ImportFiles, ImportOptions, ImportTarget, import};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 use workers::store::store_history;
@@ -97,7 +97,8 @@ fn opener() -> Value {
 }
 
 async fn bring(archive: &Arc<MemoryArchive>, list: &Value) {
-    let target = ImportTarget { archive: Arc::clone(archive) as Arc<dyn Archive>, files: None };
+    let target =
+        ImportTarget { archive: Arc::clone(archive) as Arc<dyn Archive>, files: ImportFiles::LeftOut };
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
     let sum = import(InMemory::of(list), &target, &options, &mut |_| {}).await.unwrap();
     assert_eq!((sum.skipped, sum.problems), (0, 0));

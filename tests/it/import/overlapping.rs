@@ -15,7 +15,9 @@ use testkit::deliveries::delivery;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
-use workers::import::{ExportEntry, ExportSource, FileTarget, ImportOptions, ImportTarget, import};
+use workers::import::{
+    ExportEntry, ExportSource, FileTarget, ImportFiles, ImportOptions, ImportTarget, import,
+};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
@@ -189,7 +191,8 @@ async fn rows(steps: &[Step], events: &[Value], days: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
     let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
     let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
-    let target = ImportTarget { archive: Arc::clone(&archive) as Arc<dyn Archive>, files: Some(files) };
+    let target =
+        ImportTarget { archive: Arc::clone(&archive) as Arc<dyn Archive>, files: ImportFiles::Taken(files) };
     // A channel that was never seen in public would keep what does not say that it is public waiting.
     let opener = event::envelope(TEAM, "EvOpener", &events[0]);
     assert_eq!(writer.handle(&[delivery(&opener)]).await, [Outcome::Done]);

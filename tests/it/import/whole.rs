@@ -116,7 +116,7 @@ async fn a_dry_run_says_the_same_and_leaves_nothing() {
     let place = Place::new();
     let zip = place.zip("export.zip", &export());
     let dry = import_with(&zip, &place.data(), &["--dry-run"], &[]).await;
-    assert_eq!((dry.code, dry.count("new"), dry.count("files")), (Some(0), 5, 0));
+    assert_eq!((dry.code, dry.count("new"), dry.count("files")), (Some(0), 5, 2));
     assert!(!place.data().exists());
     import_with(&zip, &place.data(), &["--no-files"], &[]).await;
     let before = rows(&place.data());

@@ -75,8 +75,8 @@ pub(super) struct RawPage {
 
 #[derive(Deserialize)]
 struct Body {
-    #[serde(default)]
-    messages: Option<Vec<Box<RawValue>>>,
+    /// An answer without them says nothing of the channel, and not that it is empty.
+    messages: Vec<Box<RawValue>>,
     #[serde(default)]
     has_more: Option<bool>,
     #[serde(default)]
@@ -229,7 +229,7 @@ impl HistoryCalls {
 
 fn read(asked: usize, body: Body) -> RawPage {
     let cursor = body.response_metadata.and_then(|metadata| metadata.next_cursor);
-    let (messages, has_more) = (body.messages.unwrap_or_default(), body.has_more == Some(true));
+    let (messages, has_more) = (body.messages, body.has_more == Some(true));
     RawPage {
         is_short: has_more && messages.len() < asked,
         messages,

@@ -17,7 +17,7 @@ use super::days::{self, ChannelDays, DaysRead, Delivered, MessageBatch};
 use super::layout::EntryIndex;
 use super::problem::{Problem, ProblemKind};
 use super::source::ExportSource;
-use super::{FileTarget, Import, ImportError, ImportTarget, Notice};
+use super::{FileTarget, Import, ImportError, ImportFiles, ImportTarget, Notice};
 use crate::store::{StoredAs, store_history};
 
 /// Batches that are stored side by side: some are compared with the archive while others share one commit. A commit of the
@@ -144,10 +144,13 @@ async fn store(
         stored.reactions_cut += u64::from(message.reactions_cut);
         with_files.push((message, outcome));
     }
-    if let Some(FileTarget { queue, .. }) = &target.files {
-        let (jobs, wanted) = files(&*target.archive, uploads, &with_files).await?;
-        stored.files = jobs.len() as u64;
-        stored.wanted = wanted;
+    if matches!(target.files, ImportFiles::LeftOut) {
+        return Ok(stored);
+    }
+    let (jobs, wanted) = files(&*target.archive, uploads, &with_files).await?;
+    stored.files = jobs.len() as u64;
+    stored.wanted = wanted;
+    if let ImportFiles::Taken(FileTarget { queue, .. }) = &target.files {
         send(&**queue, jobs).await?;
     }
     Ok(stored)

@@ -56,8 +56,18 @@ const ROWS: usize = 512;
 pub struct ImportTarget {
     /// Where its rows go.
     pub archive: Arc<dyn Archive>,
-    /// Where files are asked for, and where those go that the export brings; `None` leaves files out.
-    pub files: Option<FileTarget>,
+    /// What becomes of files.
+    pub files: ImportFiles,
+}
+
+/// What becomes of the files that messages share.
+pub enum ImportFiles {
+    /// They are left out.
+    LeftOut,
+    /// They are counted, and nothing else.
+    Counted,
+    /// They are asked for, or kept if the export brings them.
+    Taken(FileTarget),
 }
 
 /// Where files go.
@@ -242,7 +252,9 @@ impl Import<'_> {
     }
 
     /// Decides what of the plan is done, before anything is written.
-    async fn checked(&mut self, draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
+    async fn checked(&mut self, mut draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
+        // What cannot be read of the lists may be why the export is refused.
+        std::mem::take(&mut draft.problems).iter().for_each(|problem| self.problem(problem));
         let archive = &*self.target.archive;
         let mut plan = draft.decide(options, &plan::known_teams(archive).await?)?;
         plan.leave_out_forgotten(archive).await?;

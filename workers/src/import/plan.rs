@@ -18,7 +18,8 @@ use super::{ImportError, ImportOptions, ROWS};
 pub(crate) struct Draft {
     sections: Vec<(Section, Roster)>,
     uploads: BTreeMap<FileId, EntryIndex>,
-    problems: Vec<Problem>,
+    /// What is wrong with names and lists.
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// What is going to be imported.

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rules::channel::ChannelEvent;
 use rules::directory::listed_user;
 use rules::version;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use slack::envelope::{is_true, object, text_or_none};
+use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
+use unicode_normalization::UnicodeNormalization;
 
 use super::elements::{Break, Element, Elements};
 use super::layout::{EntryIndex, Section};
@@ -74,18 +75,26 @@ struct Conversation<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     name: Option<Cow<'a, str>>,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
     is_private: bool,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
+    is_group: bool,
+    #[serde(default, deserialize_with = "may_be_true")]
     is_im: bool,
-    #[serde(default, deserialize_with = "is_true")]
+    #[serde(default, deserialize_with = "may_be_true")]
     is_mpim: bool,
+}
+
+/// Whether a member is anything but `false`: older lists of private channels say `"is_group": "true"` and nothing else.
+fn may_be_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(!matches!(<&'de RawValue>::deserialize(deserializer)?.get(), "false" | "null"))
 }
 
 impl Conversation<'_> {
     /// Whether a list of public channels says itself that this one is private.
     fn is_private(&self) -> bool {
         self.is_private
+            || self.is_group
             || self.is_im
             || self.is_mpim
             || self.id.as_deref().is_some_and(|id| id.starts_with('D'))
@@ -165,7 +174,7 @@ impl Roster {
     }
 
     fn folder(&mut self, name: &str, folder: Folder) {
-        let known = self.folders.entry(name.to_owned()).or_insert_with(|| folder.clone());
+        let known = self.folders.entry(composed(name)).or_insert_with(|| folder.clone());
         if *known != folder {
             *known = Folder::Ambiguous;
         }
@@ -176,12 +185,12 @@ impl Roster {
         // A list of them may be missing.
         let is_private =
             || name.starts_with("mpdm-") || (name.starts_with('D') && ChannelId::parse(name).is_ok());
-        self.folders.get(name).cloned().or_else(|| is_private().then_some(Folder::Private))
+        self.folders.get(&composed(name)).cloned().or_else(|| is_private().then_some(Folder::Private))
     }
 
     /// Whether a list names it.
     pub(crate) fn lists(&self, name: &str) -> bool {
-        self.folders.contains_key(name)
+        self.folders.contains_key(&composed(name))
     }
 
     /// The workspace that more than half of the people are of.
@@ -195,6 +204,12 @@ impl Roster {
         let teams = self.teams.iter().map(|(team, count)| format!("{count} of {team}"));
         teams.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// A name as Slack writes it. The Mac takes letters and their accents apart in the names of folders: an export that was
+/// unpacked and packed again there has such names.
+fn composed(name: &str) -> String {
+    name.nfc().collect()
 }
 
 /// Hands each element of a list over. What cannot be read is a problem.
@@ -285,6 +300,8 @@ mod tests {
                     channel("C3", "twice"),
                     { "id": "C4", "name": "hidden", "is_private": true },
                     { "id": "D4", "name": "odd" },
+                    { "id": "G5", "name": "older", "is_group": "true" },
+                    { "id": "C6", "name": "shown", "is_private": false, "is_group": null, "is_im": false },
                     channel("C5", "both"),
                     null,
                     { "id": "c#6", "name": "x" },
@@ -302,6 +319,8 @@ mod tests {
             ("twice", Some(Folder::Ambiguous)),
             ("both", Some(Folder::Ambiguous)),
             ("hidden", Some(Folder::Private)),
+            ("older", Some(Folder::Private)),
+            ("shown", public("C6")),
             ("secret", Some(Folder::Private)),
             ("D1", Some(Folder::Private)),
             ("D99", Some(Folder::Private)),
@@ -310,11 +329,21 @@ mod tests {
         ] {
             assert_eq!(roster.folder_named(name), folder, "{name}");
         }
-        assert_eq!(roster.channels.len(), 4);
-        let counts = PrivateCounts { channels: 4, direct_messages: 1, group_messages: 1 };
-        assert_eq!((roster.private, roster.private.total()), (counts, 6));
+        assert_eq!(roster.channels.len(), 5);
+        let counts = PrivateCounts { channels: 5, direct_messages: 1, group_messages: 1 };
+        assert_eq!((roster.private, roster.private.total()), (counts, 7));
         let kinds: Vec<_> = problems.iter().map(|problem| problem.kind).collect();
         assert_eq!(kinds, [ProblemKind::BrokenMessage; 3]);
+    }
+
+    #[test]
+    fn a_folder_that_the_mac_named_is_that_of_its_channel() {
+        let (roster, _) = roster(&[("channels.json", json!([{ "id": "C1", "name": "caf\u{e9}-\u{30ac}" }]))]);
+        let public = Some(Folder::Public(ChannelId::parse("C1").unwrap()));
+        for name in ["caf\u{e9}-\u{30ac}", "cafe\u{301}-\u{30ab}\u{3099}"] {
+            assert_eq!((roster.folder_named(name), roster.lists(name)), (public.clone(), true), "{name}");
+        }
+        assert_eq!(roster.folder_named("cafe-\u{30ab}"), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::layout::EntryIndex;
 use super::messages::{WantedUploads, send};
 use super::problem::{Problem, ProblemKind};
 use super::source::{ExportSource, TooLarge};
-use super::{FileTarget, Import, ImportError, Notice, on_thread, write_news};
+use super::{FileTarget, Import, ImportError, ImportFiles, Notice, on_thread, write_news};
 use crate::file_downloader::bytes::{HEAD_BYTES, Tally, begins_a_page};
 use crate::file_downloader::erased::{ForgetError, forget_file};
 
@@ -43,6 +43,10 @@ impl Import<'_> {
     ) -> Result<Box<dyn ExportSource>, ImportError> {
         let wanted = wanted.into_iter();
         let wanted: Vec<_> = wanted.filter_map(|(of, shares)| Some((entries(&of.1)?, of, shares))).collect();
+        if matches!(self.target.files, ImportFiles::Counted) {
+            self.sum.files += wanted.len() as u64;
+            return Ok(source);
+        }
         let packed_bytes =
             |source: &dyn ExportSource, entry: EntryIndex| source.entries()[entry].packed_bytes;
         // Which of them are wanted is known only once all messages are read.
@@ -64,7 +68,7 @@ impl Import<'_> {
         file: &FileId,
         shares: &[Share],
     ) -> Result<Box<dyn ExportSource>, ImportError> {
-        let (archive, Some(target), Some(share)) =
+        let (archive, ImportFiles::Taken(target), Some(share)) =
             (&*self.target.archive, &self.target.files, shares.first())
         else {
             return Ok(source);

@@ -14,8 +14,8 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use workers::import::{
-    ExportEntry, ExportSource, FailedImport, FileTarget, ImportOptions, ImportProgress, ImportSum,
-    ImportTarget, Notice, import,
+    ExportEntry, ExportSource, FailedImport, FileTarget, ImportFiles, ImportOptions, ImportProgress,
+    ImportSum, ImportTarget, Notice, import,
 };
 
 /// An export whose entries take as many bytes in it as they have.
@@ -57,7 +57,7 @@ async fn imported(
     archive: Arc<dyn Archive>,
 ) -> (Result<ImportSum, FailedImport>, Vec<ImportProgress>) {
     let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
-    let files = Some(FileTarget { queue, files: Arc::new(MemoryFiles::new()) });
+    let files = ImportFiles::Taken(FileTarget { queue, files: Arc::new(MemoryFiles::new()) });
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
     let mut said = Vec::new();
     let sum = import(export, &ImportTarget { archive, files }, &options, &mut |notice| {

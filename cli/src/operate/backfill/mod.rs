@@ -143,7 +143,7 @@ async fn workspace(
             queue: (!args.no_files).then_some(&*queue),
             calls: &calls,
             channel: &planned.channel,
-            look_back_micros: i64::from(args.thread_days) * DAY_MICROS,
+            look_back_micros: days(args.thread_days),
             counts: &counts,
             threads: ThreadChoice::Incomplete,
         };
@@ -177,6 +177,11 @@ async fn workspace(
     Ok(None)
 }
 
+/// Days in microseconds; more than there can be are all there are.
+fn days(days: u32) -> i64 {
+    i64::from(days).saturating_mul(DAY_MICROS)
+}
+
 fn is_outside(error: &HistoryError) -> bool {
     error.consequence() == Consequence::Channel(Some(Unreadable::NotInChannel))
 }
@@ -191,6 +196,12 @@ mod tests {
     struct BackfillCommand {
         #[command(flatten)]
         args: BackfillArgs,
+    }
+
+    #[test]
+    fn any_number_of_days_is_a_time() {
+        assert_eq!((days(0), days(7)), (0, 7 * DAY_MICROS));
+        assert_eq!(days(u32::MAX), i64::MAX);
     }
 
     #[test]

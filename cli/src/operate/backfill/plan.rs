@@ -9,8 +9,7 @@ use slack::ids::{TeamId, Ts};
 use workers::historian::PlannedSpan;
 use workers::historian::wanted::{Asked, wanted as spans_wanted};
 
-use super::BackfillArgs;
-use crate::operate::history::DAY_MICROS;
+use super::{BackfillArgs, days};
 use crate::operate::history::channels::PlannedChannel;
 
 /// What tells what was asked for from anything else.
@@ -47,7 +46,7 @@ impl<'a> HeldHistory<'a> {
         let spans: Vec<Span> = of_channel.cloned().collect();
         let asked = match &args.since {
             Some(_) => Asked::Between(time),
-            None => Asked::Missing { whole: time, again_micros: i64::from(args.refetch_days) * DAY_MICROS },
+            None => Asked::Missing { whole: time, again_micros: days(args.refetch_days) },
         };
         let holes = self.coverage.of(&planned.channel).await?.holes;
         let end = |hole: &Hole| hole.to.as_ref().map_or(time.to, Ts::micros);

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADVICE, SpanEnd};
 
 use crate::composition::turned;
+use crate::failure::ASK_DOCTOR;
 use crate::plain;
 use crate::progress::Progress;
 
@@ -108,6 +109,9 @@ impl EarlyEnd {
     /// Fails if there was one, with what to do next.
     pub(crate) fn check(&self, next: &str) -> anyhow::Result<()> {
         match &self.why {
+            Some(error) if error.consequence() == Consequence::Workspace => {
+                bail!("{}; {ASK_DOCTOR}, and then {next}", plain::line(&error.to_string()))
+            }
             Some(error) => bail!("{}; {next}", plain::line(&error.to_string())),
             None if self.is_asked_for => bail!("stopped: {next}"),
             None => Ok(()),

@@ -18,7 +18,8 @@ use process::config::slack::SlackArgs;
 use serde::Serialize;
 use slack::ids::TeamId;
 use workers::import::{
-    FailedImport, FileTarget, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts, Problem, import,
+    FailedImport, FileTarget, ImportFiles, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts,
+    Problem, import,
 };
 use workers::store::PreviewArchive;
 
@@ -144,12 +145,17 @@ async fn opened(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<Option<
 fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {
     match backend {
         Some(backend) if !args.dry_run => {
-            let files = || FileTarget { queue: backend.queue(), files: backend.files() };
-            ImportTarget { archive: backend.archive(), files: (!args.no_files).then(files) }
+            let files = if args.no_files {
+                ImportFiles::LeftOut
+            } else {
+                ImportFiles::Taken(FileTarget { queue: backend.queue(), files: backend.files() })
+            };
+            ImportTarget { archive: backend.archive(), files }
         }
         other => {
             let archive: Option<Arc<dyn Archive>> = other.map(Backend::archive);
-            ImportTarget { archive: Arc::new(PreviewArchive::of(archive)), files: None }
+            let files = if args.no_files { ImportFiles::LeftOut } else { ImportFiles::Counted };
+            ImportTarget { archive: Arc::new(PreviewArchive::of(archive)), files }
         }
     }
 }

@@ -49,6 +49,10 @@ impl ZipExport {
             refused(ProblemKind::BrokenZip, detail)
         };
         let unreadable = |error: io::Error| refused(ProblemKind::BrokenZip, error.to_string());
+        if path.is_dir() {
+            let detail = "it is a folder: pack what is in it into a zip".to_owned();
+            return Err(refused(ProblemKind::BrokenZip, detail));
+        }
         let mut file = File::open(path).map_err(unreadable)?;
         let too_many = |count: u64| {
             let detail = format!("it has {count} entries, more than {MAX_ENTRIES}");
@@ -191,5 +195,7 @@ mod tests {
             assert!(!problem.detail.contains('\n'), "{}", problem.detail);
         }
         assert!(ZipExport::open(&folder.path().join("nowhere.zip")).is_err());
+        let unpacked = ZipExport::open(folder.path()).err().unwrap();
+        assert!(unpacked.detail.contains("pack what is in it into a zip"), "{}", unpacked.detail);
     }
 }

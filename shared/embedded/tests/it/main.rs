@@ -3,4 +3,5 @@
 
 mod conformance;
 mod erased_rows;
+mod opened_at_once;
 mod queue_model;

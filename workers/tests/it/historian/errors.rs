@@ -88,6 +88,19 @@ async fn a_page_that_cannot_be_made_small_enough_ends_the_channel_and_stops_no_o
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_without_messages_is_no_empty_channel_and_no_empty_thread() {
+    for method in [HISTORY, REPLIES] {
+        for answer in [json!({ "ok": true }), json!({ "ok": true, "messages": null, "has_more": false })] {
+            let fixture = Fixture::of(&messages());
+            fixture.slack.next(method, [SlackAnswer::json(&answer)]);
+            let (end, _) = fixture.read_into(&*fixture.archive, &span(0, END), 30).await;
+            assert_eq!(end.unwrap_err().consequence(), Consequence::Channel(None), "{method}");
+            assert_eq!(fixture.spans().await, [], "{method}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thread_that_slack_no_longer_knows_is_left_out_and_the_rest_is_read() {
     for code in ["thread_not_found", "message_not_found"] {
         let fixture = Fixture::of(&messages());
