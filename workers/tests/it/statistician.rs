@@ -2,7 +2,6 @@
 
 mod fixture;
 mod pages;
-mod recount;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};

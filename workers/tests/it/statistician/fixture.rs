@@ -23,10 +23,9 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::deliveries;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
+use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
 use workers::runtime::{Outcome, Ports, Worker};
 use workers::statistician::{Statistician, store_report};
-
-use super::recount::{RecountRows, RecountScope, assert_recounted_as};
 
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 /// The last of them is an app, and of the one before it nothing is known.
