@@ -2,6 +2,7 @@
 //! reports, a fake Slack, a real browser, and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
 
 pub mod browser;
+pub mod clock;
 pub mod conformance;
 pub mod corpus;
 pub mod deliveries;

@@ -22,9 +22,10 @@ use slack::ids::{Ts, UserId};
 use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
-use workers::eraser::{Eraser, EraserCounts, EraserMode};
+use workers::eraser::EraserMode;
 use workers::runtime::Worker;
 
+use crate::eraser;
 use fixture::{Fixture, MONDAY, PEOPLE, channel, team};
 
 #[tokio::test(start_paused = true)]
@@ -121,8 +122,6 @@ impl FaultSchedule for ChangeAtCall {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 /// Some messages of two days in one channel, of which some were counted before.
@@ -214,8 +213,6 @@ impl FaultSchedule for InTurns {
         self.turns.taken.fetch_add(u64::from(last != self.process), Ordering::SeqCst);
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,14 +306,9 @@ async fn what_is_erased_is_in_no_roll_up_and_in_no_stored_report() {
     assert!(rollup::first_post(&first).is_some());
     let user = UserId::parse("U2").unwrap();
     let until = Ts::parse(&format!("{}.000000", fixture.clock.now().0 / 1_000)).unwrap();
-    let facts = vec![ErasureFact { team: team(), scope: ErasureScope::User(user.clone()), until }];
+    let facts = [ErasureFact { team: team(), scope: ErasureScope::User(user.clone()), until }];
     let files = MemoryFiles::new();
-    let eraser = Eraser::begin(&*fixture.archive, &files, facts.clone(), EraserMode::Act).await.unwrap();
-    fixture.archive.write(&facts[0].update()).await.unwrap();
-    let mut counts = EraserCounts::default();
-    for part in eraser.parts().await.unwrap() {
-        counts += eraser.part(&part).await.unwrap();
-    }
+    let counts = eraser::erase(&*fixture.archive, &files, &facts, EraserMode::Act).await.unwrap();
     assert!(counts.reports >= 4, "{counts:?}");
     let rows = fixture.archive.items();
     assert!(!rows.iter().any(|row| row.key.item_id.starts_with("report#")));

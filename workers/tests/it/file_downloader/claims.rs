@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::{Archive, ItemKey};
-use ports::claims::{About, ClaimKey, Claims, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
@@ -170,9 +170,8 @@ async fn what_needs_no_request_needs_no_claim() {
 async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_a_minute() {
     let slack = slack().await;
     let fixture = Fixture::of(&slack);
-    let table =
-        Arc::new(FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Plan::fail_first(2)));
-    let downloader = fixture.beside(claimant("one", Arc::clone(&table) as Arc<dyn Claims>, &fixture.clock));
+    let table = Arc::new(FaultyClaims::new(fixture.claims.clone(), Plan::fail_first(2)));
+    let downloader = fixture.beside(claimant("one", table.clone(), &fixture.clock));
     for (file, after_s, calls) in
         [("F01", 0, 1), ("F02", 0, 1), ("F03", 59, 1), ("F04", 1, 2), ("F05", 60, 4)]
     {
@@ -201,7 +200,7 @@ async fn a_file_is_held_whatever_becomes_of_its_claim() {
     .enumerate()
     {
         let plan = Plan::none().and(call, 1..=1, fault);
-        let table = FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, plan);
+        let table = FaultyClaims::new(fixture.claims.clone(), plan);
         let downloader = fixture.beside(claimant("one", Arc::new(table), &fixture.clock));
         let file = format!("F{number:02}");
         bytes(&slack, &file, b"hello").await;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use ports::archive::Archive;
 use ports::queue::Delivery;
 use serde_json::json;
 use slack_api::transport::{Body, SlackRequest, SlackResponse, StatusCode, Transport};
@@ -201,13 +200,9 @@ impl Body for Whole {
 async fn an_address_of_another_file_is_not_asked_but_slack_is() {
     let slack = Arc::new(RealSlack::default());
     let fixture = Fixture::new("http://127.0.0.1:1", Tokens::none(), settings());
-    let web = WebApi::carried_by(
-        Arc::clone(&slack) as Arc<dyn Transport>,
-        ApiUrl::default(),
-        Tokens::one(Token::parse(TOKEN).unwrap()),
-    );
+    let web = WebApi::carried_by(slack.clone(), ApiUrl::default(), Tokens::one(Token::parse(TOKEN).unwrap()));
     let worker = FileDownloader::new(
-        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+        fixture.archive.clone(),
         Arc::new(fixture.files.clone()),
         Arc::new(web),
         fixture.another("real"),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::queue::QueueName;
 use ports::queue::job::encode_job;
-use ports::queue::{Queue, QueueName};
 use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
@@ -91,7 +91,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
     let rich = Fixture {
         worker: super::fixture::worker(
             &slack.uri(),
-            (Arc::clone(&poor.archive) as Arc<dyn Archive>, Arc::new(poor.files.clone())),
+            (poor.archive.clone(), Arc::new(poor.files.clone())),
             poor.another("rich"),
             Tokens::one(Token::parse(TOKEN).unwrap()),
             settings(),
@@ -148,8 +148,7 @@ async fn a_deleted_file_is_marked_and_kept() {
     bytes(&slack, "F02", b"hello").await;
     let clock = ports::clock::ManualClock::starting_at(ports::clock::TimestampMs(1_700_000_010_000));
     let queue = Arc::new(MemoryQueue::new(clock.clone()));
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
-    let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
+    let writer = MessageWriter::new(fixture.archive.clone(), queue.clone()).timed_by(clock.clone());
     let deleted = |file: Value| {
         let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
         deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))

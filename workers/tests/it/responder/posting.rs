@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ItemKey};
+use ports::archive::ItemKey;
 use processor::Answer;
 use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
@@ -100,8 +100,6 @@ impl FaultSchedule for SlowFirstWrite {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,9 +111,8 @@ async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is
     let (responder, _) = process.workers();
     let jobs = fixture.receive(responder.queue()).await;
     assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
-    let archive = Arc::new(FaultyArchive::on(archive, Arc::<SlowFirstWrite>::default()));
-    let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
+    let archive = FaultyArchive::on(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
+    let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
     assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
     let calls = fixture.slack.calls();
@@ -297,9 +294,8 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
     let jobs = fixture.receive(poster.queue()).await;
 
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
     let held = Arc::new(HeldAnswer::default());
-    let archive = Arc::new(FaultyArchive::on(archive, Arc::clone(&held) as Arc<dyn FaultSchedule>));
+    let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), held.clone()));
     // Its claim is taken for over, as after a jump of the clock.
     let claims = Arc::new(MemoryClaims::new(Arc::clone(&fixture.clock)));
     let late = fixture.poster(archive, claims, fixture.client());

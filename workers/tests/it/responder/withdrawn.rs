@@ -96,8 +96,6 @@ impl FaultSchedule for CancelledBefore {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
