@@ -181,7 +181,7 @@ impl RecountRows {
     /// The figures of a report from one time on and before another, in microseconds.
     ///
     /// # Panics
-    /// If a row is none that a worker writes.
+    /// If a row is not as workers write it.
     pub fn report(&self, of: RecountScope, from: i64, to: i64) -> Value {
         let all: Vec<RecountMessage<'_>> = self.messages();
         let all: Vec<RecountMessage<'_>> = match of {

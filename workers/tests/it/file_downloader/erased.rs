@@ -20,7 +20,7 @@ use workers::eraser::{EraserError, EraserMode};
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, Stores, TOKEN, TS, bytes, info, settings, slack, team, worker};
+use super::fixture::{Fixture, Stores, TOKEN, TS, bytes, info, settings, slack, team, with_slack, worker};
 use crate::eraser;
 
 /// Another process does something at one step of this one.
@@ -225,8 +225,7 @@ async fn a_file_that_another_message_shares_stays() {
 
 #[tokio::test]
 async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let share = (ChannelId::parse("C01").unwrap(), Ts::parse(TS).unwrap());
@@ -241,8 +240,7 @@ async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
 
 #[tokio::test]
 async fn what_a_fact_covers_is_not_fetched() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let scope = ErasureScope::User(UserId::parse("U01").unwrap());
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };

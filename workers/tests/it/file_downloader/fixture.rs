@@ -40,6 +40,13 @@ pub(super) async fn slack() -> MockServer {
     slack
 }
 
+/// The same, and a downloader beside it.
+pub(super) async fn with_slack() -> (MockServer, Fixture) {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    (slack, fixture)
+}
+
 /// Quick enough for a test, and never what a test waits for.
 pub(super) fn settings() -> DownloadSettings {
     DownloadSettings {

@@ -238,6 +238,12 @@ impl Fixture {
         self.run(&self.process("one"), &CrashPoint::never()).await;
     }
 
+    /// Lets a process answer what was asked, and post nothing yet.
+    pub(super) async fn answer_without_posting(&self, process: &Answering) {
+        let jobs = self.receive(process.responder.queue()).await;
+        assert_eq!(process.responder.handle(&jobs).await, [Outcome::Done]);
+    }
+
     pub(super) async fn look(&self, process: &Answering) {
         process.responder.look().await;
     }

@@ -107,10 +107,7 @@ async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is
     let fixture = Fixture::new().await;
     fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
-    let process = fixture.process("one");
-    let (responder, _) = process.workers();
-    let jobs = fixture.receive(responder.queue()).await;
-    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    fixture.answer_without_posting(&fixture.process("one")).await;
     let archive = FaultyArchive::on(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
     let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
@@ -289,9 +286,8 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     let fixture = Fixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("two");
-    let (responder, poster) = process.workers();
-    let jobs = fixture.receive(responder.queue()).await;
-    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    fixture.answer_without_posting(&process).await;
+    let (_, poster) = process.workers();
     let jobs = fixture.receive(poster.queue()).await;
 
     let held = Arc::new(HeldAnswer::default());
@@ -317,10 +313,7 @@ async fn nothing_is_waited_for_between_the_intent_and_the_post() {
     for is_lane_full in [true, false] {
         let fixture = Fixture::new().await;
         let id = fixture.ask("C01", 100, "why?").await;
-        let process = fixture.process("two");
-        let (responder, _) = process.workers();
-        let jobs = fixture.receive(responder.queue()).await;
-        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        fixture.answer_without_posting(&fixture.process("two")).await;
         let web = Arc::into_inner(fixture.client()).unwrap().posting(Some(NonZeroU32::MIN));
         let began = Instant::now();
         if is_lane_full {

@@ -99,6 +99,15 @@ impl Fixture {
         fixture
     }
 
+    /// One with this number of messages.
+    pub(super) async fn filled(seed: u64, messages: usize) -> Self {
+        let mut fixture = Self::new(seed).await;
+        for _ in 0..messages {
+            fixture.post().await;
+        }
+        fixture
+    }
+
     pub(super) async fn set(&self, key: ItemKey, row: Value) {
         let set = row.as_object().cloned().unwrap();
         self.archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
