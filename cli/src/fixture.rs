@@ -6,8 +6,7 @@ use std::time::Duration;
 use ports::archive::Archive;
 use ports::changes::Changes;
 use ports::clock::{Clock, ManualClock, TimestampMs};
-use ports::queue::job::encode_event;
-use ports::queue::{Delivery, GroupId, MessageId, Receipt};
+use ports::queue::Delivery;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::{NamedZone, ZoneArgs};
 use rules::file::row::Share;
@@ -15,6 +14,8 @@ use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiUrl, Tokens, WebApi};
+use testkit::corpus::event;
+use testkit::deliveries;
 use workers::channel_indexer::ChannelIndexer;
 use workers::claims::Claimant;
 use workers::file_downloader::{DownloadSettings, FileDownloader};
@@ -62,19 +63,19 @@ impl Fixture {
     }
 
     pub(crate) async fn post(&self, team: &str, channel: &str, ts: &str, text: &str) {
-        self.write(team, channel, &message(channel, ts, text)).await;
+        self.write(team, &message(channel, ts, text)).await;
     }
 
     /// A message with a file, and what the file-downloader does about it without a token.
     pub(crate) async fn share(&self, team: &str, channel: &str, ts: &str, file: &Value) {
         let mut message = message(channel, ts, "look");
         message["files"] = json!([file]);
-        self.write(team, channel, &message).await;
+        self.write(team, &message).await;
         let object = FileObject::read(file).unwrap();
         let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(ts).unwrap() };
         let job = FileJob { team: TeamId::parse(team).unwrap(), share, user: None, object, refresh: false }
             .outgoing();
-        let job = Delivery { body: job.body, group: job.group, ..delivery(team, channel, &json!({})) };
+        let job = Delivery { sent_at: TimestampMs(i64::MAX), ..deliveries::delivery_of(job) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
         let (archive, files) = (self.backend.archive(), self.backend.files());
         let settings = DownloadSettings::default();
@@ -92,7 +93,7 @@ impl Fixture {
     pub(crate) async fn reply(&self, team: &str, channel: &str, ts: &str, thread_ts: &str, text: &str) {
         let mut reply = message(channel, ts, text);
         reply["thread_ts"] = thread_ts.into();
-        self.write(team, channel, &reply).await;
+        self.write(team, &reply).await;
     }
 
     pub(crate) async fn edit(&self, team: &str, channel: &str, ts: &str, edited_ts: &str, text: &str) {
@@ -100,7 +101,7 @@ impl Fixture {
         after["edited"] = json!({ "user": "U1", "ts": edited_ts });
         let event = json!({ "type": "message", "subtype": "message_changed", "channel": channel,
             "channel_type": "channel", "ts": edited_ts, "event_ts": edited_ts, "message": after });
-        self.write(team, channel, &event).await;
+        self.write(team, &event).await;
     }
 
     /// A change that Slack does not mark as an edit.
@@ -111,14 +112,14 @@ impl Fixture {
         }
         let event = json!({ "type": "message", "subtype": "message_changed", "channel": channel,
             "channel_type": "channel", "ts": clock, "event_ts": clock, "message": after });
-        self.write(team, channel, &event).await;
+        self.write(team, &event).await;
     }
 
     /// A message that is deleted, without what it said.
     pub(crate) async fn delete(&self, team: &str, channel: &str, ts: &str, clock: &str) {
         let event = json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
             "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts });
-        self.write(team, channel, &event).await;
+        self.write(team, &event).await;
     }
 
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {
@@ -129,13 +130,12 @@ impl Fixture {
     pub(crate) async fn profile(&self, team: &str, user: &str, display_name: &str, clock: &str) {
         let event = json!({ "type": "user_change", "event_ts": clock,
             "user": { "id": user, "name": user, "profile": { "display_name": display_name } } });
-        self.write(team, user, &event).await;
+        self.write(team, &event).await;
     }
 
     /// A channel that is created.
     pub(crate) async fn channel(&self, team: &str, channel: &str, clock: &str, name: &str) {
-        let event = json!({ "type": "channel_created", "event_ts": clock,
-            "channel": { "id": channel, "name": name, "is_private": false } });
+        let event = event::channel_created(channel, name, clock);
         self.index(team, &event).await;
     }
 
@@ -174,26 +174,19 @@ impl Fixture {
 
     async fn index(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.backend.archive(), None);
-        assert_eq!(indexer.handle(&[delivery(team, "", event)]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[delivery(team, event)]).await, [Outcome::Done]);
     }
 
-    async fn write(&self, team: &str, group: &str, event: &Value) {
-        let delivery = delivery(team, group, event);
+    async fn write(&self, team: &str, event: &Value) {
         let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
-        assert_eq!(writer.handle(&[delivery]).await, [Outcome::Done]);
+        assert_eq!(writer.handle(&[delivery(team, event)]).await, [Outcome::Done]);
     }
 }
 
-fn delivery(team: &str, group: &str, event: &Value) -> Delivery {
-    let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
-    Delivery {
-        message_id: MessageId("1".into()),
-        group: GroupId::of(&[team, group]),
-        body: encode_event(&envelope.to_string()),
-        receive_count: 1,
-        sent_at: TimestampMs(i64::MAX),
-        receipt: Receipt("1".into()),
-    }
+/// A delivery after whatever time the event has.
+fn delivery(team: &str, event: &Value) -> Delivery {
+    let delivery = deliveries::delivery(&event::envelope(team, "Ev1", event));
+    Delivery { sent_at: TimestampMs(i64::MAX), ..delivery }
 }
 
 fn message(channel: &str, ts: &str, text: &str) -> Value {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{Outcome, annalist, annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 
@@ -39,16 +39,11 @@ const READERS: [&[&str]; 14] = [
 async fn archive() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
     let root = event::reply(ROOT, ROOT, "U0FIRST", "root");
     let reply = event::reply("1700000001.000100", ROOT, "U0SECOND", "reply");
-    for (n, message) in [root, reply].iter().enumerate() {
-        let body = event::envelope(TEAM, &format!("Ev{n}"), &event::posted(CHANNEL, message));
-        slack.deliver(&body).await.unwrap();
-    }
-    let created = json!({ "type": "channel_created", "event_ts": "1699999999.000100",
-        "channel": { "id": CHANNEL, "name": "general", "is_private": false } });
-    slack.deliver(&event::envelope(TEAM, "EvCreated", &created)).await.unwrap();
+    let created = event::channel_created(CHANNEL, "general", "1699999999.000100");
+    let posted = [root, reply].map(|message| event::posted(CHANNEL, &message));
+    deliver(up.address, TEAM, &[&posted[..], &[created]].concat()).await;
     wait_until_idle(data.path(), Duration::from_secs(30)).await;
     assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
     data

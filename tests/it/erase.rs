@@ -6,11 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
-use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
-use tests::harness::command::{Outcome, annalist_at, annalist_with, json_lines, wait_until_idle};
+use tests::harness::client::deliver;
+use tests::harness::command::{annalist_at, annalist_with, json_lines, wait_until_idle};
+use tests::harness::place::FolderBesideSlack;
 use tests::harness::process::{self, Server};
-use tokio::process::Command;
 
 use crate::import::export::{
     Export, Place, TEAM, channel as exported_channel, file, person as exported_person, said,
@@ -78,29 +77,14 @@ async fn slack() -> FakeSlack {
     slack
 }
 
-async fn up(slack: &FakeSlack, data: &Path) -> Server {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url(), "--data"]).arg(data);
-    process::serve(command.env("SLACK_BOT_TOKEN", TOKEN)).await
-}
-
-/// Delivers events under ids that Slack has not used yet.
-async fn deliver(server: &Server, round: u32, events: &[Value]) {
-    let mut client = Slack::to(server.address, RetryDelays::none());
-    for (number, told) in events.iter().enumerate() {
-        let body = event::envelope(TEAM, &format!("Ev{round}x{number}"), told);
-        assert_eq!(client.deliver(&body).await, Ok(1), "{told}");
-    }
+/// A folder beside a Slack.
+fn beside<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderBesideSlack<'a> {
+    FolderBesideSlack { data, slack, token: TOKEN }
 }
 
 async fn stop(server: Server, data: &Path) {
     wait_until_idle(data, DEADLINE).await;
     assert!(server.process.sigterm(DEADLINE).await.success());
-}
-
-async fn annalist_beside(slack: &FakeSlack, data: &Path, args: &[&str]) -> Outcome {
-    let args = [args, &["--data", data.to_str().unwrap()]].concat();
-    annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &slack.url())]).await
 }
 
 /// The one object that `erase --json` prints.
@@ -135,10 +119,10 @@ async fn texts(data: &Path, channel: &str) -> Vec<String> {
 async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
     let place = Place::new();
     let (slack, data, zip) = (slack().await, place.data(), place.zip("export.zip", &export()));
-    let server = up(&slack, &data).await;
+    let server = process::up(&beside(&slack, &data)).await;
     // It sends jobs for pictures, which would be counted if they came later.
     server.process.says("the directory is synced", DEADLINE).await;
-    deliver(&server, 1, &events()).await;
+    deliver(server.address, TEAM, &events()).await;
     stop(server, &data).await;
     assert_eq!(import(&zip, &data).await.code, Some(0));
     assert_eq!(annalist_at(&*data, &["index"]).await.code, Some(0));
@@ -163,13 +147,13 @@ async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
     assert!(record.2.contains("\"messages\":3") && record.2.contains("user#U1"), "{record:?}");
 
     // Slack delivers everything once more, and something that had not come yet.
-    let server = up(&slack, &data).await;
-    deliver(&server, 2, &events()).await;
-    deliver(&server, 3, &[event::posted("C1", &secret(9)), event::posted("C1", &open(10))]).await;
+    let server = process::up(&beside(&slack, &data)).await;
+    deliver(server.address, TEAM, &events()).await;
+    deliver(server.address, TEAM, &[event::posted("C1", &secret(9)), event::posted("C1", &open(10))]).await;
     stop(server, &data).await;
     assert_eq!(import(&zip, &data).await.code, Some(0));
     for command in [&["backfill", "--all"][..], &["sync"]] {
-        let outcome = annalist_beside(&slack, &data, command).await;
+        let outcome = annalist_at(&beside(&slack, &data), command).await;
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
     assert_eq!(annalist_at(&*data, &["search", MARKER]).await.stdout, "Nothing was found.\n");
@@ -181,8 +165,8 @@ async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
 async fn a_channel_and_a_message_are_erased_while_up_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (slack, data) = (slack().await, folder.path());
-    let server = up(&slack, data).await;
-    deliver(&server, 1, &events()).await;
+    let server = process::up(&beside(&slack, data)).await;
+    deliver(server.address, TEAM, &events()).await;
     wait_until_idle(data, DEADLINE).await;
     let done = erase(data, &["--channel", "C2", "--yes"]).await;
     assert_eq!(
@@ -195,7 +179,7 @@ async fn a_channel_and_a_message_are_erased_while_up_runs() {
         "{text:?}"
     );
     assert_eq!(erase(data, &["--user", "U1", "--yes", "--compact"]).await["messages"], 0);
-    deliver(&server, 2, &events()).await;
+    deliver(server.address, TEAM, &events()).await;
     stop(server, data).await;
     assert_eq!(leaks(data), [] as [PathBuf; 0]);
     assert_eq!(texts(data, "C1").await, ["<@U1> heard it in second 2"]);
@@ -211,10 +195,10 @@ async fn what_waits_on_a_queue_goes_too() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let server = process::up(data).await;
-    deliver(&server, 0, &[event::posted("C1", &open(3))]).await;
+    deliver(server.address, TEAM, &[event::posted("C1", &open(3))]).await;
     stop(server, data).await;
     let ingest = process::ingest(data).await;
-    deliver(&ingest, 1, &events()).await;
+    deliver(ingest.address, TEAM, &events()).await;
     assert!(ingest.process.sigterm(DEADLINE).await.success());
     assert_eq!(leaks(data).len(), 1);
     let planned = erase(data, &["--user", "U1"]).await;
@@ -232,7 +216,7 @@ async fn an_older_backup_is_restored_without_what_was_erased_since() {
     let (data, copy, file) =
         (folder.path().join("data"), folder.path().join("copy"), folder.path().join("a.tar"));
     let server = process::up(&*data).await;
-    deliver(&server, 1, &events()).await;
+    deliver(server.address, TEAM, &events()).await;
     stop(server, &data).await;
     let (packed, restored) = (file.to_str().unwrap(), copy.to_str().unwrap());
     assert_eq!(annalist_at(&*data, &["backup", packed]).await.code, Some(0));
@@ -247,7 +231,7 @@ async fn an_older_backup_is_restored_without_what_was_erased_since() {
     assert_eq!((&replayed["messages"], &replayed["scope"]), (&json!(2), &json!("replay")));
     assert_eq!(leaks(&copy), [] as [PathBuf; 0]);
     let server = process::up(&*copy).await;
-    deliver(&server, 2, &events()).await;
+    deliver(server.address, TEAM, &events()).await;
     stop(server, &copy).await;
     assert_eq!(leaks(&copy), [] as [PathBuf; 0]);
 }

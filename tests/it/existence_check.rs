@@ -7,10 +7,10 @@ use serde_json::Value;
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
-use tests::harness::process::{self, Server};
-use tokio::process::Command;
+use tests::harness::place::FolderBesideSlack;
+use tests::harness::process;
 
 const TOKEN: &str = "xoxb-1";
 const CHANNEL: &str = "C0GENERAL";
@@ -24,20 +24,6 @@ fn workspace() -> Workspace {
     workspace.channels = vec![channel(CHANNEL, "general")];
     workspace.members = vec![person(USER, "ada")];
     workspace
-}
-
-async fn up(slack: &FakeSlack, data: &Path) -> Server {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url()]);
-    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
-    process::serve(&mut command).await
-}
-
-async fn deliver(server: &Server, events: &[Value]) {
-    let mut sender = Slack::to(server.address, RetryDelays::none());
-    for (n, told) in events.iter().enumerate() {
-        assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), told)).await, Ok(1));
-    }
 }
 
 fn messages(count: usize) -> Vec<Value> {
@@ -55,8 +41,8 @@ async fn while_slack_is_away_events_wait_and_status_says_so_and_then_all_are_sto
     slack.away(true);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let server = up(&slack, &data).await;
-    deliver(&server, &messages(20)).await;
+    let server = process::up(&FolderBesideSlack { data: &data, slack: &slack, token: TOKEN }).await;
+    deliver(server.address, TEAM, &messages(20)).await;
     server.process.says("the existence check waits", DEADLINE).await;
 
     let said = status(data.as_path()).await;
@@ -79,10 +65,10 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     slack.set(TOKEN, workspace());
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let server = up(&slack, &data).await;
+    let server = process::up(&FolderBesideSlack { data: &data, slack: &slack, token: TOKEN }).await;
     let mut events = messages(3);
     events.push(message("U0NOBODY", "1700000009.000100"));
-    deliver(&server, &events).await;
+    deliver(server.address, TEAM, &events).await;
     let said = wait_until_idle(data.as_path(), DEADLINE).await;
     assert_eq!(said["quarantined"], 1, "{said}");
     let listed = annalist_at(data.as_path(), &["quarantine", "list"]).await.stdout;

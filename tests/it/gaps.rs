@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack::signature::SigningSecrets;
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{RetryDelays, Slack, deliver};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
 use tests::harness::process::{self, Process};
 
@@ -42,25 +42,12 @@ fn ts(second: u64) -> String {
     format!("{}.000100", 1_700_000_000 + second)
 }
 
-/// Delivers an event as Slack does for the first time, and waits for the answer.
-async fn deliver(server: SocketAddr, told: &Value) {
-    let event_id = format!("Ev{}", event_number());
-    let body = event::envelope(TEAM, &event_id, told);
-    assert_eq!(Slack::to(server, RetryDelays::none()).deliver(&body).await, Ok(1));
-}
-
-fn event_number() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 async fn says(server: SocketAddr, second: u64) {
     says_in(server, CHANNEL, second).await;
 }
 
 async fn says_in(server: SocketAddr, channel: &str, second: u64) {
-    deliver(server, &event::posted(channel, &event::message(&ts(second), "U0FIRST", "hello"))).await;
+    deliver(server, TEAM, &[event::posted(channel, &event::message(&ts(second), "U0FIRST", "hello"))]).await;
 }
 
 async fn gaps(data: &Path) -> Vec<Value> {
@@ -189,7 +176,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     let left =
         |channel, second| json!({ "type": "channel_left", "channel": channel, "event_ts": ts(second) });
     for (channel, second) in [(joined, 10), (written, 11), (gone, 12)] {
-        deliver(server, &left(channel, second)).await;
+        deliver(server, TEAM, &[left(channel, second)]).await;
     }
     let minute = json!({ "type": "app_rate_limited", "token": "x", "team_id": TEAM, "minute_rate_limited": 1_700_000_100,
         "api_app_id": "A0ANNALIST" });
@@ -209,8 +196,8 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
         json!({ "type": "member_joined_channel", "user": user, "channel": joined, "channel_type": "C", "team": TEAM,
             "event_ts": ts(second) })
     };
-    deliver(server, &join("U0FIRST", 20)).await;
-    deliver(server, &join(APP, 30)).await;
+    deliver(server, TEAM, &[join("U0FIRST", 20)]).await;
+    deliver(server, TEAM, &[join(APP, 30)]).await;
     says_in(server, joined, 40).await;
     says_in(server, written, 50).await;
     let mut expected = vec![
@@ -225,8 +212,8 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     let uninstalled = json!({ "type": "app_uninstalled", "event_ts": ts(200) });
     let revoked =
         json!({ "type": "tokens_revoked", "tokens": { "oauth": [], "bot": [APP] }, "event_ts": ts(201) });
-    deliver(server, &revoked).await;
-    deliver(server, &uninstalled).await;
+    deliver(server, TEAM, &[revoked]).await;
+    deliver(server, TEAM, &[uninstalled]).await;
     expected.push(gap_of_all("revoked", 200, None, 4));
     assert_eq!(gaps(data).await, expected);
     says(server, 300).await;
@@ -236,7 +223,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     // An event that no version could store, and that a person drops.
     let mut odd = event::posted(CHANNEL, &event::message(&ts(400), "U0FIRST", "odd"));
     odd["ts"] = "soon".into();
-    deliver(server, &odd).await;
+    deliver(server, TEAM, &[odd]).await;
     wait_until_idle(data, DEADLINE).await;
     let quarantined = json_lines(data, &["quarantine", "list"]).await;
     let id = quarantined[0]["id"].as_str().unwrap();

@@ -6,7 +6,8 @@ use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
-use tests::harness::command::{Outcome, annalist_with, json_lines};
+use tests::harness::command::{Outcome, annalist_at, json_lines};
+use tests::harness::place::FolderBesideSlack;
 
 use crate::import::rows;
 
@@ -42,8 +43,7 @@ fn thread_ts(second: i64) -> String {
 }
 
 async fn run(slack: &FakeSlack, data: &Path, args: &[&str]) -> Outcome {
-    let args = [args, &["--data", data.to_str().unwrap()]].concat();
-    annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &slack.url())]).await
+    annalist_at(&FolderBesideSlack { data, slack, token: TOKEN }, args).await
 }
 
 /// The lines that it prints with `--json`, and its exit code.
@@ -152,7 +152,7 @@ async fn a_channel_that_cannot_be_read_remains_and_wrong_usage_is_one_line() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
         assert!(outcome.stderr.contains(says) && outcome.stderr.lines().count() == 1, "{outcome:?}");
     }
-    let no_token = annalist_with(&["reconcile", "--data", data.to_str().unwrap()], &[]).await;
+    let no_token = annalist_at(data, &["reconcile"]).await;
     assert!(no_token.code == Some(1) && no_token.stderr.contains("SLACK_BOT_TOKEN"), "{no_token:?}");
 }
 

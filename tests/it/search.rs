@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::{Model, TEAM, event};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{RetryDelays, deliver};
 use tests::harness::command::{annalist, annalist_at, json_lines, wait_until_idle};
 use tests::harness::load::Load;
 use tests::harness::process;
@@ -34,10 +34,6 @@ const MINUTE: Duration = Duration::from_millis(20);
 
 fn posted(ts: &str, text: &str) -> Value {
     event::posted(CHANNEL, &event::message(ts, "U01", text))
-}
-
-async fn deliver(slack: &mut Slack, number: usize, told: &Value) {
-    assert_eq!(slack.deliver(&event::envelope(TEAM, &format!("Ev{number}"), told)).await, Ok(1));
 }
 
 /// Searches until something is found; a follower is behind for a moment.
@@ -111,8 +107,7 @@ async fn what_is_posted_edited_and_deleted_shows_in_searches_while_up_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let up = process::up(data).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
-    deliver(&mut slack, 1, &posted(TS, "the first <https://example.com|text>")).await;
+    deliver(up.address, TEAM, &[posted(TS, "the first <https://example.com|text>")]).await;
     let hit = found(data, "first").await;
     assert_eq!(
         hit,
@@ -128,12 +123,12 @@ async fn what_is_posted_edited_and_deleted_shows_in_searches_while_up_runs() {
 
     let before = event::message(TS, "U01", "the first text");
     let after = event::edited(&before, "1700000100.000000", "another text");
-    deliver(&mut slack, 2, &event::changed(CHANNEL, &before, &after, "1700000100.000100")).await;
+    deliver(up.address, TEAM, &[event::changed(CHANNEL, &before, &after, "1700000100.000100")]).await;
     assert_eq!(found(data, "another").await["updated_ts"], "2023-11-14T22:15:00.000000Z");
     assert!(json_lines(data, &["search", "first"]).await.is_empty());
     assert!(json_lines(data, &["search", "another", "-text"]).await.is_empty());
 
-    deliver(&mut slack, 3, &event::deleted(CHANNEL, &after, "1700000200.000100")).await;
+    deliver(up.address, TEAM, &[event::deleted(CHANNEL, &after, "1700000200.000100")]).await;
     assert_eq!(found(data, "another is:deleted").await["deleted"], true);
     assert!(json_lines(data, &["search", "another"]).await.is_empty());
     assert_eq!(json_lines(data, &["search", "another", "--include-deleted"]).await.len(), 1);
@@ -193,8 +188,7 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let up = process::up(data).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
-    deliver(&mut slack, 1, &posted(TS, "here")).await;
+    deliver(up.address, TEAM, &[posted(TS, "here")]).await;
     found(data, "here").await;
     let long = "x".repeat(100_000);
     for (query, expected) in [

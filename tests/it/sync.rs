@@ -6,11 +6,10 @@ use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::json;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
-use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{annalist_with, json_lines, wait_until_idle};
+use tests::harness::place::FolderBesideSlack;
 use tests::harness::process;
-use tokio::process::Command;
 use tokio::time::timeout;
 
 const TOKEN: &str = "xoxb-1";
@@ -77,20 +76,13 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
     }
 }
 
-/// `annalist up` beside a Slack that it has a token for.
-async fn up(slack: &FakeSlack, data: &std::path::Path, flags: &[&str]) -> process::Server {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url()]).args(flags);
-    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
-    process::serve(&mut command).await
-}
-
 #[tokio::test]
 async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created() {
     let slack = FakeSlack::start().await;
     slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..Workspace::half_joined("T1") });
     let folder = tempfile::tempdir().unwrap();
-    let server = up(&slack, folder.path(), &[]).await;
+    let place = FolderBesideSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let server = process::up(&place).await;
     let called = async |method: &str, times: usize| {
         let enough = async {
             while slack.called(method) < times {
@@ -101,10 +93,8 @@ async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created(
     };
     called("conversations.join", 3).await;
     slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
-    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
-        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
-    let mut events = Slack::to(server.address, RetryDelays::none());
-    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
+    let created = event::channel_created("C0NEW", "new", "1700000100.000000");
+    deliver(server.address, "T1", &[created]).await;
     called("conversations.join", 4).await;
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
     assert_eq!(slack.joined(TOKEN), ["C00002", "C00003", "C00004", "C0NEW"]);
@@ -118,7 +108,8 @@ async fn up_joins_nothing_where_that_is_refused() {
     let slack = FakeSlack::start().await;
     slack.set(TOKEN, Workspace::half_joined("T1"));
     let folder = tempfile::tempdir().unwrap();
-    let server = up(&slack, folder.path(), &["--no-join"]).await;
+    let place = FolderBesideSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let server = process::up_with(&place, &["--no-join"]).await;
     let synced = async {
         let text = ["status", "--data", folder.path().to_str().unwrap()];
         while !annalist_with(&text, &[]).await.stdout.contains("6 channels, 0 people") {
@@ -127,10 +118,8 @@ async fn up_joins_nothing_where_that_is_refused() {
     };
     timeout(DEADLINE, synced).await.unwrap();
     slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
-    let created = json!({ "type": "channel_created", "event_ts": "1700000100.000000",
-        "channel": { "id": "C0NEW", "name": "new", "is_private": false } });
-    let mut events = Slack::to(server.address, RetryDelays::none());
-    events.deliver(&event::envelope("T1", "EvNew", &created)).await.unwrap();
+    let created = event::channel_created("C0NEW", "new", "1700000100.000000");
+    deliver(server.address, "T1", &[created]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
     assert_eq!(slack.called("conversations.join"), 0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{annalist, wait_until_idle};
 use tests::harness::process::{self, Process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,9 +42,8 @@ async fn what_slack_delivers_is_in_a_browser_and_not_where_slack_delivers() {
     command.args(["up", "--listen", "127.0.0.1:0", "--viewer-listen", "127.0.0.1:0", "--data"]);
     command.arg(folder.path());
     let server = process::serve(&mut command).await;
-    let mut slack = Slack::to(server.address, RetryDelays::none());
     let told = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
-    assert_eq!(slack.deliver(&event::envelope(TEAM, "Ev1", &told)).await, Ok(1));
+    deliver(server.address, TEAM, &[told]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
 
     let pages = pages_of(&server.process).await;

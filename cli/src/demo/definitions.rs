@@ -58,44 +58,25 @@ pub(super) struct Person {
     pub(super) avatar: &'static [u8],
 }
 
+impl Person {
+    const fn new(
+        id: &'static str,
+        name: &'static str,
+        real_name: &'static str,
+        avatar: &'static [u8],
+    ) -> Self {
+        Self { id, name, real_name, avatar }
+    }
+}
+
 /// The people. The last one joins during the week.
 pub(super) const PEOPLE: [Person; 6] = [
-    Person {
-        id: "U0ANA",
-        name: "ana",
-        real_name: "Ana Duarte",
-        avatar: include_bytes!("files/avatar-ana.png"),
-    },
-    Person {
-        id: "U0BEN",
-        name: "ben",
-        real_name: "Ben Okafor",
-        avatar: include_bytes!("files/avatar-ben.png"),
-    },
-    Person {
-        id: "U0CHO",
-        name: "cho",
-        real_name: "Cho Min-ji",
-        avatar: include_bytes!("files/avatar-cho.png"),
-    },
-    Person {
-        id: "U0DEV",
-        name: "devi",
-        real_name: "Devi Raman",
-        avatar: include_bytes!("files/avatar-devi.png"),
-    },
-    Person {
-        id: "U0EVE",
-        name: "eve",
-        real_name: "Eve Lindqvist",
-        avatar: include_bytes!("files/avatar-eve.png"),
-    },
-    Person {
-        id: "U0FIN",
-        name: "finn",
-        real_name: "Finn Weber",
-        avatar: include_bytes!("files/avatar-finn.png"),
-    },
+    Person::new("U0ANA", "ana", "Ana Duarte", include_bytes!("files/avatar-ana.png")),
+    Person::new("U0BEN", "ben", "Ben Okafor", include_bytes!("files/avatar-ben.png")),
+    Person::new("U0CHO", "cho", "Cho Min-ji", include_bytes!("files/avatar-cho.png")),
+    Person::new("U0DEV", "devi", "Devi Raman", include_bytes!("files/avatar-devi.png")),
+    Person::new("U0EVE", "eve", "Eve Lindqvist", include_bytes!("files/avatar-eve.png")),
+    Person::new("U0FIN", "finn", "Finn Weber", include_bytes!("files/avatar-finn.png")),
 ];
 
 /// Custom emoji: name and picture. One more is another name of the first.
@@ -130,88 +111,62 @@ pub(super) enum FileLocation {
     Hidden,
 }
 
+impl File {
+    const fn new(
+        id: &'static str,
+        name: &'static str,
+        mimetype: &'static str,
+        location: FileLocation,
+    ) -> Self {
+        Self { id, name, mimetype, location }
+    }
+
+    const fn hosted(
+        id: &'static str,
+        name: &'static str,
+        mimetype: &'static str,
+        bytes: &'static [u8],
+    ) -> Self {
+        Self::new(id, name, mimetype, FileLocation::Hosted(bytes))
+    }
+}
+
+const PLAN: File =
+    File::hosted("F0PLAN", "offsite-plan.txt", "text/plain", include_bytes!("files/offsite-plan.txt"));
+const SURVEY: File = File::hosted("F0SURVEY", "survey.csv", "text/csv", include_bytes!("files/survey.csv"));
+const LOGO: File = File::hosted("F0LOGO", "logo.png", "image/png", include_bytes!("files/logo.png"));
+const PALETTE: File =
+    File::hosted("F0PALETTE", "palette.html", "text/html", include_bytes!("files/palette.html"));
+const PARTY: File =
+    File::hosted(DELETED_FILE, "summer-party.png", "image/png", include_bytes!("files/summer-party.png"));
+const BADGES: File = File::new(
+    "F0BADGES",
+    "badge-printer.txt",
+    "text/plain",
+    FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
+);
+const SLIDES: File = File::new(
+    "F0SLIDES",
+    "Review, November",
+    "application/vnd.google-apps.presentation",
+    FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
+);
+const LOG: File = File::new("F0LOG", "export.log", "text/plain", FileLocation::BehindLogin);
+const MACHINE: File = File::new("F0OLD", "machine.jpg", "image/jpeg", FileLocation::Hidden);
+
 /// Who shared what: the channel's id, what was said, and the file.
 pub(super) const SHARES: [(&str, &str, File); 10] = [
-    ("C0OFFSITE", "The plan for the two days", OFFSITE_PLAN),
-    ("C0GENERAL", "For everybody who asked: the plan of the offsite", OFFSITE_PLAN),
-    (
-        "C0GENERAL",
-        "The results of the survey",
-        File {
-            id: "F0SURVEY",
-            name: "survey.csv",
-            mimetype: "text/csv",
-            location: FileLocation::Hosted(include_bytes!("files/survey.csv")),
-        },
-    ),
-    (
-        "C0GENERAL",
-        "The slides of the last review",
-        File {
-            id: "F0SLIDES",
-            name: "Review, November",
-            mimetype: "application/vnd.google-apps.presentation",
-            location: FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
-        },
-    ),
-    (
-        "C0DESIGN",
-        "The logo, final final",
-        File {
-            id: "F0LOGO",
-            name: "logo.png",
-            mimetype: "image/png",
-            location: FileLocation::Hosted(include_bytes!("files/logo.png")),
-        },
-    ),
-    (
-        "C0DESIGN",
-        "The greys side by side",
-        File {
-            id: "F0PALETTE",
-            name: "palette.html",
-            mimetype: "text/html",
-            location: FileLocation::Hosted(include_bytes!("files/palette.html")),
-        },
-    ),
-    (
-        "C0HELP",
-        "From the manufacturer, via the print shop",
-        File {
-            id: "F0BADGES",
-            name: "badge-printer.txt",
-            mimetype: "text/plain",
-            location: FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
-        },
-    ),
-    (
-        "C0RELEASE",
-        "The log of the slow export",
-        File { id: "F0LOG", name: "export.log", mimetype: "text/plain", location: FileLocation::BehindLogin },
-    ),
-    (
-        "C0RANDOM",
-        "The first vending machine, 2019",
-        File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", location: FileLocation::Hidden },
-    ),
-    (
-        "C0RANDOM",
-        "The summer party",
-        File {
-            id: "F0PARTY",
-            name: "summer-party.png",
-            mimetype: "image/png",
-            location: FileLocation::Hosted(include_bytes!("files/summer-party.png")),
-        },
-    ),
+    ("C0OFFSITE", "The plan for the two days", PLAN),
+    ("C0GENERAL", "For everybody who asked: the plan of the offsite", PLAN),
+    ("C0GENERAL", "The results of the survey", SURVEY),
+    ("C0GENERAL", "The slides of the last review", SLIDES),
+    ("C0DESIGN", "The logo, final final", LOGO),
+    ("C0DESIGN", "The greys side by side", PALETTE),
+    ("C0HELP", "From the manufacturer, via the print shop", BADGES),
+    ("C0RELEASE", "The log of the slow export", LOG),
+    ("C0RANDOM", "The first vending machine, 2019", MACHINE),
+    ("C0RANDOM", "The summer party", PARTY),
 ];
-
-const OFFSITE_PLAN: File = File {
-    id: "F0PLAN",
-    name: "offsite-plan.txt",
-    mimetype: "text/plain",
-    location: FileLocation::Hosted(include_bytes!("files/offsite-plan.txt")),
-};
 
 /// The file that is deleted in Slack at the end of the week.
 pub(super) const DELETED_FILE: &str = "F0PARTY";

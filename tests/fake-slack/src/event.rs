@@ -92,6 +92,14 @@ fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_t
     })
 }
 
+/// A public channel that was created.
+pub fn channel_created(channel: &str, name: &str, event_ts: &str) -> Value {
+    json!({
+        "type": "channel_created", "event_ts": event_ts,
+        "channel": { "id": channel, "name": name, "is_private": false },
+    })
+}
+
 /// A custom emoji that came.
 pub fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
     json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })

@@ -10,7 +10,7 @@ use aws::provision::{Parts, provision};
 use futures_util::future::join_all;
 use jiff::tz::TimeZone;
 use ports::archive::{ArchiveExt, ItemKey, Query, Update, key, query_all};
-use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
+use ports::clock::{Clock, ManualClock, SystemClock, TimestampMs};
 use reader::search::query::SearchQuery;
 use rules::history;
 use search::follower;
@@ -46,8 +46,8 @@ async fn the_changes_of_dynamodb_conform() {
     suite(ChangesTraits { by_row: false, histories: (2, 60), pace }, || async {
         let (aws, clock) = (provisioned().await, clock());
         ChangesFixture {
-            archive: aws.writing_archive(Arc::clone(&clock) as SharedClock),
-            changes: aws.changes(Arc::clone(&clock) as SharedClock),
+            archive: aws.writing_archive(clock.clone()),
+            changes: aws.changes(clock.clone()),
             clock,
             keep: Box::new(()),
         }
@@ -72,7 +72,7 @@ async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(Strin
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_finds_what_writers_wrote_that_died() {
     let (aws, clock) = (provisioned().await, clock());
-    let changes = aws.changes(Arc::clone(&clock) as SharedClock);
+    let changes = aws.changes(clock.clone());
     let team = TeamId::parse("T1").unwrap();
     let channels = CHANNELS.map(|channel| ChannelId::parse(channel).unwrap());
     let archive = aws.archive();
@@ -99,7 +99,7 @@ async fn an_index_finds_what_writers_wrote_that_died() {
                 while left > 0 {
                     lives += 1;
                     let point = CrashPoint::after(random.u64(5..40));
-                    let archive = aws.writing_archive(Arc::clone(&clock) as SharedClock);
+                    let archive = aws.writing_archive(clock.clone());
                     let archive = FaultyArchive::until(archive, point);
                     while left > 0 {
                         let seconds = 1_700_000_000 + (left % 3) * 86_400 + round * 1000 + left;

@@ -9,7 +9,7 @@ use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
-use ports::clock::{Clock, ManualClock, SharedClock, SystemClock, TimestampMs};
+use ports::clock::{Clock, ManualClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
 use slack::ids::{FileId, Ts};
 use testkit::conformance::claims::{ClaimsFixture, suite};
@@ -60,7 +60,7 @@ pub(super) async fn statuses(aws: &Aws) -> BTreeMap<String, usize> {
 async fn the_dynamodb_claims_conform() {
     suite(|| async {
         let (aws, clock) = (provisioned().await, clock());
-        ClaimsFixture { claims: aws.claims(Arc::clone(&clock) as SharedClock), clock, keep: Box::new(()) }
+        ClaimsFixture { claims: aws.claims(clock.clone()), clock, keep: Box::new(()) }
     })
     .await;
 }

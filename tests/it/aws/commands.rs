@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
 use tests::harness::place::{Installation, Place};
 use tests::harness::process;
@@ -15,15 +15,14 @@ const REPLY: &str = "1700000001.000100";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// One of everything that shows somewhere.
-fn bodies() -> Vec<String> {
+fn events() -> [Value; 8] {
     let root = event::reply(ROOT, ROOT, "U0FIRST", "root");
     let edited = event::edited(&root, "1700000005.000000", "root, edited");
     let file = event::file("F0FIRST", "U0FIRST");
     let share =
         event::with(event::message("1700000002.000100", "U0FIRST", "look"), [("files", json!([file]))]);
-    let events = [
-        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
-            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+    [
+        event::channel_created(CHANNEL, "general", "1699999999.000100"),
         event::posted(CHANNEL, &root),
         event::posted(CHANNEL, &event::reply(REPLY, ROOT, "U0SECOND", "a reply\nin two lines")),
         event::changed(CHANNEL, &root, &edited, "1700000005.000000"),
@@ -32,18 +31,12 @@ fn bodies() -> Vec<String> {
         event::user_change("U0FIRST", "first", "1700000007.000000"),
         // Signed, and nothing that may become part of a key.
         event::posted("c/../x", &event::message("1700000008.000100", "U0FIRST", "hostile")),
-    ];
-    let numbered = events.iter().enumerate();
-    numbered.map(|(number, event)| event::envelope(TEAM, &format!("Ev{number}"), event)).collect()
+    ]
 }
 
 async fn play(place: &(impl Place + ?Sized)) {
     let up = process::up(place).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
-    for body in bodies() {
-        let delivered = slack.deliver(&body).await;
-        assert_eq!(delivered, Ok(1), "{body}\n{}", up.process.log());
-    }
+    deliver(up.address, TEAM, &events()).await;
     // Quarantined, stored, passed on: the last of it shows last.
     up.process.says("quarantine", DEADLINE).await;
     wait_until_idle(place, 3 * DEADLINE).await;

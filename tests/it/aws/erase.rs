@@ -4,30 +4,26 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
+use tests::harness::client::play;
 use tests::harness::command::json_lines;
 use tests::harness::place::Installation;
-
-use super::search::play;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
 const ERASED: &str = "U0ANA";
 
-/// What is said, under ids of this round's events.
-fn told(round: &str) -> Vec<String> {
+/// What is said.
+fn told() -> [Value; 6] {
     let first = event::message("1700000000.000100", ERASED, "the first draft");
     let edited = event::edited(&first, "1700000005.000000", "the second draft");
-    let events = [
-        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
-            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+    [
+        event::channel_created(CHANNEL, "general", "1699999999.000100"),
         event::user_change(ERASED, "ana", "1699999999.000200"),
         event::posted(CHANNEL, &first),
         event::posted(CHANNEL, &event::message("1700000001.000100", "U0BEN", "what stays")),
         event::changed(CHANNEL, &first, &edited, "1700000005.000100"),
         event::posted(CHANNEL, &event::message("1700000002.000100", ERASED, "another one")),
-    ];
-    let body = |(number, told)| event::envelope(TEAM, &format!("Ev{round}{number}"), told);
-    events.iter().enumerate().map(body).collect()
+    ]
 }
 
 async fn erase(installation: &Installation, yes: &[&str]) -> Value {
@@ -46,7 +42,7 @@ async fn held(installation: &Installation) -> (Vec<Value>, Vec<Value>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_is_erased_and_nothing_brings_them_back() {
     let installation = Installation::new().await;
-    play(&installation, &told("FIRST"), installation.drained(DEADLINE)).await;
+    play(&installation, TEAM, &told(), installation.drained(DEADLINE)).await;
     let all =
         (vec![json!("the second draft"), json!("what stays"), json!("another one")], vec![json!("ana")]);
     assert_eq!(held(&installation).await, all);
@@ -66,6 +62,6 @@ async fn a_person_is_erased_and_nothing_brings_them_back() {
     let rest = (vec![json!("what stays")], Vec::new());
     assert_eq!(held(&installation).await, rest);
 
-    play(&installation, &told("AGAIN"), installation.drained(DEADLINE)).await;
+    play(&installation, TEAM, &told(), installation.drained(DEADLINE)).await;
     assert_eq!(held(&installation).await, rest, "events that come again bring nothing back");
 }

@@ -80,7 +80,7 @@ impl Queue for EmptySqs {
 async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
     let sqs = Arc::new(EmptySqs::default());
     let ports = Ports {
-        queue: Arc::clone(&sqs) as Arc<dyn Queue>,
+        queue: sqs.clone(),
         archive: Arc::new(MemoryArchive::new()),
         clock: ManualClock::starting_at(TimestampMs(1_700_000_000_000)),
     };

@@ -4,25 +4,23 @@ use std::path::Path;
 use std::time::Duration;
 
 use ports::queue::topology::TableRole;
-use serde_json::json;
+use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::play;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::{Installation, Place};
-use tests::harness::process;
+use tests::harness::place::Installation;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
 
 /// What is written at first, and what changes it.
-fn told() -> [Vec<String>; 2] {
+fn told() -> [Vec<Value>; 2] {
     let root = event::message(ROOT, "U0ANA", "the deployment of 会議室 failed");
     let edited = event::edited(&root, "1700000005.000000", "the rollout of 会議室 failed");
     let reply = event::reply("1700000001.000100", ROOT, "U0BEN", "which deployment?");
     let first = [
-        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
-            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+        event::channel_created(CHANNEL, "general", "1699999999.000100"),
         event::user_change("U0ANA", "ana", "1699999999.000200"),
         event::posted(CHANNEL, &root),
         event::posted(CHANNEL, &reply),
@@ -33,25 +31,7 @@ fn told() -> [Vec<String>; 2] {
         event::deleted(CHANNEL, &reply, "1700000006.000100"),
         event::posted("C0OTHER", &event::message("1700000007.000100", "U0ANA", "a later deployment")),
     ];
-    let bodies = |what: &str, events: &[serde_json::Value]| {
-        let body = |(number, told)| event::envelope(TEAM, &format!("Ev{what}{number}"), told);
-        events.iter().enumerate().map(body).collect()
-    };
-    [bodies("FIRST", &first), bodies("THEN", &then)]
-}
-
-pub(super) async fn play(
-    place: &(impl Place + ?Sized),
-    bodies: &[String],
-    drained: impl Future<Output = ()>,
-) {
-    let up = process::up(place).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
-    for body in bodies {
-        assert_eq!(slack.deliver(body).await, Ok(1), "{}", up.process.log());
-    }
-    drained.await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    [first.into(), then.into()]
 }
 
 const SEARCHES: [&[&str]; 8] = [
@@ -84,7 +64,7 @@ async fn what_a_fleet_wrote_is_found_as_on_one_machine() {
     let [first, then] = told();
     let here = async || drop(wait_until_idle(&*data, DEADLINE).await);
     let there = async || installation.drained(DEADLINE).await;
-    tokio::join!(play(&*data, &first, here()), play(&installation, &first, there()));
+    tokio::join!(play(&*data, TEAM, &first, here()), play(&installation, TEAM, &first, there()));
     let cache = folder.path().join("cache");
     let by_default = installation.with("XDG_CACHE_HOME", cache.to_str());
     assert_eq!(annalist_at(&by_default, &["index"]).await.code, Some(0));
@@ -97,7 +77,7 @@ async fn what_a_fleet_wrote_is_found_as_on_one_machine() {
     assert_eq!(json_lines(&installation, &["search", "deployment", "--index", index]).await.len(), 3);
 
     // A search takes in what was written since.
-    tokio::join!(play(&*data, &then, here()), play(&installation, &then, there()));
+    tokio::join!(play(&*data, TEAM, &then, here()), play(&installation, TEAM, &then, there()));
     assert_same(&data, &installation, index).await;
     let later = json_lines(&installation, &["search", "deployment", "--index", index]).await;
     assert_eq!(later.len(), 2, "{later:?}");

@@ -27,11 +27,11 @@ pub(super) struct Both {
 impl Both {
     pub(super) async fn filled() -> Self {
         let both = Self { folder: tempfile::tempdir().unwrap(), installation: Installation::new().await };
-        imported().zip(&both.folder("older.zip"));
-        let (data, folder) = (both.data(), both.folder.path());
+        let (data, zip) = (both.data(), both.folder("older.zip"));
+        imported().zip(&zip);
         tokio::join!(
-            fill(&*data, folder, async || drop(wait_until_idle(&*data, DEADLINE).await)),
-            fill(&both.installation, folder, async || both.installation.drained(DEADLINE).await),
+            fill(&*data, &zip, async { drop(wait_until_idle(&*data, DEADLINE).await) }),
+            fill(&both.installation, &zip, both.installation.drained(DEADLINE)),
         );
         both
     }

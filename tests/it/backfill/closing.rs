@@ -1,16 +1,14 @@
 //! A gap that closes by itself, with `annalist up`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, Workspace, channel};
-use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{json_lines, wait_until_idle};
+use tests::harness::place::FolderBesideSlack;
 use tests::harness::process;
-use tokio::process::Command;
 use tokio::time::timeout;
 
 const TOKEN: &str = "xoxb-1";
@@ -21,12 +19,6 @@ const CHANNEL: &str = "C0GENERAL";
 const DEADLINE: Duration = Duration::from_secs(75);
 
 const MISSED: u64 = 50;
-
-async fn up(slack: &FakeSlack, data: &Path) -> process::Server {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &slack.url(), "--data"]).arg(data);
-    process::serve(command.env("SLACK_BOT_TOKEN", TOKEN)).await
-}
 
 /// Slack's clock `second` seconds into the story.
 fn ts(second: u64) -> String {
@@ -40,8 +32,7 @@ fn said(second: u64) -> Value {
 /// A message is posted, and its event delivered.
 async fn posted(slack: &FakeSlack, up: &process::Server, second: u64) {
     slack.change(TOKEN, |workspace| workspace.said_in(CHANNEL).post(&said(second)));
-    let body = event::envelope(TEAM, &format!("Ev{second}"), &event::posted(CHANNEL, &said(second)));
-    assert_eq!(Slack::to(up.address, RetryDelays::none()).deliver(&body).await, Ok(1));
+    deliver(up.address, TEAM, &[event::posted(CHANNEL, &said(second))]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +43,8 @@ async fn what_was_missed_while_up_was_stopped_is_filled_by_itself() {
     slack.set(TOKEN, workspace);
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
-    let killed = up(&slack, data).await;
+    let place = FolderBesideSlack { data, slack: &slack, token: TOKEN };
+    let killed = process::up(&place).await;
     posted(&slack, &killed, 0).await;
     wait_until_idle(data, DEADLINE).await;
     killed.process.sigkill().await;
@@ -68,7 +60,7 @@ async fn what_was_missed_while_up_was_stopped_is_filled_by_itself() {
     });
     // By Slack's clock the gap has ended before it is looked for.
     slack.at(1_700_000_000 + 7_260);
-    let again = up(&slack, data).await;
+    let again = process::up(&place).await;
     posted(&slack, &again, 7_200).await;
     let filled = async {
         again.process.says("history was read", DEADLINE).await;

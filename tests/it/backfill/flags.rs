@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{Outcome, annalist_with, json_lines, status};
+use tests::harness::command::{Outcome, annalist_at, json_lines, status};
+use tests::harness::place::{FolderBesideSlack, Place};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -61,9 +62,12 @@ impl FlagsScene {
         self.folder.path()
     }
 
+    fn place(&self) -> FolderBesideSlack<'_> {
+        FolderBesideSlack { data: self.data(), slack: &self.slack, token: TOKEN }
+    }
+
     async fn run(&self, args: &[&str]) -> Outcome {
-        let args = [args, &["--data", self.data().to_str().unwrap()]].concat();
-        annalist_with(&args, &[("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &self.slack.url())]).await
+        annalist_at(&self.place(), args).await
     }
 
     /// The lines that it prints with `--json`, and its exit code.
@@ -201,8 +205,8 @@ async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_wha
     scene.slack.next(HISTORY, pages);
 
     let mut command = Command::new(&binaries().annalist);
-    command.args(["backfill", "general", "--json", "--data"]).arg(scene.data());
-    command.env_clear().env("SLACK_BOT_TOKEN", TOKEN).env("SLACK_API_URL", scene.slack.url());
+    command.args(["backfill", "general", "--json"]).env_clear();
+    scene.place().lead(&mut command);
     let mut running =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut said = BufReader::new(running.stderr.take().unwrap()).lines();

@@ -12,7 +12,8 @@ use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, Workspace, channel};
 use tests::harness::binaries::binaries;
-use tests::harness::command::annalist_with;
+use tests::harness::command::annalist_at;
+use tests::harness::place::{FolderBesideSlack, Place};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
@@ -70,17 +71,19 @@ impl Scene {
         Self { slack, data }
     }
 
+    fn place(&self) -> FolderBesideSlack<'_> {
+        FolderBesideSlack { data: self.data.path(), slack: &self.slack, token: TOKEN }
+    }
+
     fn start(&self) -> Child {
         let mut command = Command::new(&binaries().annalist);
-        command.args(["backfill", "--all", "--json", "--data"]).arg(self.data.path());
-        command.env_clear().env("SLACK_BOT_TOKEN", TOKEN).env("SLACK_API_URL", self.slack.url());
+        command.args(["backfill", "--all", "--json"]).env_clear();
+        self.place().lead(&mut command);
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
     }
 
     async fn finish(&self) {
-        let data = self.data.path().to_str().unwrap();
-        let variables = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &self.slack.url())];
-        let outcome = annalist_with(&["backfill", "--all", "--json", "--data", data], &variables).await;
+        let outcome = annalist_at(&self.place(), &["backfill", "--all", "--json"]).await;
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 

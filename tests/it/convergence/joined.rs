@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ports::archive::key::thread_parent;
-use ports::archive::{Archive, Item, Query};
+use ports::archive::{Item, Query};
 use proptest::prelude::*;
 use reader::joined::{ChannelPlace, JoinedChannel};
 use rules::{message, project};
@@ -54,7 +54,7 @@ fn in_channel(event: &Value, channel: &str) -> Value {
 /// What an archive has that heard of these events in these places. The first event opens each of them.
 async fn archive_of(events: &[Value], heard: &[(usize, usize)]) -> Arc<MemoryArchive> {
     let archive = Arc::new(MemoryArchive::new());
-    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
+    let writer = MessageWriter::new(archive.clone(), queue());
     let opened = (0..PLACES.len()).map(|place| (0, place));
     for (number, (event, place)) in opened.chain(heard.iter().copied()).enumerate() {
         let (team, channel) = PLACES[place];

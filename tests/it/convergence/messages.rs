@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ports::archive::{Archive, Item};
+use ports::archive::Item;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
@@ -199,7 +199,7 @@ fn heard(events: Vec<Value>, missed: &[bool]) -> Vec<Value> {
 
 async fn rows_in_order(events: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
-    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
+    let writer = MessageWriter::new(archive.clone(), queue());
     for (number, event) in events.iter().enumerate() {
         let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
         assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);

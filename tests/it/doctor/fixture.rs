@@ -6,13 +6,12 @@ use std::time::Duration;
 use ports::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::corpus::{TEAM, event};
+use testkit::corpus::TEAM;
 use testkit::fake_slack::{FakeSlack, Workspace, person};
-use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::{Outcome, annalist, annalist_with, wait_until_idle};
+use tests::harness::place::FolderBesideSlack;
 use tests::harness::process::{self, SIGNING_SECRET, Server};
-use tokio::process::Command;
 
 pub(super) const TOKEN: &str = "xoxb-1-hidden";
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
@@ -47,7 +46,7 @@ impl Installation {
         let data = folder.path().join("archive");
         let up = up(&data, &slack).await;
         let installation = Self { slack, data, up, _folder: folder };
-        installation.deliver("EvFirst", &installation.message("hello")).await;
+        installation.deliver(installation.message("hello")).await;
         installation
     }
 
@@ -58,9 +57,8 @@ impl Installation {
             "ts": ts, "event_ts": ts })
     }
 
-    pub(super) async fn deliver(&self, id: &str, inner: &Value) {
-        let mut slack = Slack::to(self.up.address, RetryDelays::none());
-        slack.deliver(&event::envelope(TEAM, id, inner)).await.unwrap();
+    pub(super) async fn deliver(&self, told: Value) {
+        deliver(self.up.address, TEAM, &[told]).await;
         wait_until_idle(self.data.as_path(), DEADLINE).await;
     }
 
@@ -101,10 +99,7 @@ impl Installation {
 }
 
 pub(super) async fn up(data: &Path, slack: &FakeSlack) -> Server {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--no-join", "--slack-api-url", &slack.url()]);
-    command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", TOKEN);
-    process::serve(&mut command).await
+    process::up_with(&FolderBesideSlack { data, slack, token: TOKEN }, &["--no-join"]).await
 }
 
 pub(super) fn findings(outcome: &Outcome) -> Vec<&str> {

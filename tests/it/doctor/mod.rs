@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, refusal};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::deliver;
 use tests::harness::command::annalist_with;
 use tests::harness::process::{self, SIGNING_SECRET};
 use tokio::net::TcpListener;
@@ -184,14 +184,14 @@ async fn each_fault_in_what_is_kept_is_one_finding() {
 
     // In a channel from which nothing came since: a message would show that the app is there again.
     let left = json!({ "type": "channel_left", "channel": "C00002", "event_ts": "1700000000.000000" });
-    installation.deliver("EvLeft", &left).await;
+    installation.deliver(left).await;
     let says = ["1 time", "from 2023-11-14 22:13 UTC in C00002", "/invite @annalist"];
     installation.finds(as_it_is(), "gaps", &says).await;
 
     // A malformed id: quarantined, because no version could store it.
     let mut odd = installation.message("odd");
     odd["channel"] = "not an id".into();
-    installation.deliver("EvOdd", &odd).await;
+    installation.deliver(odd).await;
     let both = installation.doctor(as_it_is()).await;
     assert_eq!(both.code, Some(1));
     let found = findings(&both);
@@ -221,10 +221,9 @@ async fn without_events_and_without_a_worker_it_says_where_to_look() {
 
     // One that ingest has accepted, and no worker handles.
     let ingest = process::ingest(folder.path()).await;
-    let mut events = Slack::to(ingest.address, RetryDelays::none());
     let message =
         event::posted("C00000", &event::reply("1700000000.000100", "1700000000.000100", "U1", "text"));
-    events.deliver(&event::envelope(TEAM, "Ev1", &message)).await.unwrap();
+    deliver(ingest.address, TEAM, &[message]).await;
     assert!(ingest.process.sigterm(DEADLINE).await.success());
     let stopped = annalist_with(&args, &variables).await;
     let found = findings(&stopped).join("\n");

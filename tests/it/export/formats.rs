@@ -5,20 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
+use tests::harness::command::{annalist_at, json_lines};
 
-use super::{DEADLINE, events, export, imported, play, ts};
-use crate::import::export::{Place, entries};
-use crate::import::import;
-
-async fn archive() -> Place {
-    let place = Place::new();
-    let zip = place.zip("older.zip", &imported());
-    assert_eq!(import(&zip, &place.data()).await.code, Some(0));
-    let data = place.data();
-    play(data.as_path(), &events(), async || drop(wait_until_idle(data.as_path(), DEADLINE).await)).await;
-    place
-}
+use super::{archive, export, ts};
+use crate::import::export::entries;
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -34,8 +24,8 @@ fn lines(path: &Path) -> Vec<Value> {
 
 #[tokio::test]
 async fn jsonl_is_what_the_commands_print() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (_place, data) = archive().await;
+    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "jsonl", &out, &["--include-deleted"]).await;
     assert_eq!((exported.code, exported.stderr.as_str()), (Some(0), ""), "{exported:?}");
@@ -66,8 +56,8 @@ async fn jsonl_is_what_the_commands_print() {
 
 #[tokio::test]
 async fn text_is_what_messages_prints() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (_place, data) = archive().await;
+    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await;
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
@@ -89,8 +79,8 @@ async fn text_is_what_messages_prints() {
 
 #[tokio::test]
 async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (_place, data) = archive().await;
+    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await;
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
@@ -161,8 +151,8 @@ fn followed(page: &Path, address: &str) -> (PathBuf, Option<String>) {
 
 #[tokio::test]
 async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (_place, data) = archive().await;
+    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "html", &out, &["--tz", "UTC"]).await;
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
@@ -215,8 +205,8 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
 
 #[tokio::test]
 async fn what_was_erased_is_in_no_export() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+    let (_place, data) = archive().await;
+    let folder = tempfile::tempdir().unwrap();
     let erased = annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await;
     assert_eq!(erased.code, Some(0), "{}", erased.stderr);
     for format in ["slack", "jsonl", "html", "markdown", "text"] {

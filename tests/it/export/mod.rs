@@ -6,15 +6,14 @@ mod peer;
 mod round_trip;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use tests::harness::client::{RetryDelays, Slack};
-use tests::harness::command::{Outcome, annalist_at, json_lines};
+use tests::harness::client::play;
+use tests::harness::command::{Outcome, annalist_at, json_lines, wait_until_idle};
 use tests::harness::place::Place;
-use tests::harness::process;
 
 use crate::import::export::{Export, TEAM, channel, file, person, said};
 
@@ -31,12 +30,19 @@ pub(crate) async fn export(
     annalist_at(place, &args).await
 }
 
+/// A folder in which everything has happened.
+async fn archive() -> (crate::import::export::Place, PathBuf) {
+    let place = crate::import::export::Place::new();
+    let (zip, data) = (place.zip("older.zip", &imported()), place.data());
+    fill(&*data, &zip, async { drop(wait_until_idle(&*data, DEADLINE).await) }).await;
+    (place, data)
+}
+
 /// Brings an older export into a place and plays what happened then.
-pub(crate) async fn fill(place: &(impl Place + ?Sized), folder: &Path, drained: impl AsyncFnOnce()) {
-    let zip = folder.join("older.zip");
+pub(crate) async fn fill(place: &(impl Place + ?Sized), zip: &Path, drained: impl Future<Output = ()>) {
     let outcome = annalist_at(place, &["import", zip.to_str().unwrap()]).await;
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    play(place, &events(), drained).await;
+    play(place, TEAM, &events(), drained).await;
 }
 
 /// A timestamp of the second.
@@ -97,16 +103,16 @@ pub(crate) fn events() -> Vec<Value> {
         event::posted("C1", &event::message(&ts(29), "U7", hostile)),
         event::posted("C1", &event::file_share(&ts(30), "U1", "a file", &["F7"])),
         // Another channel of the same name, and one that got another id.
-        json!({ "type": "channel_created", "event_ts": ts(40), "channel": { "id": "C4", "name": "random" } }),
+        event::channel_created("C4", "random", &ts(40)),
         event::posted("C4", &message(41, "in the second random")),
-        json!({ "type": "channel_created", "event_ts": ts(42), "channel": { "id": "C5", "name": "../partners" } }),
+        event::channel_created("C5", "../partners", &ts(42)),
         event::posted("C5", &message(43, "under the old id")),
         json!({ "type": "channel_id_changed", "old_channel_id": "C5", "new_channel_id": "C6", "event_ts": ts(44) }),
         event::posted("C6", &reply(45, 43, "under the new id")),
         event::posted("C6", &message(46, "on its own")),
         json!({ "type": "channel_shared", "event_ts": ts(47), "channel": "C2", "connected_team_id": "T8" }),
         // One that is private by now.
-        json!({ "type": "channel_created", "event_ts": ts(50), "channel": { "id": "C7", "name": "closed" } }),
+        event::channel_created("C7", "closed", &ts(50)),
         event::posted("C7", &message(51, "while it was open")),
         event::posted(
             "C7",
@@ -117,18 +123,6 @@ pub(crate) fn events() -> Vec<Value> {
             ),
         ),
     ]
-}
-
-/// Plays events into a place that may hold something.
-pub(crate) async fn play(place: &(impl Place + ?Sized), events: &[Value], drained: impl AsyncFnOnce()) {
-    let up = process::up(place).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
-    for (number, told) in events.iter().enumerate() {
-        let body = event::envelope(TEAM, &format!("Ev{number}"), told);
-        assert_eq!(slack.deliver(&body).await, Ok(1), "{}", up.process.log());
-    }
-    drained().await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
 }
 
 /// Every message by its channel's id, as an export of Slack can hold it: channels that are private now, earlier versions, how

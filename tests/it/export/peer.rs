@@ -3,13 +3,12 @@
 use std::fs;
 
 use serde_json::Value;
-use tests::harness::command::{json_lines, wait_until_idle};
+use tests::harness::command::json_lines;
 use tests::harness::python;
 use tokio::process::Command;
 
-use super::{DEADLINE, events, export, imported, play};
-use crate::import::export::{Place, entries};
-use crate::import::import;
+use super::{archive, export};
+use crate::import::export::entries;
 
 /// What the other program makes markup of.
 const MARKUP: [char; 6] = ['<', '>', '|', '*', '`', '\n'];
@@ -22,10 +21,7 @@ async fn every_text_is_shown_by_another_program() {
     let program = python::slack_export_viewer().unwrap_or_else(|why| {
         panic!("slack-export-viewer cannot be installed: {why}\nInstall Python 3.11 or newer with venv and pip (Debian: apt install python3-venv)")
     });
-    let place = Place::new();
-    let data = place.data();
-    assert_eq!(import(&place.zip("older.zip", &imported()), &data).await.code, Some(0));
-    play(data.as_path(), &events(), async || drop(wait_until_idle(data.as_path(), DEADLINE).await)).await;
+    let (_place, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let (zip, pages) = (folder.path().join("out.zip"), folder.path().join("pages"));
     let exported = export(data.as_path(), "slack", &zip, &[]).await;

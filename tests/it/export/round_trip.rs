@@ -4,21 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tests::harness::command::{annalist, json_lines, wait_until_idle};
+use tests::harness::command::{annalist, json_lines};
 
-use super::{DEADLINE, comparable, events, export, imported, play, ts};
-use crate::import::export::{Place, entries};
+use super::{archive, comparable, export, ts};
+use crate::import::export::entries;
 use crate::import::{Imported, import, import_with};
-
-/// The folder of an archive in which everything has happened.
-async fn archive() -> (Place, PathBuf) {
-    let place = Place::new();
-    let data = place.data();
-    let zip = place.zip("older.zip", &imported());
-    assert_eq!(import(&zip, &data).await.code, Some(0));
-    play(data.as_path(), &events(), async || drop(wait_until_idle(data.as_path(), DEADLINE).await)).await;
-    (place, data)
-}
 
 /// Exports and imports again.
 async fn copied(data: &Path, folder: &Path, args: &[&str]) -> (Imported, PathBuf) {

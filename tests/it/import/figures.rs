@@ -111,7 +111,7 @@ async fn archive(order: &[Way]) -> Arc<MemoryArchive> {
     for way in order {
         match way {
             Way::Events => {
-                let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
+                let writer = MessageWriter::new(archive.clone(), queue());
                 for (number, event) in events.iter().enumerate() {
                     let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
                     assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{event}");

@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use ports::archive::{Archive, Item};
+use ports::archive::Item;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use proptest::prelude::*;
@@ -189,10 +189,9 @@ enum Step {
 
 async fn rows(steps: &[Step], events: &[Value], days: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
-    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue());
+    let writer = MessageWriter::new(archive.clone(), queue());
     let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
-    let target =
-        ImportTarget { archive: Arc::clone(&archive) as Arc<dyn Archive>, files: ImportFiles::Taken(files) };
+    let target = ImportTarget { archive: archive.clone(), files: ImportFiles::Taken(files) };
     // A channel that was never seen in public would keep what does not say that it is public waiting.
     let opener = event::envelope(TEAM, "EvOpener", &events[0]);
     assert_eq!(writer.handle(&[delivery(&opener)]).await, [Outcome::Done]);

@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use ingest::Ingest;
 use ports::archive::{Archive, ErasureFact};
-use ports::changes::Changes;
 use ports::claims::Claims;
 use ports::clock::SharedClock;
-use ports::existence::Existence;
 use ports::files::Files;
 use ports::queue::run::RunId;
 use ports::queue::{Queue, QueueName};
@@ -87,7 +85,7 @@ impl Surroundings {
         let clock: SharedClock = Arc::new(JumpyClock(Arc::clone(&self.world)));
         let checked_archive =
             CheckedArchive { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
-        let queue = FaultyQueue::on(Arc::clone(&self.ledger) as Arc<dyn Queue>, Arc::new(steps()));
+        let queue = FaultyQueue::on(self.ledger.clone(), Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let slack =
             PlayedSlack { world: Arc::clone(&self.world), steps: steps(), truth: Arc::clone(&self.truth) };
@@ -105,10 +103,7 @@ impl Surroundings {
             files: self
                 .mutants
                 .files(Arc::new(FaultyFiles::on(Arc::new(self.files.clone()), Arc::new(steps())))),
-            claims: Arc::new(FaultyClaims::on(
-                Arc::clone(&self.claims) as Arc<dyn Claims>,
-                Arc::new(steps()),
-            )),
+            claims: Arc::new(FaultyClaims::on(self.claims.clone(), Arc::new(steps()))),
         }
     }
 
@@ -120,23 +115,23 @@ impl Surroundings {
         let ProcessDependencies { ports, web, files, claims } = self.seen_by(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
-            queue: Arc::clone(&ports.queue),
+            queue: ports.queue.clone(),
             secrets,
-            clock: Arc::clone(&ports.clock),
+            clock: ports.clock.clone(),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
         let check = Check::new(existence::ExistenceParts {
             api: Arc::clone(&web),
-            table: Arc::clone(&self.existence) as Arc<dyn Existence>,
-            archive: Arc::clone(&ports.archive),
-            clock: Arc::clone(&ports.clock),
+            table: self.existence.clone(),
+            archive: ports.archive.clone(),
+            clock: ports.clock.clone(),
             mode: self.mutants.existence_mode(),
         });
         let environment = Environment {
             ports: ports.clone(),
-            changes: Arc::clone(&self.archive) as Arc<dyn Changes>,
+            changes: self.archive.clone(),
             files,
             web,
             claims,

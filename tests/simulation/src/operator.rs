@@ -25,7 +25,7 @@ const ROUNDS: usize = 4;
 pub(super) async fn set_right(all: &Surroundings) {
     let life = Life::new("operator".into(), 0);
     let ProcessDependencies { ports, web, .. } = all.seen_by(&life);
-    let archive: Arc<dyn Archive> = Arc::clone(&all.archive) as Arc<dyn Archive>;
+    let archive: Arc<dyn Archive> = all.archive.clone();
     until_idle(all).await;
     let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     // The token of a made-up workspace is made up too.

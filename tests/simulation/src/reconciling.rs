@@ -1,9 +1,6 @@
 //! Once history was read, a comparison with Slack finds nothing missing and nothing changed, and takes nothing that Slack shows for
 //! gone.
 
-use std::sync::Arc;
-
-use ports::archive::Archive;
 use rules::interval::Interval;
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::TEAM;
@@ -26,7 +23,7 @@ pub(super) async fn compare(all: &Surroundings, channels: usize) {
     let life = Life::new("reconcile".into(), 0);
     let ProcessDependencies { web, .. } = all.seen_by(&life);
     let Ok(team) = TeamId::parse(TEAM) else { return };
-    let archive = PreviewArchive::of(Some(Arc::clone(&all.archive) as Arc<dyn Archive>));
+    let archive = PreviewArchive::of(Some(all.archive.clone()));
     let calls = HistoryCalls::new(web, team, PausePolicy::WaitOut);
     let shown = shown(&all.truth, channels);
     let ids = workload::public_ids(channels);

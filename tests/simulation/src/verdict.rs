@@ -150,7 +150,7 @@ async fn as_folded(
     erased: &ErasedJobs,
 ) {
     let archive = Arc::new(MemoryArchive::new());
-    let as_port = || Arc::clone(&archive) as Arc<dyn Archive>;
+    let as_port = || -> Arc<dyn Archive> { archive.clone() };
     // Slack may have shown a channel as public whose events never came, or do not say so: this model does not ask Slack.
     let ids = workload::public_ids(channels);
     let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);

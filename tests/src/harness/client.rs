@@ -3,6 +3,7 @@
 //! <https://docs.slack.dev/apis/events-api/#retries>
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,15 +13,20 @@ use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use ports::clock::{SharedClock, SystemClock};
 use secrecy::SecretString;
+use serde_json::Value;
 use slack::signature::SigningSecrets;
+use testkit::corpus::event;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::process::SIGNING_SECRET;
+use super::place::Place;
+use super::process::{self, SIGNING_SECRET};
 
 /// Slack waits this long for an answer.
 pub const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a program may take to end, on a machine that is busy compiling.
+const END_DEADLINE: Duration = Duration::from_secs(60);
 /// Bolt's path, and Annalist's.
 pub const PATH: &str = "/slack/events";
 
@@ -76,6 +82,35 @@ impl RetryDelays {
     pub fn none() -> Self {
         Self(Vec::new())
     }
+}
+
+/// Delivers events of a workspace in their order, each under an id of its own. Each is taken at the first try.
+///
+/// # Panics
+/// If one is not.
+pub async fn deliver(server: SocketAddr, team: &str, events: &[Value]) {
+    static DELIVERED: AtomicU64 = AtomicU64::new(0);
+    let mut slack = Slack::to(server, RetryDelays::none());
+    for told in events {
+        let event_id = format!("EvNew{}", DELIVERED.fetch_add(1, Ordering::Relaxed));
+        assert_eq!(slack.deliver(&event::envelope(team, &event_id, told)).await, Ok(1), "{told}");
+    }
+}
+
+/// Delivers events to an `annalist up` here, which is stopped once they are `drained`.
+///
+/// # Panics
+/// If one is not taken, or it does not end well.
+pub async fn play(
+    place: &(impl Place + ?Sized),
+    team: &str,
+    events: &[Value],
+    drained: impl Future<Output = ()>,
+) {
+    let up = process::up(place).await;
+    deliver(up.address, team, events).await;
+    drained.await;
+    assert!(up.process.sigterm(END_DEADLINE).await.success());
 }
 
 /// One of Slack's senders. It follows the server to whatever address it listens on after a restart.

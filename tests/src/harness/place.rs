@@ -1,4 +1,4 @@
-//! Where a program works: a data folder, or an installation on AWS.
+//! Where a program works: a data folder, alone or beside a Slack, or an installation on AWS.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use aws::Aws;
 use aws::provision::{Parts, provision};
 use ports::queue::topology::{QUEUES, QueueRole};
 use ports::queue::{QueueName, QueueRef};
+use testkit::fake_slack::FakeSlack;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -21,6 +22,24 @@ pub trait Place: Sync {
 impl Place for Path {
     fn lead(&self, command: &mut Command) {
         command.arg("--data").arg(self);
+    }
+}
+
+/// A data folder beside a Slack.
+#[derive(Clone, Copy)]
+pub struct FolderBesideSlack<'a> {
+    /// The folder.
+    pub data: &'a Path,
+    /// The Slack.
+    pub slack: &'a FakeSlack,
+    /// The token that programs have for it.
+    pub token: &'a str,
+}
+
+impl Place for FolderBesideSlack<'_> {
+    fn lead(&self, command: &mut Command) {
+        self.data.lead(command);
+        command.env("SLACK_BOT_TOKEN", self.token).env("SLACK_API_URL", self.slack.url());
     }
 }
 

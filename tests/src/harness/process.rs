@@ -90,7 +90,13 @@ impl Log {
 
 /// `annalist up` here.
 pub async fn up(place: &(impl Place + ?Sized)) -> Server {
-    listening(&binaries().annalist, &["up", "--listen", "127.0.0.1:0"], place).await
+    up_with(place, &[]).await
+}
+
+/// The same with these flags.
+pub async fn up_with(place: &(impl Place + ?Sized), flags: &[&str]) -> Server {
+    let args = [&["up", "--listen", "127.0.0.1:0"], flags].concat();
+    listening(&binaries().annalist, &args, place).await
 }
 
 /// `annalist up` here, just started, at an unknown stage of its start.

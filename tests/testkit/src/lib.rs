@@ -1,7 +1,8 @@
-//! What every crate's tests may use: conformance suites, ports in memory and ports that fail, made-up events, a fake Slack,
-//! a real browser, and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
+//! What every crate's tests may use: conformance suites, ports in memory and ports that fail, made-up events, a recount of
+//! reports, a fake Slack, a real browser, and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
 
 pub mod browser;
+pub mod clock;
 pub mod conformance;
 pub mod corpus;
 pub mod deliveries;
@@ -10,4 +11,5 @@ pub mod fake_slack;
 pub mod faults;
 pub mod fuzzed;
 pub mod memory;
+pub mod recount;
 pub mod scripted_http;

@@ -1,6 +1,7 @@
 //! The channels beside each page.
 
 use serde_json::json;
+use testkit::corpus::event;
 
 use crate::fixture::Fixture;
 
@@ -78,9 +79,7 @@ async fn channels_of_several_workspaces_stand_below_their_names() {
     fixture.channel("C1", "general").await;
     let page = fixture.page("/").await;
     assert!(!page.contains("<h2"), "one workspace needs no heading: {page}");
-    fixture
-        .index_in("T2", &json!({ "type": "channel_created", "event_ts": "1.000000", "channel": { "id": "C2", "name": "deploys", "is_private": false } }))
-        .await;
+    fixture.index_in("T2", &event::channel_created("C2", "deploys", "1.000000")).await;
     fixture.channel("C3", "old").await;
     fixture.channel_event("channel_archive", "C3").await;
     let page = fixture.page("/").await;

@@ -13,13 +13,14 @@ use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
-use ports::queue::job::encode_event;
-use ports::queue::{Delivery, GroupId, MessageId, Receipt};
+use ports::queue::Delivery;
 use rules::file::FileObject;
 use rules::file::row::{self, HeldBytes, Share};
 use rules::file::state::FileState;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use testkit::corpus::event;
+use testkit::deliveries;
 use tower::ServiceExt;
 use viewer::Viewer;
 use viewer::access::{Access, Readers};
@@ -169,9 +170,7 @@ impl Fixture {
     }
 
     pub(crate) async fn channel(&self, channel: &str, name: &str) {
-        self.index(&json!({ "type": "channel_created", "event_ts": "1.000000",
-            "channel": { "id": channel, "name": name, "is_private": false } }))
-            .await;
+        self.index(&event::channel_created(channel, name, "1.000000")).await;
     }
 
     pub(crate) async fn channel_event(&self, kind: &str, channel: &str) {
@@ -252,16 +251,10 @@ fn delivery(event: &Value) -> Delivery {
     delivery_in("T1", event)
 }
 
+/// A delivery after whatever time the event has.
 fn delivery_in(team: &str, event: &Value) -> Delivery {
-    let envelope = json!({ "type": "event_callback", "team_id": team, "event": event });
-    Delivery {
-        message_id: MessageId("1".into()),
-        group: GroupId::of(&[team, "C1"]),
-        body: encode_event(&envelope.to_string()),
-        receive_count: 1,
-        sent_at: TimestampMs(i64::MAX),
-        receipt: Receipt("1".into()),
-    }
+    let delivery = deliveries::delivery(&event::envelope(team, "Ev1", event));
+    Delivery { sent_at: TimestampMs(i64::MAX), ..delivery }
 }
 
 /// Sends a request, and reads the answer whole. What is no text is read as far as it is.

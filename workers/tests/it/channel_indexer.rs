@@ -37,7 +37,7 @@ impl Fixture {
 
     fn made(indexer: impl FnOnce(Arc<dyn Archive>) -> ChannelIndexer) -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let indexer = indexer(Arc::clone(&archive) as Arc<dyn Archive>);
+        let indexer = indexer(archive.clone());
         Self { archive, indexer }
     }
 
@@ -170,7 +170,7 @@ async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
 async fn readers_notice_a_changed_name_within_seconds() {
     let fixture = Fixture::new();
     let clock = ManualClock::starting_at(TimestampMs(0));
-    let directory = Directory::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, clock.clone());
+    let directory = Directory::new(fixture.archive.clone(), clock.clone());
     fixture.store(&[named("channel_created", "C1", "before", "1700000000.000000")]).await;
     assert_eq!(directory.channels(&team()).await.unwrap().name(&id("C1")), Some("before"));
     fixture.store(&[named("channel_rename", "C1", "after", "1700000001.000000")]).await;

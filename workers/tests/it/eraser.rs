@@ -67,7 +67,7 @@ impl Fixture {
         let archive = Arc::new(MemoryArchive::new());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
-        let ports = Ports { queue, archive: Arc::clone(&archive) as Arc<dyn Archive>, clock };
+        let ports = Ports { queue, archive: archive.clone(), clock };
         Self { archive, files: MemoryFiles::new(), ports }
     }
 
@@ -100,9 +100,8 @@ impl Fixture {
             fixture.picture(user, url).await;
         }
         for (id, name) in [("C1", "general"), ("C2", &*format!("plans-{SECRET}"))] {
-            let created = json!({ "type": "channel_created", "channel": { "id": id, "name": name },
-                "event_ts": ts(0).as_str() });
-            let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
+            let created = event::channel_created(id, name, ts(0).as_str());
+            let indexer = ChannelIndexer::new(fixture.archive.clone(), None);
             let job = delivery(&event::envelope(TEAM, &format!("Ev{id}"), &created));
             assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
         }
@@ -119,8 +118,7 @@ impl Fixture {
     }
 
     async fn told(&self, events: &[Value]) {
-        let writer =
-            MessageWriter::new(Arc::clone(&self.archive) as Arc<dyn Archive>, Arc::clone(&self.ports.queue));
+        let writer = MessageWriter::new(self.archive.clone(), Arc::clone(&self.ports.queue));
         for (number, told) in events.iter().enumerate() {
             let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), told));
             let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
@@ -219,7 +217,8 @@ impl Fixture {
     }
 }
 
-async fn erase(
+/// Erases what the facts cover, from its beginning to its end.
+pub(crate) async fn erase(
     archive: &dyn Archive,
     files: &dyn Files,
     facts: &[ErasureFact],
@@ -383,8 +382,7 @@ async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
         for step in 0.. {
             let fixture = Fixture::filled().await;
             let point = CrashPoint::after(step);
-            let archive =
-                FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+            let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(&point));
             let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
             let died = erase(&archive, &files, &facts, EraserMode::Act).await;
             assert_eq!(died.is_err(), point.has_crashed(), "step {step}: {died:?}");

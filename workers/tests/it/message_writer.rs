@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{Delivery, Queue, QueueName};
+use ports::queue::{Delivery, QueueName};
 use rules::{message, project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -33,11 +33,7 @@ impl Fixture {
         let archive = Arc::new(MemoryArchive::new());
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         let queue = Arc::new(MemoryQueue::new(clock.clone()));
-        let writer = MessageWriter::new(
-            Arc::clone(&archive) as Arc<dyn Archive>,
-            Arc::clone(&queue) as Arc<dyn Queue>,
-        )
-        .timed_by(clock.clone());
+        let writer = MessageWriter::new(archive.clone(), queue.clone()).timed_by(clock.clone());
         Self { clock, archive, queue, writer }
     }
 
@@ -321,9 +317,8 @@ async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_b
     let react = || event::reaction_added("C7", "1700000000.000100", "U1", "eyes", "1700000001.000000");
     fixture.store(&[react()]).await;
     assert!(fixture.archive.items().is_empty(), "it waits");
-    let indexer = ChannelIndexer::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, None);
-    let created = json!({ "type": "channel_created", "event_ts": "1700000000.000000",
-        "channel": { "id": "C7", "name": "news" } });
+    let indexer = ChannelIndexer::new(fixture.archive.clone(), None);
+    let created = event::channel_created("C7", "news", "1700000000.000000");
     let job = delivery(&event::envelope(TEAM, "EvCreated", &created));
     assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
     fixture.store(&[react()]).await;

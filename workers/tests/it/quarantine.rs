@@ -28,7 +28,7 @@ impl Fixture {
     /// Of two workspaces, on a day that keeps nothing whole and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
         let clock = ManualClock::starting_at(NOON);
-        let shared: SharedClock = Arc::clone(&clock) as SharedClock;
+        let shared: SharedClock = clock.clone();
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(Arc::clone(&shared)));
         let archive: Arc<dyn Archive> = Arc::new(MemoryArchive::new());
         for team in ["T1", "T2"] {

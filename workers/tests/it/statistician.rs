@@ -2,7 +2,6 @@
 
 mod fixture;
 mod pages;
-mod recount;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,17 +22,15 @@ use slack::ids::{Ts, UserId};
 use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
-use workers::eraser::{Eraser, EraserCounts, EraserMode};
+use workers::eraser::EraserMode;
 use workers::runtime::Worker;
 
+use crate::eraser;
 use fixture::{Fixture, MONDAY, PEOPLE, channel, team};
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_days_that_changed_late_are_counted_again() {
-    let mut fixture = Fixture::new(1).await;
-    for _ in 0..400 {
-        fixture.post().await;
-    }
+    let mut fixture = Fixture::filled(1, 400).await;
     fixture.settle().await;
     fixture.assert_recounted("at first").await;
     let before = fixture.rollups();
@@ -76,10 +73,7 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
 #[tokio::test(start_paused = true)]
 async fn reports_are_the_same_with_and_without_roll_ups_at_any_time() {
     for seed in 0..6 {
-        let mut fixture = Fixture::new(seed).await;
-        for _ in 0..120 {
-            fixture.post().await;
-        }
+        let mut fixture = Fixture::filled(seed, 120).await;
         assert!(fixture.assert_same_reports("before anything was counted").await.is_none());
         for round in 0..6 {
             fixture.settle().await;
@@ -122,16 +116,11 @@ impl FaultSchedule for ChangeAtCall {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 /// Some messages of two days in one channel, of which some were counted before.
 async fn small(random: u64) -> Fixture {
-    let mut fixture = Fixture::new(random).await;
-    for _ in 0..60 {
-        fixture.post().await;
-    }
+    let mut fixture = Fixture::filled(random, 60).await;
     fixture.settle().await;
     for _ in 0..3 {
         fixture.change().await;
@@ -215,8 +204,6 @@ impl FaultSchedule for InTurns {
         self.turns.taken.fetch_add(u64::from(last != self.process), Ordering::SeqCst);
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,10 +231,7 @@ async fn two_statisticians_count_together_what_one_would() {
 
 #[tokio::test(start_paused = true)]
 async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
-    let mut fixture = Fixture::new(3).await;
-    for _ in 0..60 {
-        fixture.post().await;
-    }
+    let fixture = Fixture::filled(3, 60).await;
     let place = fixture.written[0].clone();
     for n in 0..1_000 {
         let reactions: BTreeMap<String, &str> =
@@ -268,10 +252,7 @@ async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stored_report_holds_until_something_that_it_shows_changes() {
-    let mut fixture = Fixture::new(11).await;
-    for _ in 0..200 {
-        fixture.post().await;
-    }
+    let mut fixture = Fixture::filled(11, 200).await;
     fixture.settle().await;
     let held = async |fixture: &Fixture, when: &str| fixture.assert_same_and_stored(when).await.1;
     assert_eq!(held(&fixture, "at first").await, 0);
@@ -300,24 +281,16 @@ async fn a_stored_report_holds_until_something_that_it_shows_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_erased_is_in_no_roll_up_and_in_no_stored_report() {
-    let mut fixture = Fixture::new(12).await;
-    for _ in 0..200 {
-        fixture.post().await;
-    }
+    let fixture = Fixture::filled(12, 200).await;
     fixture.settle().await;
     fixture.assert_same_and_stored("before").await;
     let first = fixture.archive.item(&ItemKey::first_post(&team(), &UserId::parse("U2").unwrap())).unwrap();
     assert!(rollup::first_post(&first).is_some());
     let user = UserId::parse("U2").unwrap();
     let until = Ts::parse(&format!("{}.000000", fixture.clock.now().0 / 1_000)).unwrap();
-    let facts = vec![ErasureFact { team: team(), scope: ErasureScope::User(user.clone()), until }];
+    let facts = [ErasureFact { team: team(), scope: ErasureScope::User(user.clone()), until }];
     let files = MemoryFiles::new();
-    let eraser = Eraser::begin(&*fixture.archive, &files, facts.clone(), EraserMode::Act).await.unwrap();
-    fixture.archive.write(&facts[0].update()).await.unwrap();
-    let mut counts = EraserCounts::default();
-    for part in eraser.parts().await.unwrap() {
-        counts += eraser.part(&part).await.unwrap();
-    }
+    let counts = eraser::erase(&*fixture.archive, &files, &facts, EraserMode::Act).await.unwrap();
     assert!(counts.reports >= 4, "{counts:?}");
     let rows = fixture.archive.items();
     assert!(!rows.iter().any(|row| row.key.item_id.starts_with("report#")));

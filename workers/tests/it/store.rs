@@ -1,9 +1,7 @@
 //! Messages of history beside those of events, in one archive.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
 use ports::archive::{
     Archive, ArchiveExt, Attributes, ErasureFact, ErasureScope, ItemKey, Query, Update, key, query_all,
 };
@@ -16,7 +14,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::deliveries;
-use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CrashPoint, FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
@@ -37,47 +35,31 @@ fn listed(message: &Value) -> HistoryMessage {
     history::read(&team(), &channel(), &to_raw_value(message).unwrap()).unwrap()
 }
 
-/// Counts writes.
-#[derive(Default)]
-struct Writes(AtomicU64);
-
-#[async_trait]
-impl FaultSchedule for Writes {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
-        self.0.fetch_add(u64::from(method == Method::Write), Ordering::SeqCst);
-        None
-    }
-
-    async fn after(&self, _: Method) {}
-}
-
 struct Fixture {
     memory: Arc<MemoryArchive>,
     archive: FaultyArchive,
-    writes: Arc<Writes>,
+    calls: Arc<RecordedCalls>,
 }
 
 impl Fixture {
     fn new() -> Self {
         let memory = Arc::new(MemoryArchive::new());
-        let writes = Arc::new(Writes::default());
-        let schedule = Arc::clone(&writes) as Arc<dyn FaultSchedule>;
-        let archive = FaultyArchive::on(Arc::clone(&memory) as Arc<dyn Archive>, schedule);
-        Self { memory, archive, writes }
+        let calls = Arc::<RecordedCalls>::default();
+        let archive = FaultyArchive::on(memory.clone(), calls.clone());
+        Self { memory, archive, calls }
     }
 
     /// Stores a page; what became of each message, and how many writes that took.
-    async fn store(&self, messages: &[Value]) -> (Vec<StoredAs>, u64) {
-        let before = self.writes.0.load(Ordering::SeqCst);
+    async fn store(&self, messages: &[Value]) -> (Vec<StoredAs>, usize) {
+        self.calls.take();
         let messages: Vec<HistoryMessage> = messages.iter().map(listed).collect();
         let stored = store_history(&self.archive, &messages).await;
-        let writes = self.writes.0.load(Ordering::SeqCst) - before;
-        (stored.into_iter().map(Result::unwrap).collect(), writes)
+        (stored.into_iter().map(Result::unwrap).collect(), self.calls.take_writes())
     }
 
     async fn handle(&self, events: &[Value]) {
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
-        let writer = MessageWriter::new(Arc::clone(&self.memory) as Arc<dyn Archive>, queue);
+        let writer = MessageWriter::new(self.memory.clone(), queue);
         for job in deliveries(events) {
             assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
         }
@@ -189,13 +171,13 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
     let whole = Fixture::new();
     whole.handle(&[event::posted("C01", &first)]).await;
     let counting = CrashPoint::never();
-    let archive = FaultyArchive::until(Arc::clone(&whole.memory) as Arc<dyn Archive>, Arc::clone(&counting));
+    let archive = FaultyArchive::until(whole.memory.clone(), Arc::clone(&counting));
     store_history(&archive, &page).await;
     for steps in 0..counting.steps() {
         let fixture = Fixture::new();
         fixture.handle(&[event::posted("C01", &first)]).await;
         let point = CrashPoint::after(steps);
-        let mortal = FaultyArchive::until(Arc::clone(&fixture.memory) as Arc<dyn Archive>, point);
+        let mortal = FaultyArchive::until(fixture.memory.clone(), point);
         let stored = store_history(&mortal, &page).await;
         assert!(stored.iter().any(Result::is_err), "a step after the crash cannot be done");
         store_history(&*fixture.memory, &page).await;
@@ -230,7 +212,7 @@ async fn a_preview_knows_what_is_erased() {
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000050.000000").unwrap() };
     memory.write(&fact.update()).await.unwrap();
     let before = memory.items();
-    let preview = PreviewArchive::of(Some(Arc::clone(&memory) as Arc<dyn Archive>));
+    let preview = PreviewArchive::of(Some(memory.clone()));
     let page = [event::message(TS, "U01", "MARKER"), event::message("1700000050.000000", "U01", "hi")];
     let page: Vec<HistoryMessage> = page.iter().map(listed).collect();
     let stored: Vec<StoredAs> =

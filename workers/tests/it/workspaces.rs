@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ports::archive::Archive;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use ports::queue::route::route_unreadable;
@@ -20,7 +19,7 @@ use testkit::deliveries::{delivery, delivery_of};
 fn writer() -> (Arc<MemoryArchive>, MessageWriter) {
     let archive = Arc::new(MemoryArchive::new());
     let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(1_700_000_000_000))));
-    let writer = MessageWriter::new(Arc::clone(&archive) as Arc<dyn Archive>, queue as Arc<dyn Queue>);
+    let writer = MessageWriter::new(archive.clone(), queue as Arc<dyn Queue>);
     (archive, writer)
 }
 

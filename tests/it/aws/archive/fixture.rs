@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use ports::archive::{Archive, Attributes, ItemKey, Update};
-use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::clock::{ManualClock, TimestampMs};
 use serde_json::Value;
 use testkit::conformance::archive::ArchiveFixture;
 use tests::harness::stack::Stack;
@@ -25,7 +25,7 @@ pub(super) async fn archive() -> Arc<dyn Archive> {
 
 pub(super) async fn for_the_suite() -> ArchiveFixture {
     let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
-    let archive = provisioned().await.writing_archive(Arc::clone(&clock) as SharedClock);
+    let archive = provisioned().await.writing_archive(clock.clone());
     ArchiveFixture { archive, clock, keep: Box::new(()) }
 }
 

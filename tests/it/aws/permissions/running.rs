@@ -174,8 +174,7 @@ fn bodies(files: &wiremock::MockServer) -> Vec<String> {
     topic["subtype"] = json!("channel_topic");
     topic["topic"] = json!("all of it");
     let events = [
-        json!({ "type": "channel_created", "event_ts": "1699999999.000100",
-            "channel": { "id": CHANNEL, "name": "general", "is_private": false } }),
+        event::channel_created(CHANNEL, "general", "1699999999.000100"),
         event::posted(CHANNEL, &root),
         event::posted(CHANNEL, &large),
         event::posted(CHANNEL, &topic),

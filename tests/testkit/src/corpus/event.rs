@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 pub use fake_slack::event::{
-    changed, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed, replied, with,
+    changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed,
+    replied, with,
 };
 
 /// A plain message of a person.
@@ -152,6 +153,8 @@ mod tests {
         ] {
             assert_eq!(routed(&event), [(QueueName::Events, "T0ANNALIST#U01".into())], "{event}");
         }
+        let created = channel_created("C01", "general", "1700000000.000000");
+        assert_eq!(routed(&created), [(QueueName::Channels, "T0ANNALIST".into())]);
         let emoji = emoji_added("party", "https://example.com/party.png", "1700000000.000000");
         assert_eq!(routed(&emoji), [(QueueName::Events, "T0ANNALIST".into())]);
     }

@@ -85,7 +85,7 @@ mod tests {
     /// What a plan does to one write: whether it was answered and whether it is there.
     async fn write_one(plan: Plan) -> (bool, bool) {
         let memory = Arc::new(MemoryArchive::new());
-        let archive = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, plan);
+        let archive = FaultyArchive::new(memory.clone(), plan);
         let answered = archive.write(&Update::new(ItemKey::new("a", "1"))).await.is_ok();
         (answered, !memory.items().is_empty())
     }

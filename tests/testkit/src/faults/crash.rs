@@ -46,13 +46,11 @@ impl FaultSchedule for CrashPoint {
     async fn before(&self, _: Method, _: usize) -> Option<Fault> {
         self.step().err().map(|_| Fault::FailBefore)
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+    use ports::archive::{ArchiveExt, ItemKey, Update};
     use ports::clock::{ManualClock, TimestampMs};
     use ports::queue::{Queue, QueueName};
 
@@ -65,7 +63,7 @@ mod tests {
     async fn nothing_works_after_the_crash_on_either_port() {
         let point = CrashPoint::after(2);
         let memory = Arc::new(MemoryArchive::new());
-        let archive = FaultyArchive::until(Arc::clone(&memory) as Arc<dyn Archive>, Arc::clone(&point));
+        let archive = FaultyArchive::until(memory.clone(), Arc::clone(&point));
         let queue = MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)));
         let queue = FaultyQueue::until(Arc::new(queue), Arc::clone(&point));
 

@@ -146,7 +146,7 @@ pub trait FaultSchedule: Send + Sync + 'static {
     async fn before(&self, method: Method, entries: usize) -> Option<Fault>;
 
     /// The call is done; its answer is on its way.
-    async fn after(&self, method: Method);
+    async fn after(&self, _method: Method) {}
 }
 
 #[async_trait]
@@ -154,8 +154,6 @@ impl FaultSchedule for Progress {
     async fn before(&self, method: Method, _: usize) -> Option<Fault> {
         self.next(method)
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 /// A plan being followed.

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use ports::claims::Claims;
-use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use testkit::conformance::changes::{self, ChangesFixture, ChangesTraits};
@@ -23,13 +23,8 @@ const START: TimestampMs = TimestampMs(1_700_000_000_000);
 
 fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture {
     let clock = ManualClock::starting_at(START);
-    let queue = wrap(Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock)));
-    QueueFixture {
-        queue,
-        clock: Arc::clone(&clock) as SharedClock,
-        advance: queue::advance(clock),
-        keep: Box::new(()),
-    }
+    let queue = wrap(Arc::new(MemoryQueue::new(clock.clone())));
+    QueueFixture { queue, clock: clock.clone(), advance: queue::advance(clock), keep: Box::new(()) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +89,7 @@ async fn the_memory_changes_conform() {
 async fn the_memory_existence_cache_conforms() {
     let clock = ManualClock::starting_at(START);
     existence::suite(|| {
-        let (existence, clock) = (Arc::new(MemoryExistence::new()), Arc::clone(&clock) as SharedClock);
+        let (existence, clock) = (Arc::new(MemoryExistence::new()), clock.clone());
         ready(ExistenceFixture { existence, clock, keep: Box::new(()) })
     })
     .await;
@@ -129,7 +124,7 @@ async fn files_that_never_crash_conform() {
 
 fn memory_claims(wrap: impl Fn(Arc<dyn Claims>) -> Arc<dyn Claims>) -> ClaimsFixture {
     let clock = ManualClock::starting_at(START);
-    let claims = wrap(Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock)));
+    let claims = wrap(Arc::new(MemoryClaims::new(clock.clone())));
     ClaimsFixture { claims, clock, keep: Box::new(()) }
 }
 

@@ -1,10 +1,8 @@
 //! A sync between a Slack that is played and an archive that counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use ports::archive::{Item, Query, key, query_all};
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::queue::{Queue, QueueName};
@@ -15,7 +13,7 @@ use slack::ids::{ChannelId, TeamId};
 use slack_api::Tokens;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, one_token};
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
@@ -32,7 +30,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 pub(super) struct Fixture {
     pub(super) slack: FakeSlack,
     pub(super) archive: Arc<MemoryArchive>,
-    written: Arc<Written>,
+    calls: Arc<RecordedCalls>,
     pub(super) queue: Arc<MemoryQueue>,
     pub(super) sync: DirectorySync,
 }
@@ -45,18 +43,17 @@ impl Fixture {
     }
 
     pub(super) fn with(slack: FakeSlack, tokens: Tokens) -> Self {
-        let (archive, written) = (Arc::new(MemoryArchive::new()), Arc::new(Written::default()));
-        let counted = FaultyArchive::on(archive.clone(), written.clone());
+        let (archive, calls) = (Arc::new(MemoryArchive::new()), Arc::<RecordedCalls>::default());
+        let counted = FaultyArchive::on(archive.clone(), calls.clone());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock));
-        let sync =
-            DirectorySync::new(slack.client(tokens), Arc::new(counted), Arc::clone(&queue) as Arc<dyn Queue>);
-        Self { slack, archive, written, queue, sync }
+        let sync = DirectorySync::new(slack.client(tokens), Arc::new(counted), queue.clone());
+        Self { slack, archive, calls, queue, sync }
     }
 
     /// How many updates the sync has written since this was asked last.
     pub(super) fn writes(&self) -> usize {
-        self.written.0.swap(0, Ordering::SeqCst)
+        self.calls.take_writes()
     }
 
     pub(super) async fn sync(&self) -> SyncReport {
@@ -105,18 +102,4 @@ pub(super) fn id(channel: &str) -> ChannelId {
 
 pub(super) fn ts(seconds_later: i64) -> String {
     format!("{}.000000", START_S + seconds_later)
-}
-
-/// What is written is counted.
-#[derive(Default)]
-pub(super) struct Written(AtomicUsize);
-
-#[async_trait]
-impl FaultSchedule for Written {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
-        self.0.fetch_add(usize::from(method == Method::Write), Ordering::SeqCst);
-        None
-    }
-
-    async fn after(&self, _: Method) {}
 }

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::archive::Archive;
 use ports::clock::Clock;
 use ports::existence::{CacheKey, Existence, Verified};
-use ports::queue::Queue;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 use testkit::corpus::TEAM;
@@ -124,12 +122,8 @@ async fn many_unknown_people_and_channels_are_one_page_each() {
 #[tokio::test]
 async fn what_the_directory_lists_needs_no_question() {
     let fixture = Fixture::new().await;
-    let sync = DirectorySync::new(
-        Arc::clone(&fixture.api),
-        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
-        Arc::clone(&fixture.queue) as Arc<dyn Queue>,
-    )
-    .telling(fixture.check.known());
+    let sync = DirectorySync::new(Arc::clone(&fixture.api), fixture.archive.clone(), fixture.queue.clone())
+        .telling(fixture.check.known());
     let report = sync.sync(&TeamId::parse(TEAM).unwrap()).await;
     assert!(report.failure.is_none(), "{report:?}");
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use ports::archive::{Archive, Item};
-use ports::clock::{ManualClock, SharedClock, TimestampMs};
-use ports::existence::Existence;
-use ports::queue::Queue;
+use ports::clock::{ManualClock, TimestampMs};
 use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
@@ -59,17 +57,16 @@ impl Fixture {
         let clock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let archive = Arc::new(MemoryArchive::new());
         let table = Arc::new(MemoryExistence::new());
-        let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as SharedClock));
+        let queue = Arc::new(MemoryQueue::new(clock.clone()));
         let check = Check::new(ExistenceParts {
             api: Arc::clone(&api),
-            table: Arc::clone(&table) as Arc<dyn Existence>,
-            archive: Arc::clone(&archive) as Arc<dyn Archive>,
-            clock: Arc::clone(&clock) as SharedClock,
+            table: table.clone(),
+            archive: archive.clone(),
+            clock: clock.clone(),
             mode,
         });
-        let rows = || Arc::clone(&archive) as Arc<dyn Archive>;
-        let writer =
-            MessageWriter::new(rows(), Arc::clone(&queue) as Arc<dyn Queue>).checked_by(check.clone());
+        let rows = || -> Arc<dyn Archive> { archive.clone() };
+        let writer = MessageWriter::new(rows(), queue.clone()).checked_by(check.clone());
         let indexer = ChannelIndexer::new(rows(), None).checked_by(check.clone());
         Self { slack, api, archive, table, clock, queue, check, writer, indexer }
     }
@@ -78,13 +75,12 @@ impl Fixture {
     pub(super) fn another(&self) -> MessageWriter {
         let check = Check::new(ExistenceParts {
             api: Arc::clone(&self.api),
-            table: Arc::clone(&self.table) as Arc<dyn Existence>,
-            archive: Arc::clone(&self.archive) as Arc<dyn Archive>,
-            clock: Arc::clone(&self.clock) as SharedClock,
+            table: self.table.clone(),
+            archive: self.archive.clone(),
+            clock: self.clock.clone(),
             mode: None,
         });
-        let queue = Arc::clone(&self.queue) as Arc<dyn Queue>;
-        MessageWriter::new(Arc::clone(&self.archive) as Arc<dyn Archive>, queue).checked_by(check)
+        MessageWriter::new(self.archive.clone(), self.queue.clone()).checked_by(check)
     }
 
     pub(super) async fn write(&self, events: &[Value]) -> Vec<Outcome> {

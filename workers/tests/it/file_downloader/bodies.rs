@@ -4,7 +4,7 @@ use serde_json::json;
 use slack_api::{Token, Tokens};
 use wiremock::ResponseTemplate;
 
-use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, slack};
+use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, with_slack};
 use testkit::scripted_http::{Then, raw};
 
 const LOGIN_PAGE: &str = "<!DOCTYPE html><html><head><title>Login | Slack</title></head></html>";
@@ -15,8 +15,7 @@ fn page(content_type: &str) -> ResponseTemplate {
 
 #[tokio::test]
 async fn a_login_page_is_not_a_file() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (id, content_type) in [
         ("F01", "text/html"),
         ("F02", "text/html; charset=utf-8"),
@@ -35,8 +34,7 @@ async fn a_login_page_is_not_a_file() {
 
 #[tokio::test]
 async fn an_uploaded_page_is_a_file() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (id, fields) in [
         ("F01", json!({ "mimetype": "text/html", "filetype": "html", "size": LOGIN_PAGE.len() })),
         ("F02", json!({ "mimetype": "text/html" })),
@@ -54,8 +52,7 @@ async fn an_uploaded_page_is_a_file() {
 
 #[tokio::test]
 async fn a_body_of_the_wrong_length_is_not_kept() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (id, size) in [("F01", 4), ("F02", 6), ("F03", 0)] {
         bytes(&slack, id, b"hello").await;
         let job = fixture.share("C01", &fixture.file(id, json!({ "size": size }))).await;
@@ -68,8 +65,7 @@ async fn a_body_of_the_wrong_length_is_not_kept() {
 
 #[tokio::test]
 async fn what_is_too_long_is_not_kept_however_that_is_found_out() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     // By what the message says: nothing is asked for.
     let row = fixture.fetch(&fixture.file("F01", json!({ "size": 100_001 }))).await;
     assert_eq!(row["verdict"], "too_big");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::{Archive, ItemKey};
-use ports::claims::{About, ClaimKey, Claims, Take};
+use ports::claims::{About, ClaimKey, Take};
 use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
@@ -16,7 +16,7 @@ use wiremock::{Mock, ResponseTemplate};
 use workers::claims::{ClaimGuard, ClaimOutcome, Claimant, Sink};
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, slack, team};
+use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, team, with_slack};
 
 fn key(file: &str) -> ClaimKey {
     ClaimKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
@@ -45,8 +45,7 @@ async fn two_jobs(fixture: &Fixture, file: &str) -> [Delivery; 2] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for round in 0..4 {
         let file = format!("F{round:02}");
         bytes(&slack, &file, b"hello").await;
@@ -75,8 +74,7 @@ async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
 
 #[tokio::test]
 async fn a_file_that_another_process_fetches_waits_and_is_shown_meanwhile() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let other = fixture.another("other");
@@ -95,8 +93,7 @@ async fn a_file_that_another_process_fetches_waits_and_is_shown_meanwhile() {
 
 #[tokio::test]
 async fn what_a_dead_downloader_claimed_is_fetched_once_its_lease_has_ended() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let dead = fixture.another("dead");
@@ -108,8 +105,7 @@ async fn what_a_dead_downloader_claimed_is_fetched_once_its_lease_has_ended() {
 
 #[tokio::test]
 async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     answer(&slack, "F01", ResponseTemplate::new(410)).await;
     assert_eq!(fixture.fetch(&fixture.file("F01", json!({}))).await["verdict"], "gone");
     answer(&slack, "F02", ResponseTemplate::new(401)).await;
@@ -125,8 +121,7 @@ async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
 
 #[tokio::test]
 async fn a_completed_claim_does_not_prevent_a_retry() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     let file = fixture.file("F01", json!({ "size": 5 }));
     let job = fixture.share("C01", &file).await;
     // The table says that it is done, and the row says otherwise: another workspace that shares the channel has it.
@@ -157,8 +152,7 @@ async fn a_completed_claim_does_not_prevent_a_retry() {
 
 #[tokio::test]
 async fn what_needs_no_request_needs_no_claim() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (_slack, fixture) = with_slack().await;
     let _theirs = claim(&fixture.another("other"), "F01").await;
     assert_eq!(
         fixture.fetch(&fixture.file("F01", json!({ "mode": "tombstone" }))).await["verdict"],
@@ -168,11 +162,9 @@ async fn what_needs_no_request_needs_no_claim() {
 
 #[tokio::test]
 async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_a_minute() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
-    let table =
-        Arc::new(FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Plan::fail_first(2)));
-    let downloader = fixture.beside(claimant("one", Arc::clone(&table) as Arc<dyn Claims>, &fixture.clock));
+    let (slack, fixture) = with_slack().await;
+    let table = Arc::new(FaultyClaims::new(fixture.claims.clone(), Plan::fail_first(2)));
+    let downloader = fixture.beside(claimant("one", table.clone(), &fixture.clock));
     for (file, after_s, calls) in
         [("F01", 0, 1), ("F02", 0, 1), ("F03", 59, 1), ("F04", 1, 2), ("F05", 60, 4)]
     {
@@ -189,8 +181,7 @@ async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_
 
 #[tokio::test]
 async fn a_file_is_held_whatever_becomes_of_its_claim() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (number, (call, fault)) in [
         (Method::Claim, Fault::FailBefore),
         (Method::Claim, Fault::FailAfter),
@@ -201,7 +192,7 @@ async fn a_file_is_held_whatever_becomes_of_its_claim() {
     .enumerate()
     {
         let plan = Plan::none().and(call, 1..=1, fault);
-        let table = FaultyClaims::new(Arc::clone(&fixture.claims) as Arc<dyn Claims>, plan);
+        let table = FaultyClaims::new(fixture.claims.clone(), plan);
         let downloader = fixture.beside(claimant("one", Arc::new(table), &fixture.clock));
         let file = format!("F{number:02}");
         bytes(&slack, &file, b"hello").await;

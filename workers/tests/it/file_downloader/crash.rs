@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::Archive;
-use ports::claims::Claims;
 use ports::files::Files;
 use ports::queue::Delivery;
 use ports::queue::job::{Job, Origin};
@@ -36,10 +35,10 @@ async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
 async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> Fixture {
     let fixture = Fixture::of(slack);
     let jobs = jobs(&fixture).await;
-    let archive = FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(point));
+    let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(point));
     let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
-    let claims = FaultyClaims::until(Arc::clone(&fixture.claims) as Arc<dyn Claims>, Arc::clone(point));
+    let claims = FaultyClaims::until(fixture.claims.clone(), Arc::clone(point));
     let claimant = claimant("dying", Arc::new(claims), &fixture.clock);
     let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), claimant, tokens, settings());
     for job in &jobs {
@@ -78,7 +77,7 @@ fn unlucky(
     failing_writes: RangeInclusive<u64>,
 ) -> Arc<FileDownloader> {
     let plan = Plan::none().and(Method::Write, failing_writes, Fault::FailBefore);
-    let archive = FaultyArchive::new(Arc::clone(&fixture.archive) as Arc<dyn Archive>, plan);
+    let archive = FaultyArchive::new(fixture.archive.clone(), plan);
     let stores = (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
     worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings())
@@ -143,7 +142,7 @@ async fn what_was_published_before_a_crash_is_not_asked_for_again() {
     let fixture = Fixture {
         worker: worker(
             &slack.uri(),
-            (Arc::clone(&after_crash.archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone())),
+            (after_crash.archive.clone(), Arc::new(fixture.files.clone())),
             after_crash.another("two"),
             Tokens::none(),
             settings(),

@@ -16,11 +16,12 @@ use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, FaultyFil
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use wiremock::MockServer;
-use workers::eraser::{Eraser, EraserError, EraserMode};
+use workers::eraser::{EraserError, EraserMode};
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, TS, bytes, info, settings, slack, team, worker};
+use super::fixture::{Fixture, Stores, TOKEN, TS, bytes, info, settings, slack, team, with_slack, worker};
+use crate::eraser;
 
 /// Another process does something at one step of this one.
 struct At {
@@ -42,11 +43,10 @@ impl At {
     }
 
     /// The stores of a fixture as the process sees them that has these steps.
-    fn stores(self: &Arc<Self>, fixture: &Fixture) -> (Arc<dyn Archive>, Arc<dyn Files>) {
+    fn stores(self: &Arc<Self>, fixture: &Fixture) -> Stores {
         let schedule = || Arc::clone(self) as Arc<dyn FaultSchedule>;
-        let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
-        let files = Arc::new(fixture.files.clone());
-        (Arc::new(FaultyArchive::on(archive, schedule())), Arc::new(FaultyFiles::on(files, schedule())))
+        let archive = FaultyArchive::on(fixture.archive.clone(), schedule());
+        (Arc::new(archive), Arc::new(FaultyFiles::on(Arc::new(fixture.files.clone()), schedule())))
     }
 
     /// Lets the other process do it now if there was no such step; answers whether there was.
@@ -64,8 +64,6 @@ impl FaultSchedule for At {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 fn message(channel: &str) -> ItemKey {
@@ -84,12 +82,7 @@ fn fact() -> ErasureFact {
 
 /// Erases the message in C01, and the file if it is the last that shares it.
 async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), EraserError> {
-    let eraser = Eraser::begin(archive, files, vec![fact()], EraserMode::Act).await?;
-    archive.write(&fact().update()).await?;
-    for part in eraser.parts().await? {
-        eraser.part(&part).await?;
-    }
-    Ok(())
+    eraser::erase(archive, files, &[fact()], EraserMode::Act).await.map(drop)
 }
 
 /// Does a job in which the message is erased at this step; answers whether it had as many.
@@ -106,11 +99,7 @@ async fn erased_at(step: u64, slack: &MockServer, fixture: &Fixture, job: &Deliv
     at.ended().await
 }
 
-fn downloader(
-    slack: &MockServer,
-    fixture: &Fixture,
-    stores: (Arc<dyn Archive>, Arc<dyn Files>),
-) -> Arc<FileDownloader> {
+fn downloader(slack: &MockServer, fixture: &Fixture, stores: Stores) -> Arc<FileDownloader> {
     let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
     worker(&slack.uri(), stores, fixture.another("erased"), tokens, settings())
 }
@@ -152,10 +141,7 @@ async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
     }
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
-        let stores = (
-            Arc::clone(&fixture.archive) as Arc<dyn Archive>,
-            Arc::new(fixture.files.clone()) as Arc<dyn Files>,
-        );
+        let stores: Stores = (fixture.archive.clone(), Arc::new(fixture.files.clone()));
         let (beside, job) = (downloader(&slack, &fixture, stores), second.clone());
         let at = At::new(step, async move {
             assert_eq!(beside.handle(std::slice::from_ref(&job)).await, [Outcome::Done], "step {step}");
@@ -179,8 +165,7 @@ async fn a_message_that_begins_to_share_a_file_after_its_eraser_died_gets_it() {
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
         let point = CrashPoint::after(step);
-        let archive =
-            FaultyArchive::until(Arc::clone(&fixture.archive) as Arc<dyn Archive>, Arc::clone(&point));
+        let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(&point));
         let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
         let died = erase(&archive, &files).await;
         fixture.insist(&second).await;
@@ -240,8 +225,7 @@ async fn a_file_that_another_message_shares_stays() {
 
 #[tokio::test]
 async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let share = (ChannelId::parse("C01").unwrap(), Ts::parse(TS).unwrap());
@@ -256,8 +240,7 @@ async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
 
 #[tokio::test]
 async fn what_a_fact_covers_is_not_fetched() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let scope = ErasureScope::User(UserId::parse("U01").unwrap());
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };

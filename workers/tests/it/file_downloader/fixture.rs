@@ -40,6 +40,13 @@ pub(super) async fn slack() -> MockServer {
     slack
 }
 
+/// The same, and a downloader beside it.
+pub(super) async fn with_slack() -> (MockServer, Fixture) {
+    let slack = slack().await;
+    let fixture = Fixture::of(&slack);
+    (slack, fixture)
+}
+
 /// Quick enough for a test, and never what a test waits for.
 pub(super) fn settings() -> DownloadSettings {
     DownloadSettings {
@@ -62,6 +69,9 @@ pub(super) fn impatient() -> DownloadSettings {
     DownloadSettings { file_time_limits: time_limits, image_time_limits: time_limits, ..settings() }
 }
 
+/// Where rows and bytes go.
+pub(super) type Stores = (Arc<dyn Archive>, Arc<dyn Files>);
+
 pub(super) struct Fixture {
     /// Where Slack is.
     pub(super) url: String,
@@ -81,22 +91,21 @@ impl Fixture {
     pub(super) fn new(url: &str, tokens: Tokens, settings: DownloadSettings) -> Self {
         let (archive, files) = (Arc::new(MemoryArchive::new()), MemoryFiles::new());
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
-        let claims = Arc::new(MemoryClaims::new(Arc::clone(&clock) as SharedClock));
-        let claimant = claimant("one", Arc::clone(&claims) as Arc<dyn Claims>, &clock);
-        let stores = (Arc::clone(&archive) as Arc<dyn Archive>, Arc::new(files.clone()) as Arc<dyn Files>);
+        let claims = Arc::new(MemoryClaims::new(clock.clone()));
+        let claimant = claimant("one", claims.clone(), &clock);
+        let stores: Stores = (archive.clone(), Arc::new(files.clone()));
         let worker = worker(url, stores, claimant, tokens, settings);
         Self { url: url.to_owned(), archive, files, claims, clock, worker }
     }
 
     /// Another claimant in the same table.
     pub(super) fn another(&self, name: &str) -> Claimant {
-        claimant(name, Arc::clone(&self.claims) as Arc<dyn Claims>, &self.clock)
+        claimant(name, self.claims.clone(), &self.clock)
     }
 
     /// Another downloader beside this one.
     pub(super) fn beside(&self, claimant: Claimant) -> Arc<FileDownloader> {
-        let files = Arc::new(self.files.clone()) as Arc<dyn Files>;
-        let stores = (Arc::clone(&self.archive) as Arc<dyn Archive>, files);
+        let stores: Stores = (self.archive.clone(), Arc::new(self.files.clone()));
         worker(&self.url, stores, claimant, Tokens::one(Token::parse(TOKEN).unwrap()), settings())
     }
 
@@ -170,7 +179,7 @@ impl Fixture {
 
 pub(super) fn worker(
     url: &str,
-    (archive, files): (Arc<dyn Archive>, Arc<dyn Files>),
+    (archive, files): Stores,
     claimant: Claimant,
     tokens: Tokens,
     settings: DownloadSettings,

@@ -14,7 +14,7 @@ use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::runtime::Outcome;
 
-use super::fixture::{Fixture, authorization, delivery, downloads, settings, slack, team};
+use super::fixture::{Fixture, authorization, delivery, downloads, settings, slack, team, with_slack};
 
 /// Stores what an event says, as the message-writer does, and returns the picture jobs that follow.
 async fn store(fixture: &Fixture, event: &Value) -> Vec<Delivery> {
@@ -48,16 +48,9 @@ fn picture() -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_raw("not really a picture", "image/png")
 }
 
-/// Slack on this machine, with a token that a picture must not get.
-async fn with_token() -> (MockServer, Fixture) {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
-    (slack, fixture)
-}
-
 #[tokio::test]
 async fn a_picture_is_fetched_once_and_without_any_token() {
-    let (slack, fixture) = with_token().await;
+    let (slack, fixture) = with_slack().await;
     answer(&slack, "/avatar.png", picture()).await;
     let url = format!("{}/avatar.png", slack.uri());
     for user in ["U01", "U02"] {
@@ -90,7 +83,7 @@ async fn emoji_have_pictures_and_need_no_token_at_all() {
 
 #[tokio::test]
 async fn what_cannot_be_had_is_given_up_quietly() {
-    let (slack, fixture) = with_token().await;
+    let (slack, fixture) = with_slack().await;
     let other = MockServer::start().await;
     Mock::given(wiremock::matchers::any()).respond_with(picture()).mount(&other).await;
     answer(&slack, "/page", ResponseTemplate::new(200).set_body_raw("<html>", "text/html")).await;
@@ -127,7 +120,7 @@ async fn what_cannot_be_had_is_given_up_quietly() {
 
 #[tokio::test]
 async fn trouble_is_tried_again_a_few_times() {
-    let (slack, fixture) = with_token().await;
+    let (slack, fixture) = with_slack().await;
     answer(&slack, "/avatar.png", ResponseTemplate::new(503)).await;
     let job = person(&fixture, "U01", &format!("{}/avatar.png", slack.uri())).await;
     assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));
@@ -143,7 +136,7 @@ async fn trouble_is_tried_again_a_few_times() {
 
 #[tokio::test]
 async fn a_picture_of_an_erased_person_goes_unless_it_is_another_persons_too() {
-    let (slack, fixture) = with_token().await;
+    let (slack, fixture) = with_slack().await;
     for (number, shared) in [(1, false), (2, true)] {
         let path = format!("/{number}.png");
         answer(&slack, &path, picture()).await;

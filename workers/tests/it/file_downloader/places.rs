@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use ports::archive::Archive;
 use ports::queue::Delivery;
 use serde_json::json;
 use slack_api::transport::{Body, SlackRequest, SlackResponse, StatusCode, Transport};
@@ -16,7 +15,9 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack};
+use super::fixture::{
+    Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack, with_slack,
+};
 
 /// Another host, which would answer anything.
 async fn another_host() -> MockServer {
@@ -59,8 +60,7 @@ async fn a_redirect_to_another_host_is_refused_and_the_token_is_not_sent() {
 
 #[tokio::test]
 async fn a_redirect_within_slack_keeps_the_token() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     answer(&slack, "F01", redirect("/files/F02?origin=1")).await;
     answer(&slack, "F02", redirect(&format!("{}/files/F03", slack.uri()))).await;
     answer(&slack, "F03", redirect("F04")).await;
@@ -74,8 +74,7 @@ async fn a_redirect_within_slack_keeps_the_token() {
 
 #[tokio::test]
 async fn redirects_end() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     answer(&slack, "F01", redirect("/files/F01")).await;
     answer(&slack, "F02", ResponseTemplate::new(302)).await;
     for id in ["F01", "F02"] {
@@ -122,8 +121,7 @@ async fn an_address_that_is_not_slacks_is_never_asked() {
 
 #[tokio::test]
 async fn another_address_or_length_under_a_known_id_is_another_version_and_each_message_has_its_own() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     // An event has named an id before the file was shared.
     bytes(&slack, "EVIL", b"EVILBYTES").await;
     let once = ResponseTemplate::new(200).set_body_raw("hello", "application/octet-stream");
@@ -201,13 +199,9 @@ impl Body for Whole {
 async fn an_address_of_another_file_is_not_asked_but_slack_is() {
     let slack = Arc::new(RealSlack::default());
     let fixture = Fixture::new("http://127.0.0.1:1", Tokens::none(), settings());
-    let web = WebApi::carried_by(
-        Arc::clone(&slack) as Arc<dyn Transport>,
-        ApiUrl::default(),
-        Tokens::one(Token::parse(TOKEN).unwrap()),
-    );
+    let web = WebApi::carried_by(slack.clone(), ApiUrl::default(), Tokens::one(Token::parse(TOKEN).unwrap()));
     let worker = FileDownloader::new(
-        Arc::clone(&fixture.archive) as Arc<dyn Archive>,
+        fixture.archive.clone(),
         Arc::new(fixture.files.clone()),
         Arc::new(web),
         fixture.another("real"),
@@ -232,8 +226,7 @@ async fn an_address_of_another_file_is_not_asked_but_slack_is() {
 
 #[tokio::test]
 async fn a_download_address_is_taken_before_the_one_to_look_at() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F02", b"hello").await;
     let file = fixture.file("F01", json!({ "url_private_download": format!("{}/files/F02", slack.uri()) }));
     let job = fixture.share("C01", &file).await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::queue::QueueName;
 use ports::queue::job::encode_job;
-use ports::queue::{Queue, QueueName};
 use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
@@ -17,12 +17,13 @@ use wiremock::ResponseTemplate;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{Outcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team};
+use super::fixture::{
+    Fixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team, with_slack,
+};
 
 #[tokio::test]
 async fn a_file_is_held_and_its_message_says_where() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let row = fixture.fetch(&fixture.file("F01", json!({ "size": 5 }))).await;
     let uri = format!("slack/{TEAM}/C01/1700000000.000100/F01");
@@ -39,8 +40,7 @@ async fn a_file_is_held_and_its_message_says_where() {
 
 #[tokio::test]
 async fn the_same_file_in_two_channels_is_asked_for_once() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let file = fixture.file("F01", json!({}));
     fixture.fetch(&file).await;
@@ -58,8 +58,7 @@ async fn the_same_file_in_two_channels_is_asked_for_once() {
 
 #[tokio::test]
 async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without_an_id_are_skipped() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for id in ["F09", "F01"] {
         bytes(&slack, id, id.as_bytes()).await;
     }
@@ -91,7 +90,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
     let rich = Fixture {
         worker: super::fixture::worker(
             &slack.uri(),
-            (Arc::clone(&poor.archive) as Arc<dyn Archive>, Arc::new(poor.files.clone())),
+            (poor.archive.clone(), Arc::new(poor.files.clone())),
             poor.another("rich"),
             Tokens::one(Token::parse(TOKEN).unwrap()),
             settings(),
@@ -111,8 +110,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
 
 #[tokio::test]
 async fn a_retry_asks_what_the_file_is_now() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     let hidden = fixture.file("F01", json!({ "mode": "hidden_by_limit", "url_private": "" }));
     assert_eq!(fixture.fetch(&hidden).await["verdict"], "hidden_by_limit");
     // The workspace has paid.
@@ -127,8 +125,7 @@ async fn a_retry_asks_what_the_file_is_now() {
 
 #[tokio::test]
 async fn another_message_never_takes_back_what_was_said_of_a_file() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     let file = fixture.file("F01", json!({}));
     answer(&slack, "F01", ResponseTemplate::new(410).set_body_string("")).await;
     assert_eq!(fixture.fetch(&file).await["verdict"], "gone");
@@ -141,15 +138,13 @@ async fn another_message_never_takes_back_what_was_said_of_a_file() {
 
 #[tokio::test]
 async fn a_deleted_file_is_marked_and_kept() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     fixture.fetch(&fixture.file("F01", json!({}))).await;
     bytes(&slack, "F02", b"hello").await;
     let clock = ports::clock::ManualClock::starting_at(ports::clock::TimestampMs(1_700_000_010_000));
     let queue = Arc::new(MemoryQueue::new(clock.clone()));
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
-    let writer = MessageWriter::new(archive, Arc::clone(&queue) as Arc<dyn Queue>).timed_by(clock.clone());
+    let writer = MessageWriter::new(fixture.archive.clone(), queue.clone()).timed_by(clock.clone());
     let deleted = |file: Value| {
         let event = json!({ "type": "file_deleted", "file_id": file, "event_ts": "1700000009.000000" });
         deliveries::delivery(&event::envelope(TEAM, "Ev9", &event))
@@ -182,8 +177,7 @@ async fn a_deleted_file_is_marked_and_kept() {
 
 #[tokio::test]
 async fn what_was_erased_is_not_fetched_again() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     let file = fixture.file("F01", json!({}));
     let job = fixture.share("C01", &file).await;
     let set_if_absent = [("erased".to_owned(), json!(true))].into_iter().collect();
@@ -195,8 +189,7 @@ async fn what_was_erased_is_not_fetched_again() {
 
 #[tokio::test]
 async fn what_is_no_file_job_is_quarantined() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (_slack, fixture) = with_slack().await;
     let good = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     for body in [
         "{\"v\":1,\"event\":{}}".to_owned(),

@@ -7,13 +7,12 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
 use workers::runtime::Outcome;
 
-use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, info, settings, slack};
+use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, info, settings, slack, with_slack};
 use slack_api::{Token, Tokens};
 
 #[tokio::test]
 async fn what_the_message_says_is_enough_where_it_settles_a_file() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (id, fields, verdict) in [
         ("F01", json!({ "mode": "external", "is_external": true, "external_type": "gdrive" }), "external"),
         ("F02", json!({ "mode": "tombstone" }), "tombstone"),
@@ -35,8 +34,7 @@ async fn what_the_message_says_is_enough_where_it_settles_a_file() {
 
 #[tokio::test]
 async fn each_status_means_what_it_says() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     for (id, status, verdict) in
         [("F01", 403, "access_denied"), ("F02", 404, "not_found"), ("F03", 410, "gone")]
     {
@@ -54,8 +52,7 @@ async fn each_status_means_what_it_says() {
 
 #[tokio::test]
 async fn trouble_that_passes_is_waited_for_and_trouble_that_stays_is_a_failure() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     let trouble = Mock::given(path("/files/F01")).respond_with(ResponseTemplate::new(503)).up_to_n_times(2);
     trouble.mount(&slack).await;
     bytes(&slack, "F01", b"hello").await;
@@ -76,8 +73,7 @@ async fn trouble_that_passes_is_waited_for_and_trouble_that_stays_is_a_failure()
 
 #[tokio::test]
 async fn a_stub_is_asked_about_first() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     info(
         &slack,
@@ -124,16 +120,14 @@ async fn files_info_that_makes_no_sense_is_asked_again() {
         fixture.insist(&job).await;
         assert_eq!(fixture.row("F01").await["state"], "failed");
     }
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     info(&slack, &json!({ "ok": true, "file": { "id": "F01", "name": "still no address" } })).await;
     assert_eq!(fixture.fetch(&json!({ "id": "F01" })).await["state"], "failed");
 }
 
 #[tokio::test]
 async fn an_edited_snippet_is_taken_as_it_is_now() {
-    let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"longer than before").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
     assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));

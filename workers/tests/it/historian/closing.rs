@@ -3,12 +3,12 @@
 use std::future::pending;
 
 use ports::archive::Update;
-use ports::clock::{Clock, SharedClock};
 use ports::queue::run::RunId;
 use reader::coverage::TeamCoverage;
 use reader::gaps;
 use rules::gap::closing::GapState;
 use rules::gap::run::RunSpan;
+use testkit::clock::virtual_clock;
 use testkit::fake_slack::{START_S, refusal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,15 +20,6 @@ use super::*;
 /// The longest time from the first event after a stop until what was missed is there.
 const CLOSED_WITHIN: Duration = Duration::from_secs(360);
 
-/// A machine whose clock agrees with Slack's.
-struct MachineClock(Instant);
-
-impl Clock for MachineClock {
-    fn now(&self) -> TimestampMs {
-        TimestampMs(START_S * 1_000).plus(self.0.elapsed())
-    }
-}
-
 /// Processes with a historian each.
 pub(super) struct Fleet {
     pub(super) queue: Arc<MemoryQueue>,
@@ -38,10 +29,10 @@ pub(super) struct Fleet {
 
 impl Fleet {
     pub(super) fn start(fixture: &Fixture, processes: u64) -> Self {
-        let clock: SharedClock = Arc::new(MachineClock(Instant::now()));
+        // The machine's clock agrees with Slack's.
+        let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
-        let ports =
-            Ports { queue: queue.clone(), archive: fixture.archive.clone(), clock: Arc::clone(&clock) };
+        let ports = Ports { queue: queue.clone(), archive: fixture.archive.clone(), clock: clock.clone() };
         let (stop, shutdown) = watch::channel(false);
         let mut running = JoinSet::new();
         for seed in 0..processes {

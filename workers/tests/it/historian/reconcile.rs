@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use ports::queue::Queue;
 use rules::message::stored_version;
 use testkit::corpus::event::{changed, deleted, edited, posted, reaction_added, subtyped};
 use testkit::deliveries::delivery;
@@ -47,8 +46,7 @@ impl Fixture {
 
     /// The archive gets an event.
     pub(super) async fn happens(&self, event: &Value) {
-        let queue: Arc<dyn Queue> = self.queue.clone();
-        let writer = MessageWriter::new(self.archive.clone(), queue);
+        let writer = MessageWriter::new(self.archive.clone(), self.queue.clone());
         let id = format!("Ev{}", self.archive.items().len());
         let body = event::envelope("T1", &id, event);
         assert_eq!(writer.handle(&[delivery(&body)]).await, [Outcome::Done], "{event}");

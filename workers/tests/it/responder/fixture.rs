@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
 use ports::claims::Claims;
-use ports::clock::{Clock, SharedClock, TimestampMs};
+use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
 use process::config::responder::ResponderLimits;
 use processor::{Answer, Processor, ProcessorError, Prompt};
@@ -18,6 +18,7 @@ use rules::question::state::TrackedKind;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
+use testkit::clock::virtual_clock;
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
 use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
@@ -28,26 +29,19 @@ use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::{Instant, advance};
 use workers::claims::{self, Claimant};
-use workers::eraser::{Eraser, EraserMode};
+use workers::eraser::EraserMode;
 use workers::message_writer::MessageWriter;
 use workers::poster::Poster;
 use workers::responder::Responder;
 use workers::runtime::{Outcome, Ports, Worker};
+
+use crate::eraser;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const APP: &str = "U0ANNALIST";
 
 /// After this time of the workspace nothing is on its way any more.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
-
-/// The time of the test's runtime, which is paused.
-struct VirtualClock(Instant);
-
-impl Clock for VirtualClock {
-    fn now(&self) -> TimestampMs {
-        TimestampMs(START_S * 1_000).plus(self.0.elapsed())
-    }
-}
 
 /// Answers what it was told to, and then "an answer".
 #[derive(Default)]
@@ -94,7 +88,7 @@ pub(super) struct Answering {
 
 impl Fixture {
     pub(super) async fn new() -> Self {
-        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let slack = FakeSlack::on_virtual_time();
         let channels = ["C01", "C02"].map(|id| channel(id, &id.to_lowercase())).into();
         let workspace = Workspace { channels, bot_user: APP.into(), ..Workspace::new(TEAM) };
@@ -141,12 +135,9 @@ impl Fixture {
 
     /// The message-writer gets an event.
     pub(super) async fn told_again(&self, told: &Value) {
-        let writer = MessageWriter::new(
-            Arc::clone(&self.archive) as Arc<dyn Archive>,
-            Arc::clone(&self.queue) as Arc<dyn Queue>,
-        )
-        .timed_by(Arc::clone(&self.clock))
-        .asking(self.limits.max_age);
+        let writer = MessageWriter::new(self.archive.clone(), self.queue.clone())
+            .timed_by(Arc::clone(&self.clock))
+            .asking(self.limits.max_age);
         let job = delivery(&event::envelope(TEAM, "Ev1", told));
         let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
         assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{told}");
@@ -176,19 +167,18 @@ impl Fixture {
 
     /// A process that dies at the point.
     pub(super) fn dying(&self, name: &str, point: &Arc<CrashPoint>) -> Answering {
-        let archive = Arc::clone(&self.archive) as Arc<dyn Archive>;
-        let archive: Arc<dyn Archive> = Arc::new(FaultyArchive::until(archive, Arc::clone(point)));
-        let queue = Arc::clone(&self.queue) as Arc<dyn Queue>;
-        let queue: Arc<dyn Queue> = Arc::new(FaultyQueue::until(queue, Arc::clone(point)));
-        let ports = Ports { queue, archive, clock: Arc::clone(&self.clock) };
+        let ports = Ports {
+            queue: Arc::new(FaultyQueue::until(self.queue.clone(), Arc::clone(point))),
+            archive: Arc::new(FaultyArchive::until(self.archive.clone(), Arc::clone(point))),
+            clock: self.clock.clone(),
+        };
         let claimant = || {
-            let claims = FaultyClaims::until(Arc::clone(&self.claims) as Arc<dyn Claims>, Arc::clone(point));
+            let claims = FaultyClaims::until(self.claims.clone(), Arc::clone(point));
             self.claimant(Arc::new(claims), name)
         };
-        let processor = Arc::clone(&self.processor) as Arc<dyn Processor>;
         let web = self.slack.client_until(TOKEN, point);
         Answering {
-            responder: Responder::new(ports.clone(), claimant(), processor, self.limits),
+            responder: Responder::new(ports.clone(), claimant(), self.processor.clone(), self.limits),
             poster: Poster::new(ports, claimant(), web, self.limits),
         }
     }
@@ -204,7 +194,7 @@ impl Fixture {
         claims: Arc<dyn Claims>,
         web: Arc<WebApi>,
     ) -> Poster {
-        let ports = Ports { queue: self.queue.clone(), archive, clock: Arc::clone(&self.clock) };
+        let ports = Ports { queue: self.queue.clone(), archive, clock: self.clock.clone() };
         Poster::new(ports, self.claimant(claims, "late"), web, self.limits)
     }
 
@@ -217,13 +207,7 @@ impl Fixture {
     pub(super) async fn erase(&self, scope: ErasureScope) {
         let until = Ts::parse("1800000000.000000").unwrap();
         let fact = ErasureFact { team: TeamId::parse(TEAM).unwrap(), scope, until };
-        let files = MemoryFiles::new();
-        let eraser =
-            Eraser::begin(&*self.archive, &files, vec![fact.clone()], EraserMode::Act).await.unwrap();
-        self.write(&fact.update()).await;
-        for part in eraser.parts().await.unwrap() {
-            eraser.part(&part).await.unwrap();
-        }
+        eraser::erase(&*self.archive, &MemoryFiles::new(), &[fact], EraserMode::Act).await.unwrap();
     }
 
     /// Lets a process work until nothing is left to do, or it has died.
@@ -252,6 +236,12 @@ impl Fixture {
     /// Lets one process answer everything.
     pub(super) async fn answer_all(&self) {
         self.run(&self.process("one"), &CrashPoint::never()).await;
+    }
+
+    /// Lets a process answer what was asked, and post nothing yet.
+    pub(super) async fn answer_without_posting(&self, process: &Answering) {
+        let jobs = self.receive(process.responder.queue()).await;
+        assert_eq!(process.responder.handle(&jobs).await, [Outcome::Done]);
     }
 
     pub(super) async fn look(&self, process: &Answering) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::{Archive, ItemKey};
+use ports::archive::ItemKey;
 use processor::Answer;
 use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
@@ -100,8 +100,6 @@ impl FaultSchedule for SlowFirstWrite {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,13 +107,9 @@ async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is
     let fixture = Fixture::new().await;
     fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
-    let process = fixture.process("one");
-    let (responder, _) = process.workers();
-    let jobs = fixture.receive(responder.queue()).await;
-    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
-    let archive = Arc::new(FaultyArchive::on(archive, Arc::<SlowFirstWrite>::default()));
-    let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
+    fixture.answer_without_posting(&fixture.process("one")).await;
+    let archive = FaultyArchive::on(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
+    let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
     assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
     let calls = fixture.slack.calls();
@@ -292,14 +286,12 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     let fixture = Fixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("two");
-    let (responder, poster) = process.workers();
-    let jobs = fixture.receive(responder.queue()).await;
-    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    fixture.answer_without_posting(&process).await;
+    let (_, poster) = process.workers();
     let jobs = fixture.receive(poster.queue()).await;
 
-    let archive = Arc::clone(&fixture.archive) as Arc<dyn Archive>;
     let held = Arc::new(HeldAnswer::default());
-    let archive = Arc::new(FaultyArchive::on(archive, Arc::clone(&held) as Arc<dyn FaultSchedule>));
+    let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), held.clone()));
     // Its claim is taken for over, as after a jump of the clock.
     let claims = Arc::new(MemoryClaims::new(Arc::clone(&fixture.clock)));
     let late = fixture.poster(archive, claims, fixture.client());
@@ -321,10 +313,7 @@ async fn nothing_is_waited_for_between_the_intent_and_the_post() {
     for is_lane_full in [true, false] {
         let fixture = Fixture::new().await;
         let id = fixture.ask("C01", 100, "why?").await;
-        let process = fixture.process("two");
-        let (responder, _) = process.workers();
-        let jobs = fixture.receive(responder.queue()).await;
-        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        fixture.answer_without_posting(&fixture.process("two")).await;
         let web = Arc::into_inner(fixture.client()).unwrap().posting(Some(NonZeroU32::MIN));
         let began = Instant::now();
         if is_lane_full {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::changes::Changes;
 use processor::{Answer, Named, Processor, Prompt, PromptFacts};
 use rules::{history, public_mark};
@@ -42,7 +42,7 @@ async fn what_is_public_in_another_workspace_is_not_shown() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let (rows, changes) = (Arc::clone(&archive) as Arc<dyn Archive>, archive as Arc<dyn Changes>);
+    let (rows, changes) = (archive.clone(), archive as Arc<dyn Changes>);
     let search = ArchiveSearch::new(rows, changes, folder.path().join("index.db"));
     for (team, asked, expected) in [
         ("T1", "search deploy", Some("ours")),

@@ -56,10 +56,7 @@ async fn a_token_that_may_not_post_holds_no_answer_for_longer_than_an_hour() {
 async fn an_answer_of_yesterday_is_not_posted() {
     let fixture = Fixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
-    let process = fixture.process("one");
-    let (responder, _) = process.workers();
-    let jobs = fixture.receive(responder.queue()).await;
-    assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+    fixture.answer_without_posting(&fixture.process("one")).await;
     advance(Duration::from_secs(24 * 3_600)).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("processed", "error"), 0));
@@ -96,8 +93,6 @@ impl FaultSchedule for CancelledBefore {
         }
         None
     }
-
-    async fn after(&self, _: Method) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,10 +102,7 @@ async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
         let fixture = Fixture::new().await;
         fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
         let id = fixture.ask("C01", 100, "why?").await;
-        let process = fixture.process("two");
-        let (responder, _) = process.workers();
-        let jobs = fixture.receive(responder.queue()).await;
-        assert_eq!(responder.handle(&jobs).await, [Outcome::Done]);
+        fixture.answer_without_posting(&fixture.process("two")).await;
         let failed = |generation| WorkState { generation, stage: WorkStage::Failed };
         let why = Some("question cancelled");
         let schedule = CancelledBefore {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use ports::claims::{About, Claims, ClaimsError, Take};
 use ports::clock::SharedClock;
+use testkit::clock::virtual_clock;
 use testkit::faults::{Fault, FaultyClaims, Method, Plan};
 use testkit::memory::claims::{MemoryClaims, claim_key};
 use tokio::time::{Instant, sleep};
 use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Lost, Sink};
 
-use super::fixture::VirtualClock;
+use super::fixture::START;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -24,20 +25,20 @@ struct Bench {
 
 impl Bench {
     fn new(plan: Plan) -> Self {
-        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let clock = virtual_clock(START);
         let memory = Arc::new(MemoryClaims::new(Arc::clone(&clock)));
-        let table = Arc::new(FaultyClaims::new(Arc::clone(&memory) as Arc<dyn Claims>, plan));
+        let table = Arc::new(FaultyClaims::new(memory.clone(), plan));
         Self { clock, memory, table }
     }
 
     /// Whose way to the table is as planned.
     fn claimant(&self, name: &str) -> Claimant {
-        self.of(name, Arc::clone(&self.table) as Arc<dyn Claims>)
+        self.of(name, self.table.clone())
     }
 
     /// Whose way to the table is whole.
     fn unharmed(&self, name: &str) -> Claimant {
-        self.of(name, Arc::clone(&self.memory) as Arc<dyn Claims>)
+        self.of(name, self.memory.clone())
     }
 
     fn of(&self, name: &str, table: Arc<dyn Claims>) -> Claimant {

@@ -6,26 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::Archive;
-use ports::clock::{Clock, SharedClock, TimestampMs};
+use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::job::encode_event;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
+use testkit::clock::virtual_clock;
 use testkit::faults::{FaultyArchive, FaultyQueue, Plan};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use workers::quarantine;
 use workers::runtime::{self, Batch, Outcome, Ports, RuntimeSettings, Worker};
 
-/// A clock that follows tokio's, which the tests stop and move.
-pub(super) struct VirtualClock(pub(super) Instant);
-
-impl Clock for VirtualClock {
-    fn now(&self) -> TimestampMs {
-        TimestampMs(1_700_000_000_000).plus(self.0.elapsed())
-    }
-}
+/// When everything begins.
+pub(super) const START: TimestampMs = TimestampMs(1_700_000_000_000);
 
 /// What the worker does when it sees a job; the job's number of tries, this one included, is passed.
 type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
@@ -125,12 +120,12 @@ impl Fixture {
     }
 
     pub(super) fn faulty(queue: Plan, archive: Plan) -> Self {
-        let clock: SharedClock = Arc::new(VirtualClock(Instant::now()));
+        let clock = virtual_clock(START);
         let memory = Arc::new(MemoryArchive::new());
         let memory_queue = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
         Self {
-            queue: Arc::new(FaultyQueue::new(Arc::clone(&memory_queue) as Arc<dyn Queue>, queue)),
-            archive: Arc::new(FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, archive)),
+            queue: Arc::new(FaultyQueue::new(memory_queue.clone(), queue)),
+            archive: Arc::new(FaultyArchive::new(memory.clone(), archive)),
             clock,
             memory,
             memory_queue,
@@ -152,11 +147,8 @@ impl Fixture {
 
     pub(super) fn start(&self, worker: &Arc<Scripted>, settings: RuntimeSettings) -> Running {
         let (stop, shutdown) = watch::channel(false);
-        let ports = Ports {
-            queue: Arc::clone(&self.queue),
-            archive: Arc::clone(&self.archive),
-            clock: Arc::clone(&self.clock),
-        };
+        let ports =
+            Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() };
         let worker = Arc::clone(worker) as Arc<dyn Worker>;
         Running { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
     }

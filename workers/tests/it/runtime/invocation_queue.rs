@@ -28,9 +28,9 @@ async fn receive(fixture: &Fixture) -> Vec<Delivery> {
 /// The jobs that the function wants to see again; the others are deleted, as Lambda does.
 async fn invoke(fixture: &Fixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
     let ports = Ports {
-        queue: Arc::clone(&fixture.queue),
-        archive: Arc::clone(&fixture.archive),
-        clock: Arc::clone(&fixture.clock),
+        queue: fixture.queue.clone(),
+        archive: fixture.archive.clone(),
+        clock: fixture.clock.clone(),
     };
     let settings = RuntimeSettings {
         visibility_timeout: 6 * FUNCTION_TIMEOUT,

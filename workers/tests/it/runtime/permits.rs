@@ -48,12 +48,11 @@ async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
     });
     let (stop, shutdown) = watch::channel(false);
     let ports = Ports {
-        queue: Arc::clone(&fixture.queue),
-        archive: Arc::clone(&fixture.archive),
-        clock: Arc::clone(&fixture.clock),
+        queue: fixture.queue.clone(),
+        archive: fixture.archive.clone(),
+        clock: fixture.clock.clone(),
     };
-    let running =
-        tokio::spawn(runtime::run(Arc::clone(&worker) as Arc<dyn Worker>, ports, settings(), shutdown));
+    let running = tokio::spawn(runtime::run(worker.clone(), ports, settings(), shutdown));
     // Many receives that bring nothing.
     sleep(Duration::from_secs(300)).await;
     assert_eq!(worker.asked.load(Ordering::SeqCst), 1);

@@ -23,10 +23,9 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::deliveries;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
+use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
 use workers::runtime::{Outcome, Ports, Worker};
 use workers::statistician::{Statistician, store_report};
-
-use super::recount::{RecountRows, RecountScope, assert_recounted_as};
 
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 /// The last of them is an app, and of the one before it nothing is known.
@@ -97,6 +96,15 @@ impl Fixture {
             fixture.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
         }
         fixture.set_bot("U6", true).await;
+        fixture
+    }
+
+    /// One with this number of messages.
+    pub(super) async fn filled(seed: u64, messages: usize) -> Self {
+        let mut fixture = Self::new(seed).await;
+        for _ in 0..messages {
+            fixture.post().await;
+        }
         fixture
     }
 

@@ -98,10 +98,7 @@ async fn a_change_long_before_the_period_that_says_who_is_new_makes_the_report_a
 
 #[tokio::test(start_paused = true)]
 async fn a_stored_report_is_shown_without_a_message_or_a_roll_up_and_reads_a_row_for_each_day() {
-    let mut fixture = Fixture::new(2).await;
-    for _ in 0..200 {
-        fixture.post().await;
-    }
+    let fixture = Fixture::filled(2, 200).await;
     let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
     for id in CHANNELS {
         let (from, to) = (ts(MONDAY - 400 * DAY), ts(MONDAY + 13 * DAY));

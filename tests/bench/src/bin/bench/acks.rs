@@ -8,9 +8,9 @@ use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::process::{self, Server};
 use tokio::process::Command;
 
-use crate::driver::{Load, Pace, drive, percentile};
+use crate::driver::{Load, Pace, drive};
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median, mib, ms};
+use crate::report::{Goal, Section, median_of, mib, row};
 use crate::{Settings, machine, progress};
 
 /// More acks per second than any server that stores reaches here; a pool that is used up ends a run early.
@@ -47,6 +47,15 @@ impl System {
             Self::Ingest => process::ingest(data).await,
         })
     }
+
+    fn row(self, run: Run) -> Vec<String> {
+        let mut row = row(
+            self.title(),
+            &[run.per_second, run.p50_ms, run.p99_ms, run.cpu_us, run.idle_mib, run.peak_mib],
+        );
+        row.push(format!("{:.0}", run.refused));
+        row
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,21 +73,19 @@ struct Run {
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("acks: making requests");
     let count = WARM_UP + POOL_PER_SECOND * usize::try_from(settings.seconds)?;
-    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), count)?);
+    let mut pool = Pool::generate(&mut Workload::new(Shape::default()), count)?;
     let mut runs = SYSTEMS.map(|_| Vec::new());
     for round in 1..=settings.rounds {
         for (system, runs) in SYSTEMS.iter().zip(&mut runs) {
             progress(&format!("acks: round {round}, {}", system.title()));
-            if let Some(pool) = Arc::get_mut(&mut pool) {
-                pool.sign();
-            }
+            Pool::sign_anew(&mut pool);
             let run = run(*system, &pool, settings).await?;
-            progress(&row(*system, run).join(" | "));
+            progress(&system.row(run).join(" | "));
             runs.push(run);
         }
     }
     let [bare, commit, ingest] = runs.map(|runs| middle(&runs));
-    let rows = SYSTEMS.iter().zip([bare, commit, ingest]).map(|(system, run)| row(*system, run)).collect();
+    let rows = SYSTEMS.iter().zip([bare, commit, ingest]).map(|(system, run)| system.row(run)).collect();
     Ok(Section {
         title: "Durable acks",
         method: format!(
@@ -136,8 +143,8 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
     server.process.sigkill().await;
     Ok(Run {
         per_second: driven.per_second(),
-        p50_ms: ms(percentile(&driven.latencies, 50)),
-        p99_ms: ms(percentile(&driven.latencies, 99)),
+        p50_ms: driven.latencies.percentile(50),
+        p99_ms: driven.latencies.percentile(99),
         cpu_us: (after.cpu - before.cpu).as_secs_f64() * 1e6 / driven.acked as f64,
         idle_mib: mib(idle.rss_kib),
         peak_mib: mib(after.peak_rss_kib),
@@ -146,7 +153,7 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
 }
 
 fn middle(runs: &[Run]) -> Run {
-    let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+    let of = |figure: fn(&Run) -> f64| median_of(runs, figure);
     Run {
         per_second: of(|run| run.per_second),
         p50_ms: of(|run| run.p50_ms),
@@ -156,11 +163,4 @@ fn middle(runs: &[Run]) -> Run {
         peak_mib: of(|run| run.peak_mib),
         refused: of(|run| run.refused),
     }
-}
-
-fn row(system: System, run: Run) -> Vec<String> {
-    let figures =
-        [run.per_second, run.p50_ms, run.p99_ms, run.cpu_us, run.idle_mib, run.peak_mib].map(figure);
-    let refused = format!("{:.0}", run.refused);
-    std::iter::once(system.title().to_owned()).chain(figures).chain([refused]).collect()
 }

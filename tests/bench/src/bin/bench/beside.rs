@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median};
+use crate::report::{Goal, Section, median, row};
 use crate::slack::{self, Size};
 use crate::{Settings, channels, drain, files, machine, progress};
 
@@ -24,14 +24,12 @@ const CHANNELS: usize = 1_000;
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("beside: making requests");
     let api = slack::start(Size::default()).await?;
-    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("beside: round {round}"));
         for (busy, runs) in [(false, &mut alone), (true, &mut beside)] {
-            if let Some(pool) = Arc::get_mut(&mut pool) {
-                pool.sign();
-            }
+            Pool::sign_anew(&mut pool);
             runs.push(run(&pool, settings, &api, busy).await?);
         }
     }
@@ -47,7 +45,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             settings.rounds
         ),
         columns: &["messages", "ev/s"],
-        rows: vec![vec!["alone".to_owned(), figure(alone)], vec!["beside".to_owned(), figure(beside)]],
+        rows: vec![row("alone", &[alone]), row("beside", &[beside])],
         goals: vec![Goal::at_least("messages beside channels and files", beside / alone, 0.9, " ×")],
     })
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use slack::envelope::Envelope;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, median, mib};
+use crate::report::{Goal, RunCost, Section};
 use crate::{Settings, machine, progress};
 
 pub(crate) const EVENTS: usize = 10_000;
@@ -24,12 +24,6 @@ const SENT_AT_ONCE: usize = 1000;
 
 /// The numbers of channels that the events are spread over.
 const SHAPES: [usize; 3] = [10_000, 1_000, 1];
-
-struct Run {
-    per_second: f64,
-    cpu_us: f64,
-    peak_mib: f64,
-}
 
 /// Folds each shape once per round.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
@@ -41,11 +35,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             progress(&format!("channels: {channels} channels, round {round}"));
             runs.push(run(channels).await?);
         }
-        let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-        let per_second = of(|run| run.per_second);
-        slowest = slowest.min(per_second);
-        let figures = [per_second, of(|run| run.cpu_us), of(|run| run.peak_mib)].map(figure);
-        rows.push(std::iter::once(channels.to_string()).chain(figures).collect());
+        let cost = RunCost::median(&runs);
+        slowest = slowest.min(cost.per_second);
+        rows.push(cost.row(channels.to_string()));
     }
     Ok(Section {
         title: "Folding channel events",
@@ -95,7 +87,7 @@ pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn run(channels: usize) -> anyhow::Result<Run> {
+async fn run(channels: usize) -> anyhow::Result<RunCost> {
     let data = machine::data_folder()?;
     fill(data.path(), channels).await?;
     let observer = Observer::open(data.path())?;
@@ -109,10 +101,5 @@ async fn run(channels: usize) -> anyhow::Result<Run> {
     let rows = observer.rows_of("channel")?;
     ensure!(rows == EVENTS, "{rows} rows instead of {EVENTS}");
     indexer.sigkill().await;
-    let events = EVENTS as f64;
-    Ok(Run {
-        per_second: events / elapsed.as_secs_f64(),
-        cpu_us: usage.cpu.as_secs_f64() * 1e6 / events,
-        peak_mib: mib(usage.peak_rss_kib),
-    })
+    Ok(RunCost::of(EVENTS, elapsed, &usage))
 }

@@ -9,7 +9,7 @@ use anyhow::ensure;
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, median, mib};
+use crate::report::{Goal, Section, median_of, mib, row};
 use crate::slack::{self, Size};
 use crate::{Settings, machine, progress};
 
@@ -32,12 +32,12 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         first.push(run(data.path(), &url, 1).await?);
         again.push(run(data.path(), &url, 2).await?);
     }
-    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-    let row = |what: &str, runs: &[Run]| {
-        let figures =
-            [of(runs, |run| run.seconds), of(runs, |run| run.cpu_seconds), of(runs, |run| run.peak_mib)];
-        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
-    };
+    let [first, again] = [first, again].map(|runs| Run {
+        seconds: median_of(&runs, |run| run.seconds),
+        cpu_seconds: median_of(&runs, |run| run.cpu_seconds),
+        peak_mib: median_of(&runs, |run| run.peak_mib),
+    });
+    let row = |what: &str, run: &Run| row(what, &[run.seconds, run.cpu_seconds, run.peak_mib]);
     Ok(Section {
         title: "Bringing in the directory",
         method: format!(
@@ -49,8 +49,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         columns: &["folder", "seconds", "CPU seconds", "RSS peak MiB"],
         rows: vec![row("new", &first), row("the same", &again)],
         goals: vec![
-            Goal::at_most("a directory is brought in within", of(&first, |run| run.seconds), 5.0, " s"),
-            Goal::at_most("memory of it", of(&first, |run| run.peak_mib), 100.0, " MiB"),
+            Goal::at_most("a directory is brought in within", first.seconds, 5.0, " s"),
+            Goal::at_most("memory of it", first.peak_mib, 100.0, " MiB"),
         ],
     })
 }

@@ -17,16 +17,10 @@ use crate::driver::{Load, Pace, drive};
 use crate::import::export;
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median, mib};
+use crate::report::{Goal, RunCost, Section};
 use crate::{Settings, machine, progress};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
-
-struct Run {
-    per_second: f64,
-    cpu_us: f64,
-    peak_mib: f64,
-}
 
 /// What else uses the archive meanwhile.
 #[derive(Debug, Clone, Copy)]
@@ -71,27 +65,20 @@ impl Beside {
 /// Fills and drains the backlog, once per round and for each thing beside it.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("drain: making requests");
-    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let folder = machine::data_folder()?;
     let export = folder.path().join("export.zip");
     export::write(&export, settings.rows)?;
-    let mut runs: [Vec<Run>; 5] = Default::default();
+    let mut runs: [Vec<RunCost>; 5] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
         for (runs, beside) in runs.iter_mut().zip(Beside::ALL) {
-            if let Some(pool) = Arc::get_mut(&mut pool) {
-                pool.sign();
-            }
+            Pool::sign_anew(&mut pool);
             runs.push(run(&pool, settings, beside, &export).await?);
         }
     }
-    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-    let per_second = |runs: &[Run]| of(runs, |run| run.per_second);
-    let row = |(beside, runs): (Beside, &Vec<Run>)| {
-        let figures = [per_second(runs), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
-        std::iter::once(beside.title().to_owned()).chain(figures.map(figure)).collect()
-    };
-    let [alone, followed, counted, polite, import] = runs.each_ref().map(|runs| per_second(runs));
+    let costs = runs.map(|runs| RunCost::median(&runs));
+    let [alone, followed, counted, polite, import] = costs.map(|cost| cost.per_second);
     Ok(Section {
         title: "Draining a backlog",
         method: format!(
@@ -101,7 +88,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             settings.backlog, settings.rows, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: Beside::ALL.into_iter().zip(&runs).map(row).collect(),
+        rows: Beside::ALL.iter().zip(&costs).map(|(beside, cost)| cost.row(beside.title())).collect(),
         goals: vec![
             Goal::at_least("a backlog drains at", alone, 30_000.0, " ev/s"),
             Goal::at_least("… beside a search index that follows", followed / alone, 0.9, " ×"),
@@ -149,7 +136,12 @@ fn import(mut command: Command, data: &Path, export: &Path) -> Process {
     Process::start(&mut command)
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings, beside: Beside, export: &Path) -> anyhow::Result<Run> {
+async fn run(
+    pool: &Arc<Pool>,
+    settings: &Settings,
+    beside: Beside,
+    export: &Path,
+) -> anyhow::Result<RunCost> {
     let data = machine::data_folder()?;
     fill(data.path(), pool, settings).await?;
     let other = beside.start(data.path(), export).await;
@@ -171,10 +163,5 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, beside: Beside, export: &Pat
         Beside::PoliteImport | Beside::Import => rows > pool.rows(pool.len()),
     };
     ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));
-    let events = pool.len() as f64;
-    Ok(Run {
-        per_second: events / elapsed.as_secs_f64(),
-        cpu_us: usage.cpu.as_secs_f64() * 1e6 / events,
-        peak_mib: mib(usage.peak_rss_kib),
-    })
+    Ok(RunCost::of(pool.len(), elapsed, &usage))
 }

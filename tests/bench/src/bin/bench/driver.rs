@@ -13,6 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::connection::Connection;
 use crate::pool::Pool;
+use crate::report::Times;
 
 /// How long a sender waits before it repeats a request that was not answered 200.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
@@ -52,8 +53,8 @@ pub(crate) struct Driven {
     pub(crate) refused: usize,
     /// From the first request to the last answer.
     pub(crate) elapsed: Duration,
-    /// Of acked requests, sorted.
-    pub(crate) latencies: Vec<Duration>,
+    /// Of acked requests.
+    pub(crate) latencies: Times,
 }
 
 impl Driven {
@@ -122,8 +123,7 @@ async fn drive_here(
         sender.await.context("a sender panicked")??;
     }
     let elapsed = started.elapsed();
-    let mut latencies = shared.latencies.take();
-    latencies.sort_unstable();
+    let latencies = Times::of(shared.latencies.take());
     Ok(Driven { acked: latencies.len(), refused: shared.refused.get(), elapsed, latencies })
 }
 
@@ -170,25 +170,5 @@ impl Shared {
             // The observer may have seen enough.
             let _ = samples.send((n, now));
         }
-    }
-}
-
-/// The value below which `percent` of the sorted values lie.
-pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
-        let sorted: Vec<_> = (1..=200).map(Duration::from_millis).collect();
-        assert_eq!(percentile(&sorted, 50), Duration::from_millis(100));
-        assert_eq!(percentile(&sorted, 99), Duration::from_millis(198));
-        assert_eq!(percentile(&sorted[..1], 99), Duration::from_millis(1));
-        assert_eq!(percentile(&[], 50), Duration::ZERO);
     }
 }

@@ -2,18 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
-use ::tests::harness::binaries::binaries;
 use anyhow::ensure;
 use embedded::DATABASE_FILE;
 use rusqlite::Connection;
-use serde_json::Value;
-use tokio::process::Command;
 
-use crate::import::export;
-use crate::report::{Goal, Section, figure, median};
-use crate::{Settings, machine, progress};
+use crate::import::export::{self, USUAL};
+use crate::report::{Goal, Section, median, row};
+use crate::watched::annalist;
+use crate::{Settings, import, machine, progress};
 
 /// The person, beside many others.
 const USER: &str = "U00000";
@@ -24,10 +21,8 @@ const SHARE: i64 = 100;
 /// Erases them from copies of one archive.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let folder = machine::data_folder()?;
-    let (zip, made) = (folder.path().join("export.zip"), folder.path().join("made"));
-    progress(&format!("erase: making an archive of {} messages", settings.rows));
-    export::write(&zip, settings.rows)?;
-    annalist(&made, &["import", &zip.display().to_string(), "--no-files", "--json"]).await?;
+    let made = folder.path().join("made");
+    import::fill(&made, settings.rows, USUAL).await?;
     let messages = give(&made)?;
     let (mut plans, mut erasures, mut compactions) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
@@ -41,14 +36,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             (&["--yes", "--json"], &mut erasures, messages),
             (&["--yes", "--compact", "--json"], &mut compactions, 0),
         ] {
-            let started = Instant::now();
-            let sum = annalist(&data, &[&["erase", "--user", USER], args].concat()).await?;
-            times.push(started.elapsed().as_secs_f64());
+            let ended = annalist(&data, &[&["erase", "--user", USER], args].concat()).await?;
+            times.push(ended.time.as_secs_f64());
+            let sum = ended.last_line()?;
             ensure!(sum["messages"].as_u64() == Some(expected), "{sum}: {expected} messages were to go");
         }
     }
     let [plan, erasure, compaction] = [plans, erasures, compactions].map(median);
-    let row = |what: &str, seconds: f64| vec![what.to_owned(), figure(seconds)];
     Ok(Section {
         title: "Erasing a person",
         method: format!(
@@ -59,7 +53,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             settings.rounds
         ),
         columns: &["", "s"],
-        rows: vec![row("a dry run", plan), row("erased", erasure), row("again, and compacted", compaction)],
+        rows: vec![
+            row("a dry run", &[plan]),
+            row("erased", &[erasure]),
+            row("again, and compacted", &[compaction]),
+        ],
         goals: vec![Goal::at_most("a person is erased within", erasure, 30.0, " s")],
     })
 }
@@ -75,14 +73,4 @@ fn give(data: &Path) -> anyhow::Result<u64> {
         database.query_row("SELECT count(*) FROM messages WHERE user = ?1", [USER], |row| row.get(0))?;
     database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(count.cast_unsigned())
-}
-
-/// Runs a command on a folder, and returns the last line that it prints.
-async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<Value> {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
-    let output = command.output().await?;
-    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    Ok(serde_json::from_str(printed.lines().last().unwrap_or_default())?)
 }

@@ -12,16 +12,11 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median};
+use crate::report::{Goal, RunCost, Section, median, row};
 use crate::{Settings, drain, machine, progress, slack};
 
 /// What the check may cost.
 const LEAST_SHARE: f64 = 0.95;
-
-struct Run {
-    per_second: f64,
-    cpu_us: f64,
-}
 
 /// Works off the same backlog both ways, once per round; who is first takes turns.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
@@ -29,24 +24,22 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let shape = Shape::default();
     let (channels, users) = (shape.channels, shape.users);
     let api = slack::start_for(&shape).await?;
-    let mut pool = Arc::new(Pool::generate(&mut Workload::new(shape), settings.backlog)?);
+    let mut pool = Pool::generate(&mut Workload::new(shape), settings.backlog)?;
     let (mut off, mut enforce) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("existence: round {round}"));
         let modes = if round.is_multiple_of(2) { ["enforce", "off"] } else { ["off", "enforce"] };
         for mode in modes {
-            if let Some(pool) = Arc::get_mut(&mut pool) {
-                pool.sign();
-            }
+            Pool::sign_anew(&mut pool);
             let runs = if mode == "off" { &mut off } else { &mut enforce };
             runs.push(run(&pool, settings, &api, mode).await?);
         }
     }
     let shares = off.iter().zip(&enforce).map(|(off, enforce)| enforce.per_second / off.per_second);
     let share = median(shares.collect());
-    let row = |what: &str, runs: &[Run]| {
-        let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-        vec![what.to_owned(), figure(of(|run| run.per_second)), figure(of(|run| run.cpu_us))]
+    let row = |what: &str, runs: &[RunCost]| {
+        let cost = RunCost::median(runs);
+        row(what, &[cost.per_second, cost.cpu_us])
     };
     Ok(Section {
         title: "What the existence check costs",
@@ -62,7 +55,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> anyhow::Result<Run> {
+async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> anyhow::Result<RunCost> {
     let data = machine::data_folder()?;
     drain::fill(data.path(), pool, settings).await?;
     let observer = Observer::open(data.path())?;
@@ -76,6 +69,5 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> an
     let rows = observer.rows()?;
     ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
     writer.sigkill().await;
-    let events = pool.len() as f64;
-    Ok(Run { per_second: events / elapsed.as_secs_f64(), cpu_us: usage.cpu.as_secs_f64() * 1e6 / events })
+    Ok(RunCost::of(pool.len(), elapsed, &usage))
 }

@@ -9,13 +9,13 @@ use anyhow::{bail, ensure};
 use embedded::DATABASE_FILE;
 use ports::archive::ItemKey;
 use rusqlite::{Connection, OpenFlags};
-use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::import::export::{self, Spread};
-use crate::report::{Goal, Section, figure, median};
-use crate::{Settings, machine, progress};
+use crate::report::{Goal, Section, figure, median, row};
+use crate::watched::annalist;
+use crate::{Settings, import, machine, progress};
 
 /// As many messages a week as the other parts have, of more channels.
 const SPREAD: Spread = Spread { channels: 300, day: 17 };
@@ -45,10 +45,8 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(1_800);
 /// Makes reports of one archive.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let folder = machine::data_folder()?;
-    let (zip, data) = (folder.path().join("export.zip"), folder.path().join("data"));
-    progress(&format!("figures: making an archive of {} messages", settings.rows));
-    export::write_spread(&zip, settings.rows, SPREAD)?;
-    annalist(&data, &["import", &zip.display().to_string(), "--no-files", "--json"]).await?;
+    let data = folder.path().join("data");
+    import::fill(&data, settings.rows, SPREAD).await?;
     let database = Connection::open_with_flags(data.join(DATABASE_FILE), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
 
     let rows = repeat(settings, || report(&data, false)).await?;
@@ -64,7 +62,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let stored = repeat(settings, || report(&data, true)).await?;
 
     let [rows, rolled, stored, statements] = [rows, rolled, stored, statements].map(median);
-    let row = |what: &str, seconds: f64| vec![what.to_owned(), figure(seconds * 1e3)];
+    let row = |what: &str, seconds: f64| row(what, &[seconds * 1e3]);
     Ok(Section {
         title: "A weekly report",
         method: format!(
@@ -106,12 +104,11 @@ async fn repeat<F: Future<Output = anyhow::Result<f64>>>(
 
 /// Makes the report, and checks whether it was stored.
 async fn report(data: &Path, is_stored: bool) -> anyhow::Result<f64> {
-    let started = Instant::now();
-    let report = annalist(data, &["report", "--from", FROM, "--to", TO, "--json"]).await?;
-    let elapsed = started.elapsed().as_secs_f64();
+    let ended = annalist(data, &["report", "--from", FROM, "--to", TO, "--json"]).await?;
+    let report = ended.last_line()?;
     ensure!(report["cached"] == is_stored, "cached is {}", report["cached"]);
     ensure!(report["figures"]["messages"]["value"].as_u64().is_some_and(|messages| messages > 0), "{report}");
-    Ok(elapsed)
+    Ok(ended.time.as_secs_f64())
 }
 
 /// Makes the report from roll-ups: a stored one is forgotten before.
@@ -171,14 +168,4 @@ fn has_passed_all(database: &Connection) -> rusqlite::Result<bool> {
         "SELECT json_extract(json_extract(attributes, '$.cursor'), '$.row') >= (SELECT max(rowid) FROM items)
         FROM items WHERE item_id = ?1 AND timestamp = ?2";
     database.query_row(query, [&state.item_id, &state.timestamp], |row| row.get(0))
-}
-
-/// Runs a command on a folder, and returns the last line that it prints.
-async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<Value> {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
-    let output = command.output().await?;
-    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    Ok(serde_json::from_str(printed.lines().last().unwrap_or_default())?)
 }

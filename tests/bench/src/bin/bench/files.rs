@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, median, mib};
+use crate::report::{Goal, Section, figure, median, mib, row};
 use crate::slack::{self, Size};
 use crate::{Settings, machine, progress};
 
@@ -46,8 +46,6 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     }
     let (seconds, extra) = (median(seconds), median(extra));
     let allowed = (SMALL_FILES - BURST) as f64 * 60.0 / FILES_PER_MINUTE as f64;
-    let row =
-        |what: &str, figures: [f64; 2]| std::iter::once(what.to_owned()).chain(figures.map(figure)).collect();
     Ok(Section {
         title: "Fetching files",
         method: format!(
@@ -59,8 +57,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         ),
         columns: &["files", "seconds", "RSS peak MiB"],
         rows: vec![
-            row("small", [seconds, median(peaks)]),
-            row("large (memory beyond idle)", [median(large_seconds), extra]),
+            row("small", &[seconds, median(peaks)]),
+            row("large (memory beyond idle)", &[median(large_seconds), extra]),
         ],
         goals: vec![
             Goal::at_most("small files, of the time the limiter allows", seconds / allowed, 1.3, " ×"),

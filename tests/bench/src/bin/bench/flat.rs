@@ -1,7 +1,6 @@
 //! Whether an event costs the same in a large archive as in a small one: time and CPU of `annalist up` from the first
 //! request of a window of events until the last is drained.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, Workload};
@@ -13,7 +12,7 @@ use ports::queue::QueueName;
 use crate::driver::{Load, Pace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median};
+use crate::report::{Goal, Section, median_of, row};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -57,7 +56,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     }
     filled.server.process.sigkill().await;
     let [small, large, one, many] = [small, large, one, many].map(|costs| middle(&costs));
-    let row = |what: String, cost: Cost| vec![what, figure(cost.wall_us), figure(cost.cpu_us)];
+    let row = |what: String, cost: Cost| row(what, &[cost.wall_us, cost.cpu_us]);
     Ok(Section {
         title: "Cost per event",
         method: format!(
@@ -119,7 +118,7 @@ impl Archive {
 
     /// Sends `events` events and waits until all are drained.
     async fn window(&mut self, events: usize) -> anyhow::Result<Cost> {
-        let pool = Arc::new(Pool::generate(&mut self.workload, events)?);
+        let pool = Pool::generate(&mut self.workload, events)?;
         let load = Load {
             range: 0..pool.len(),
             again: false,
@@ -139,8 +138,5 @@ impl Archive {
 }
 
 fn middle(costs: &[Cost]) -> Cost {
-    Cost {
-        wall_us: median(costs.iter().map(|cost| cost.wall_us).collect()),
-        cpu_us: median(costs.iter().map(|cost| cost.cpu_us).collect()),
-    }
+    Cost { wall_us: median_of(costs, |cost| cost.wall_us), cpu_us: median_of(costs, |cost| cost.cpu_us) }
 }

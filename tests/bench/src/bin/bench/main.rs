@@ -36,7 +36,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-use report::Report;
+use report::{Report, Section};
 
 /// Measures Annalist beside its baselines and prints a report
 #[derive(Debug, Parser)]
@@ -76,6 +76,24 @@ struct Settings {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
+    #[command(flatten)]
+    Part(Part),
+    /// All of them, but for `aws` and `lambda`
+    All,
+    /// The baseline that only checks the signature
+    #[command(hide = true)]
+    ServeBare,
+    /// The baseline that commits each event
+    #[command(hide = true)]
+    ServeCommitPerEvent {
+        /// Where its database goes
+        #[arg(long)]
+        data: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Part {
     /// Durable acks against a bare handler and one commit per event
     Acks,
     /// How fast a backlog drains
@@ -116,18 +134,56 @@ enum What {
     Aws,
     /// The parts as Lambda functions: size, start, memory, a batch
     Lambda,
-    /// All of them, but for `aws` and `lambda`
-    All,
-    /// The baseline that only checks the signature
-    #[command(hide = true)]
-    ServeBare,
-    /// The baseline that commits each event
-    #[command(hide = true)]
-    ServeCommitPerEvent {
-        /// Where its database goes
-        #[arg(long)]
-        data: PathBuf,
-    },
+}
+
+/// What `all` measures, in the order of the report.
+const ALL: [Part; 18] = [
+    Part::Startup,
+    Part::Acks,
+    Part::Sustained,
+    Part::Drain,
+    Part::Flat,
+    Part::Existence,
+    Part::Channels,
+    Part::Beside,
+    Part::Directory,
+    Part::Files,
+    Part::Import,
+    Part::Export,
+    Part::Erase,
+    Part::Figures,
+    Part::Search,
+    Part::Pages,
+    Part::Questions,
+    Part::Pace,
+];
+
+impl Part {
+    async fn measure(self, settings: &Settings) -> anyhow::Result<Vec<Section>> {
+        let section = match self {
+            Self::Acks => acks::measure(settings).await?,
+            Self::Drain => drain::measure(settings).await?,
+            Self::Sustained => sustained::measure(settings).await?,
+            Self::Flat => flat::measure(settings).await?,
+            Self::Existence => existence::measure(settings).await?,
+            Self::Channels => channels::measure(settings).await?,
+            Self::Beside => beside::measure(settings).await?,
+            Self::Directory => directory::measure(settings).await?,
+            Self::Files => files::measure(settings).await?,
+            Self::Import => import::measure(settings).await?,
+            Self::Export => export::measure(settings).await?,
+            Self::Erase => erase::measure(settings).await?,
+            Self::Figures => figures::measure(settings).await?,
+            Self::Search => search::measure(settings).await?,
+            Self::Pages => return pages::measure(settings).await,
+            Self::Questions => return questions::measure(settings).await,
+            Self::Pace => questions::pace::measure().await?,
+            Self::Startup => startup::measure().await?,
+            Self::Aws => return aws::measure(settings).await,
+            Self::Lambda => return lambda::measure().await,
+        };
+        Ok(vec![section])
+    }
 }
 
 impl Settings {
@@ -142,117 +198,29 @@ impl Settings {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    match &args.what {
+    let parts = match &args.what {
         // The servers get all cores, as a real one would.
         What::ServeBare => return runtime(true)?.block_on(baseline::serve_bare()),
         What::ServeCommitPerEvent { data } => {
             return runtime(true)?.block_on(baseline::serve_commit_per_event(data));
         }
-        What::Acks
-        | What::Drain
-        | What::Sustained
-        | What::Flat
-        | What::Existence
-        | What::Channels
-        | What::Beside
-        | What::Directory
-        | What::Files
-        | What::Import
-        | What::Export
-        | What::Erase
-        | What::Figures
-        | What::Search
-        | What::Pages
-        | What::Questions
-        | What::Pace
-        | What::Startup
-        | What::Aws
-        | What::Lambda
-        | What::All => {}
-    }
+        What::All => &ALL,
+        What::Part(part) => std::slice::from_ref(part),
+    };
     progress("building the binaries");
     tests::harness::binaries::binaries();
     let watch = machine::Watch::start();
-    let report = runtime(false)?.block_on(measure(&args))?;
+    let report = runtime(false)?.block_on(measure(parts, &args.settings))?;
     let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = format!("--profile {} -p bench --bin bench -- {arguments}", machine::profile()?);
     write!(std::io::stdout().lock(), "{}", report.markdown(&watch.line(), &command))
         .context("cannot write the report")
 }
 
-async fn measure(args: &Args) -> anyhow::Result<Report> {
+async fn measure(parts: &[Part], settings: &Settings) -> anyhow::Result<Report> {
     let mut report = Report::default();
-    let settings = &args.settings;
-    let all = matches!(args.what, What::All);
-    if all || matches!(args.what, What::Startup) {
-        report.add(startup::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Acks) {
-        report.add(acks::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Sustained) {
-        report.add(sustained::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Drain) {
-        report.add(drain::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Flat) {
-        report.add(flat::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Existence) {
-        report.add(existence::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Channels) {
-        report.add(channels::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Beside) {
-        report.add(beside::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Directory) {
-        report.add(directory::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Files) {
-        report.add(files::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Import) {
-        report.add(import::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Export) {
-        report.add(export::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Erase) {
-        report.add(erase::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Figures) {
-        report.add(figures::measure(settings).await?);
-    }
-    if all || matches!(args.what, What::Search) {
-        for section in search::measure(settings).await? {
-            report.add(section);
-        }
-    }
-    if all || matches!(args.what, What::Pages) {
-        for section in pages::measure(settings).await? {
-            report.add(section);
-        }
-    }
-    if all || matches!(args.what, What::Questions) {
-        for section in questions::measure(settings).await? {
-            report.add(section);
-        }
-    }
-    if all || matches!(args.what, What::Pace) {
-        report.add(questions::pace::measure().await?);
-    }
-    if matches!(args.what, What::Aws) {
-        for section in aws::measure(settings).await? {
-            report.add(section);
-        }
-    }
-    if matches!(args.what, What::Lambda) {
-        for section in lambda::measure().await? {
-            report.add(section);
-        }
+    for part in parts {
+        report.sections.extend(part.measure(settings).await?);
     }
     Ok(report)
 }

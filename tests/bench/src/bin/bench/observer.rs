@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::driver::Sample;
 use crate::pool::{Pool, Row};
+use crate::report::Times;
 
 /// How often the database is looked at.
 const INTERVAL: Duration = Duration::from_millis(3);
@@ -82,13 +83,13 @@ impl Observer {
         Ok(())
     }
 
-    /// How long acked messages took to become readable, sorted; ends when the samples end and all were seen.
+    /// How long acked messages took to become readable; ends when the samples end and all were seen.
     pub(crate) async fn lags(
         &self,
         pool: &Arc<Pool>,
         mut samples: mpsc::UnboundedReceiver<Sample>,
         deadline: Duration,
-    ) -> anyhow::Result<Vec<Duration>> {
+    ) -> anyhow::Result<Times> {
         let started = Instant::now();
         let (mut lags, mut waiting, mut ended) = (Vec::new(), VecDeque::new(), false);
         while !ended || !waiting.is_empty() {
@@ -117,7 +118,6 @@ impl Observer {
             }
             sleep(INTERVAL).await;
         }
-        lags.sort_unstable();
-        Ok(lags)
+        Ok(Times::of(lags))
     }
 }

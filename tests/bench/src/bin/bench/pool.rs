@@ -1,5 +1,7 @@
 //! Requests made before the clock starts: the driver shares the machine with the server and must cost little.
 
+use std::sync::Arc;
+
 use ::testkit::corpus::{Effect, TEAM, Workload};
 use ::tests::harness::client::PATH;
 use ::tests::harness::process::SIGNING_SECRET;
@@ -33,7 +35,7 @@ pub(crate) struct Row {
 
 impl Pool {
     /// The next `count` events of a workload, signed now.
-    pub(crate) fn generate(workload: &mut Workload, count: usize) -> anyhow::Result<Self> {
+    pub(crate) fn generate(workload: &mut Workload, count: usize) -> anyhow::Result<Arc<Self>> {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET))?;
         let mut pool =
             Self { bytes: Vec::with_capacity(count * 1500), requests: Vec::with_capacity(count), secrets };
@@ -59,11 +61,17 @@ impl Pool {
             pool.requests.push(Request { start, body, end: pool.bytes.len(), row });
         }
         pool.sign();
-        Ok(pool)
+        Ok(Arc::new(pool))
     }
 
-    /// Signs every request anew: a signature is good for five minutes.
-    pub(crate) fn sign(&mut self) {
+    /// Signs every request anew, unless some are still being sent: a signature is good for five minutes.
+    pub(crate) fn sign_anew(pool: &mut Arc<Self>) {
+        if let Some(pool) = Arc::get_mut(pool) {
+            pool.sign();
+        }
+    }
+
+    fn sign(&mut self) {
         let now_s = SystemClock.now().seconds();
         for request in &self.requests {
             let signature = self.secrets.sign(now_s, &self.bytes[request.body..request.end]);

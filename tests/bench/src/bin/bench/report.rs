@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ::tests::harness::procfs::Usage;
+
 /// A goal and what was measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Goal {
@@ -51,15 +53,11 @@ pub(crate) struct Section {
 /// Everything that was measured.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    sections: Vec<Section>,
+    /// In the order in which they are printed.
+    pub(crate) sections: Vec<Section>,
 }
 
 impl Report {
-    /// Adds a measurement.
-    pub(crate) fn add(&mut self, section: Section) {
-        self.sections.push(section);
-    }
-
     /// The report as Markdown; `machine` says what it was measured on, `command` are the arguments of `cargo run`.
     pub(crate) fn markdown(&self, machine: &str, command: &str) -> String {
         let mut text = format!("Machine: {machine}.\nCommand: `cargo run {command}`\n");
@@ -98,6 +96,81 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
         [] => f64::NAN,
         odd if odd.len() % 2 == 1 => odd[middle],
         even => f64::midpoint(even[middle - 1], even[middle]),
+    }
+}
+
+/// The median of a figure of several runs.
+pub(crate) fn median_of<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> f64 {
+    median(runs.iter().map(figure).collect())
+}
+
+/// A row: what it is about, and its figures.
+pub(crate) fn row(what: impl Into<String>, figures: &[f64]) -> Vec<String> {
+    std::iter::once(what.into()).chain(figures.iter().copied().map(figure)).collect()
+}
+
+/// What a process that handled many events took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunCost {
+    /// Events per second.
+    pub(crate) per_second: f64,
+    /// Processor time of an event, in microseconds.
+    pub(crate) cpu_us: f64,
+    /// The most memory that it had.
+    pub(crate) peak_mib: f64,
+}
+
+impl RunCost {
+    /// What it took for this number of events.
+    pub(crate) fn of(events: usize, time: Duration, usage: &Usage) -> Self {
+        let events = events as f64;
+        Self {
+            per_second: events / time.as_secs_f64(),
+            cpu_us: usage.cpu.as_secs_f64() * 1e6 / events,
+            peak_mib: mib(usage.peak_rss_kib),
+        }
+    }
+
+    /// The median of each figure.
+    pub(crate) fn median(runs: &[Self]) -> Self {
+        Self {
+            per_second: median_of(runs, |run| run.per_second),
+            cpu_us: median_of(runs, |run| run.cpu_us),
+            peak_mib: median_of(runs, |run| run.peak_mib),
+        }
+    }
+
+    /// A row with all three.
+    pub(crate) fn row(&self, what: impl Into<String>) -> Vec<String> {
+        row(what, &[self.per_second, self.cpu_us, self.peak_mib])
+    }
+}
+
+/// How long some things took, sorted.
+#[derive(Debug, Clone)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    /// These, in any order.
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The least time that this share of all of them does not exceed, in milliseconds.
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).copied().map_or(f64::NAN, ms)
+    }
+
+    /// Half of them, most of them, and the greatest.
+    pub(crate) fn summary(&self) -> [f64; 3] {
+        [50, 95, 100].map(|percent| self.percentile(percent))
     }
 }
 
@@ -149,6 +222,15 @@ mod tests {
     fn the_median_is_the_middle_value() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0]), 2.5);
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        let times = Times::of((1..=200).rev().map(Duration::from_millis).collect());
+        assert_eq!(times.percentile(50), 100.0);
+        assert_eq!(times.percentile(99), 198.0);
+        assert_eq!(Times::of(vec![Duration::from_millis(1)]).percentile(99), 1.0);
+        assert!(Times::of(Vec::new()).percentile(50).is_nan());
     }
 
     #[test]

@@ -9,14 +9,14 @@ use anyhow::ensure;
 use tokio::time::sleep;
 
 use crate::report::{Goal, Section, figure, median, mib, ms};
-use crate::{Settings, machine, progress};
+use crate::{machine, progress};
 
 const STARTS: usize = 10;
 /// What is allocated on the way up may be given back by then.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// Starts it several times.
-pub(crate) async fn measure(_settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure() -> anyhow::Result<Section> {
     let mut first_200_ms = Vec::new();
     let mut idle_mib = Vec::new();
     for n in 1..=STARTS {

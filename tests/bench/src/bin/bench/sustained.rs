@@ -1,6 +1,5 @@
 //! `annalist up` under load: from the ack to the readable row, at fixed rates and flat out.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, Workload};
@@ -10,10 +9,10 @@ use tokio::sync::mpsc;
 
 use ports::queue::QueueName;
 
-use crate::driver::{Driven, Load, Pace, drive, percentile};
+use crate::driver::{Driven, Load, Pace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, mib, ms};
+use crate::report::{Goal, Section, Times, figure, mib};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -24,8 +23,7 @@ const BACKLOG_S: f64 = 0.5;
 
 struct Run {
     driven: Driven,
-    /// Sorted.
-    lags: Vec<Duration>,
+    lags: Times,
     backlog_at_end: usize,
     /// From the first request until every event was drained.
     elapsed: Duration,
@@ -93,7 +91,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 
 async fn run(pace: Pace, most_per_second: u64, settings: &Settings) -> anyhow::Result<Run> {
     let count = usize::try_from(most_per_second * settings.seconds)?;
-    let pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), count)?);
+    let pool = Pool::generate(&mut Workload::new(Shape::default()), count)?;
     let data = machine::data_folder()?;
     let server = process::up(data.path()).await;
     let observer = Observer::open(data.path())?;
@@ -135,10 +133,10 @@ fn row(load: &str, run: &Run) -> Vec<String> {
     vec![
         load.to_owned(),
         figure(run.driven.per_second()),
-        figure(ms(percentile(&run.driven.latencies, 50))),
-        figure(ms(percentile(&run.driven.latencies, 99))),
-        figure(ms(percentile(&run.lags, 50))),
-        figure(ms(percentile(&run.lags, 99))),
+        figure(run.driven.latencies.percentile(50)),
+        figure(run.driven.latencies.percentile(99)),
+        figure(run.lags.percentile(50)),
+        figure(run.lags.percentile(99)),
         count(run.backlog_at_end),
         figure(run.end_to_end_per_second()),
         figure(run.cpu.as_secs_f64() * 1e6 / acked),

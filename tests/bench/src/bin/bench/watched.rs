@@ -1,10 +1,13 @@
-//! A process that is watched from its start to its end: how long it takes, and how much memory at most.
+//! Processes from their start to their end: how long they take, and how much memory at most.
 
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
+use ::tests::harness::binaries::binaries;
 use ::tests::harness::procfs::{self, Usage};
 use anyhow::{Context, ensure};
+use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
@@ -38,4 +41,30 @@ pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<Watched> {
     let time = started.elapsed();
     ensure!(output.status.success(), "{:?} failed: {}", command.as_std(), output.status);
     Ok(Watched { output, usage: last.context("the process was too short")?, time })
+}
+
+/// A command of `annalist` that has ended well.
+pub(crate) struct Ended {
+    /// What it printed.
+    pub(crate) printed: String,
+    /// From its start to its end.
+    pub(crate) time: Duration,
+}
+
+impl Ended {
+    /// The last line that it printed.
+    pub(crate) fn last_line(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(self.printed.lines().last().unwrap_or_default())?)
+    }
+}
+
+/// Runs a command on a folder to its end.
+pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<Ended> {
+    let started = Instant::now();
+    let mut command = Command::new(&binaries().annalist);
+    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
+    let output = command.output().await.context("annalist cannot be started")?;
+    let time = started.elapsed();
+    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(Ended { printed: String::from_utf8_lossy(&output.stdout).into_owned(), time })
 }

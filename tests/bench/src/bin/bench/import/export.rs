@@ -23,7 +23,7 @@ pub(crate) struct Spread {
 }
 
 /// As most parts of the bench have them.
-const USUAL: Spread = Spread { channels: CHANNELS, day: DAY };
+pub(crate) const USUAL: Spread = Spread { channels: CHANNELS, day: DAY };
 
 /// Its people.
 pub(crate) const PEOPLE: usize = 2_000;

@@ -12,14 +12,18 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, median, mib};
-use crate::watched::{self, Watched};
+use crate::report::{Goal, RunCost, Section, figure, median};
+use crate::watched::{self, Watched, annalist};
 use crate::{Settings, machine, progress};
 
-struct Run {
-    per_second: f64,
-    cpu_us: f64,
-    peak_mib: f64,
+/// Fills a new folder with an export of this number of messages.
+pub(crate) async fn fill(data: &Path, messages: usize, spread: export::Spread) -> anyhow::Result<()> {
+    progress(&format!("making an archive of {messages} messages"));
+    let folder = machine::data_folder()?;
+    let zip = folder.path().join("export.zip");
+    export::write_spread(&zip, messages, spread)?;
+    annalist(data, &["import", &zip.display().to_string(), "--no-files"]).await?;
+    Ok(())
 }
 
 /// Imports a new folder, and then the same folder again.
@@ -38,17 +42,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         first.push(run(&zip, data.path(), settings.rows, "new").await?);
         again.push(run(&zip, data.path(), settings.rows, "unchanged").await?);
     }
-    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-    let row = |what: &str, runs: &[Run]| {
-        let figures =
-            [of(runs, |run| run.per_second), of(runs, |run| run.cpu_us), of(runs, |run| run.peak_mib)];
-        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect()
-    };
     let bare =
         |what: &str, per_second: f64| vec![what.to_owned(), figure(per_second), String::new(), String::new()];
     let (parse, insert) = (median(parse), median(insert));
-    let per_second = of(&first, |run| run.per_second);
-    let per_second_again = of(&again, |run| run.per_second);
+    let [first, again] = [first, again].map(|runs| RunCost::median(&runs));
+    let per_second = first.per_second;
     Ok(Section {
         title: "Importing an export",
         method: format!(
@@ -66,22 +64,22 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         rows: vec![
             bare("bare parse", parse),
             bare("bare insert", insert),
-            row("a new folder", &first),
-            row("the same again", &again),
+            first.row("a new folder"),
+            again.row("the same again"),
         ],
         goals: vec![
             Goal::at_least("an export is imported at", per_second, 20_000.0, " messages/s"),
             Goal::at_least("… wanted", per_second, 50_000.0, " messages/s"),
-            Goal::at_least("the same again, with no write", per_second_again, 60_000.0, " messages/s"),
+            Goal::at_least("the same again, with no write", again.per_second, 60_000.0, " messages/s"),
             Goal::at_least("import / bare parse", per_second / parse, 0.2, " ×"),
             Goal::at_least("import / bare insert", per_second / insert, 0.2, " ×"),
-            Goal::at_most("memory of an import", of(&first, |run| run.peak_mib), 200.0, " MiB"),
+            Goal::at_most("memory of an import", first.peak_mib, 200.0, " MiB"),
         ],
     })
 }
 
 /// One import; `expected` names the count that all messages are in.
-async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<Run> {
+async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<RunCost> {
     let mut command = Command::new(&binaries().annalist);
     command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
     let Watched { output, usage, time } = watched::to_end(command).await?;
@@ -90,9 +88,5 @@ async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow
     ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");
     let rows = Observer::open(data)?.rows()?;
     ensure!(rows == messages, "{rows} rows of {messages} messages");
-    Ok(Run {
-        per_second: messages as f64 / time.as_secs_f64(),
-        cpu_us: usage.cpu.as_secs_f64() * 1e6 / messages as f64,
-        peak_mib: mib(usage.peak_rss_kib),
-    })
+    Ok(RunCost::of(messages, time, &usage))
 }

@@ -19,9 +19,10 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
-use crate::import::export;
-use crate::report::{Goal, Section, figure, mib, ms};
-use crate::{Settings, machine, progress};
+use crate::import::export::{self, USUAL};
+use crate::report::{Goal, Section, Times, figure, mib, row};
+use crate::watched::annalist;
+use crate::{Settings, import, machine, progress};
 
 /// Requests for each page, one after the other.
 const REQUESTS: usize = 200;
@@ -32,29 +33,17 @@ const READERS: usize = 16;
 /// The channel that is read.
 const CHANNEL: &str = "C00001";
 
-/// How long one page took, sorted, and how long it was.
+/// How long one page took, and how long it was.
 struct PageTimes {
-    times: Vec<f64>,
+    times: Times,
     bytes: usize,
-}
-
-impl PageTimes {
-    /// The least time that this share of all of them does not exceed.
-    fn percentile(&self, share: f64) -> f64 {
-        let at = (self.times.len() as f64 * share).ceil() as usize;
-        self.times.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-    }
 }
 
 /// Reads pages of an archive of as many messages as there are rows.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
     let data = machine::data_folder()?;
-    let beside = machine::data_folder()?;
-    progress(&format!("pages: importing an export of {} messages", settings.rows));
-    let zip = beside.path().join("export.zip");
-    export::write(&zip, settings.rows)?;
-    annalist(&["import", &zip.display().to_string(), "--no-files"], data.path()).await?;
-    annalist(&["index"], data.path()).await?;
+    import::fill(data.path(), settings.rows, USUAL).await?;
+    annalist(data.path(), &["index"]).await?;
     let middle = middle_of_channel(data.path()).await?;
 
     let server = serve(data.path()).await;
@@ -73,16 +62,10 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     ];
     for (what, path) in &listed {
         progress(&format!("pages: {what}"));
-        let times = asked(server.address, path, REQUESTS).await?;
-        let shown = [0.5, 0.95, 1.0].map(|share| figure(times.percentile(share)));
-        rows.push(
-            [(*what).to_owned()]
-                .into_iter()
-                .chain(shown)
-                .chain([figure(times.bytes as f64 / 1000.0)])
-                .collect(),
-        );
-        pages.push(times);
+        let page = asked(server.address, path, REQUESTS).await?;
+        let [half, most, greatest] = page.times.summary();
+        rows.push(row(*what, &[half, most, greatest, page.bytes as f64 / 1000.0]));
+        pages.push(page);
     }
     progress("pages: readers at once");
     let rate =
@@ -104,8 +87,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
         columns: &["", "p50 ms", "p95 ms", "greatest ms", "kB"],
         rows,
         goals: vec![
-            Goal::at_most("p95 of the first page", pages[0].percentile(0.95), 50.0, " ms"),
-            Goal::at_most("p95 of a deep page", pages[1].percentile(0.95), 50.0, " ms"),
+            Goal::at_most("p95 of the first page", pages[0].times.percentile(95), 50.0, " ms"),
+            Goal::at_most("p95 of a deep page", pages[1].times.percentile(95), 50.0, " ms"),
             Goal::at_most("the first page", pages[0].bytes as f64 / 1000.0, 100.0, " kB"),
             Goal::at_most("a deep page", pages[1].bytes as f64 / 1000.0, 100.0, " kB"),
             Goal::at_least("pages at 16 connections", rate, 200.0, " a second"),
@@ -155,11 +138,10 @@ async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<
     for _ in 0..count {
         let started = Instant::now();
         let status = connection.exchange(request(path).as_bytes()).await?;
-        times.push(ms(started.elapsed()));
+        times.push(started.elapsed());
         ensure!(status == 200, "{path}: {status}");
     }
-    times.sort_by(f64::total_cmp);
-    Ok(PageTimes { times, bytes: connection.answer_bytes() })
+    Ok(PageTimes { times: Times::of(times), bytes: connection.answer_bytes() })
 }
 
 async fn pages_per_second(address: SocketAddr, path: &str, time: Duration) -> anyhow::Result<f64> {
@@ -182,13 +164,4 @@ async fn pages_per_second(address: SocketAddr, path: &str, time: Duration) -> an
         pages += read??;
     }
     Ok(f64::from(pages) / started.elapsed().as_secs_f64())
-}
-
-/// Runs a command on this folder to its end.
-async fn annalist(args: &[&str], data: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
-    let output = command.output().await.context("annalist cannot be started")?;
-    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
 }

@@ -10,10 +10,11 @@ use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::{CHANNEL, annalist, asked, serve};
+use super::{CHANNEL, asked, serve};
 use crate::connection::Connection;
 use crate::import::export;
-use crate::report::{Goal, Section, figure, median, mib, ms};
+use crate::report::{Goal, Section, median, mib, ms, row};
+use crate::watched::annalist;
 use crate::{Settings, machine, progress};
 
 /// Messages of the export: all of them are in the peer's memory.
@@ -45,13 +46,12 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress("pages: a small export in annalist");
     let data = folder.path().join("data");
     let began = Instant::now();
-    annalist(&["import", &zip.display().to_string(), "--no-files"], &data).await?;
-    annalist(&["index"], &data).await?;
+    annalist(&data, &["import", &zip.display().to_string(), "--no-files"]).await?;
+    annalist(&data, &["index"]).await?;
     let import = began.elapsed();
     let ours = of_annalist(&data).await?;
     let row = |what: &str, run: &Run| {
-        let figures = [run.start_ms, run.page_ms, run.page_bytes as f64 / 1000.0, run.peak_rss_mib];
-        std::iter::once(what.to_owned()).chain(figures.map(figure)).collect::<Vec<_>>()
+        row(what, &[run.start_ms, run.page_ms, run.page_bytes as f64 / 1000.0, run.peak_rss_mib])
     };
     let mut section = Section {
         title: "Pages beside slack-export-viewer",
@@ -133,7 +133,7 @@ async fn read(address: SocketAddr, path: &str, start_ms: f64, pid: u32) -> anyho
     let (mut times, mut page_bytes) = (Vec::new(), 0);
     for _ in 0..REQUESTS {
         let page = asked(address, path, 1).await?;
-        times.extend(page.times);
+        times.push(page.times.percentile(100));
         page_bytes = page.bytes;
     }
     let usage = procfs::usage(pid).context("the viewer has ended")?;

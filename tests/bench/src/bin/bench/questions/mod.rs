@@ -27,7 +27,7 @@ use tokio::process::Command;
 use self::counting_slack::CountingSlack;
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, figure, median, ms};
+use crate::report::{Goal, Section, Times, figure, median, row};
 use crate::{Settings, drain, machine, progress, slack as large_slack};
 
 /// Questions of a fleet, and their channels.
@@ -116,7 +116,7 @@ async fn answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<In
 }
 
 async fn latency(settings: &Settings) -> anyhow::Result<Section> {
-    let mut times: Vec<f64> = Vec::new();
+    let mut times = Vec::new();
     for round in 1..=settings.rounds {
         progress(&format!("questions: latency, round {round}"));
         let data = machine::data_folder()?;
@@ -139,13 +139,12 @@ async fn latency(settings: &Settings) -> anyhow::Result<Section> {
             let began = Instant::now();
             sender.deliver(&body).await.map_err(|error| anyhow::anyhow!("a question is refused: {error}"))?;
             let posted = api.posted(n + 1, drain::DEADLINE).await.context("no reply is posted")?;
-            times.push(ms(posted.duration_since(began)));
+            times.push(posted.duration_since(began));
         }
         server.process.sigkill().await;
     }
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
-    let (half, most) = (at(0.5), at(0.95));
+    let times = Times::of(times);
+    let [half, most, nearly_all] = [50, 95, 99].map(|percent| times.percentile(percent));
     Ok(Section {
         title: "From a question to its reply",
         method: format!(
@@ -154,7 +153,7 @@ async fn latency(settings: &Settings) -> anyhow::Result<Section> {
             settings.rounds
         ),
         columns: &["p50 ms", "p95 ms", "p99 ms"],
-        rows: vec![vec![figure(half), figure(most), figure(at(0.99))]],
+        rows: vec![[half, most, nearly_all].map(figure).to_vec()],
         goals: vec![
             Goal::at_most("half of the replies come within", half, 50.0, " ms"),
             Goal::at_most("95 % of them come within", most, 150.0, " ms"),
@@ -213,21 +212,18 @@ fn question(n: usize, channels: usize) -> anyhow::Result<QuestionJob> {
 /// A backlog of messages without a question, drained with the responder on and off, in pairs.
 async fn beside_messages(settings: &Settings) -> anyhow::Result<Section> {
     progress("questions: making requests");
-    let mut pool = Arc::new(Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?);
+    let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("questions: beside messages, round {round}"));
         let modes = if round.is_multiple_of(2) { ["on", "off"] } else { ["off", "on"] };
         for mode in modes {
-            if let Some(pool) = Arc::get_mut(&mut pool) {
-                pool.sign();
-            }
+            Pool::sign_anew(&mut pool);
             let rate = drained(&pool, settings, mode).await?;
             if mode == "on" { on.push(rate) } else { off.push(rate) }
         }
     }
     let share = median(off.iter().zip(&on).map(|(off, on)| on / off).collect());
-    let row = |what: &str, rates: Vec<f64>| vec![what.to_owned(), figure(median(rates))];
     Ok(Section {
         title: "What the responder costs messages",
         method: format!(
@@ -236,7 +232,7 @@ async fn beside_messages(settings: &Settings) -> anyhow::Result<Section> {
             settings.backlog, settings.rounds
         ),
         columns: &["responder", "ev/s"],
-        rows: vec![row("off", off), row("on", on)],
+        rows: vec![row("off", &[median(off)]), row("on", &[median(on)])],
         goals: vec![Goal::at_least("throughput with the responder", share, 0.98, " ×")],
     })
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use ::search::hits::{self, SearchRequest};
 use ::search::index::SearchIndex;
 use ::testkit::corpus::event;
-use ::tests::harness::binaries::binaries;
 use ::tests::harness::client::{RetryDelays, Slack};
 use ::tests::harness::process;
 use anyhow::{Context, ensure};
@@ -21,12 +20,12 @@ use ports::archive::Archive;
 use ports::clock::SystemClock;
 use reader::search::query::SearchQuery;
 use slack::ids::TeamId;
-use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::import::export;
-use crate::report::{Goal, Section, figure, ms};
-use crate::{Settings, machine, progress};
+use crate::import::export::{self, USUAL};
+use crate::report::{Goal, Section, Times, figure};
+use crate::watched::annalist;
+use crate::{Settings, import, machine, progress};
 
 /// The index's file in the data folder.
 const INDEX_FILE: &str = "index.db";
@@ -42,28 +41,6 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long some things took, sorted.
-struct Times(Vec<f64>);
-
-impl Times {
-    fn of(times: Vec<Duration>) -> Self {
-        let mut times: Vec<f64> = times.into_iter().map(ms).collect();
-        times.sort_by(f64::total_cmp);
-        Self(times)
-    }
-
-    /// The least time that this share of all of them does not exceed.
-    fn percentile(&self, share: f64) -> f64 {
-        let at = (self.0.len() as f64 * share).ceil() as usize;
-        self.0.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-    }
-
-    fn row(&self, what: &str) -> Vec<String> {
-        let figures = [0.5, 0.95, 1.0].map(|share| figure(self.percentile(share)));
-        [what.to_owned(), self.0.len().to_string()].into_iter().chain(figures).collect()
-    }
-}
-
 /// How an index was made.
 struct Rebuilt {
     time: Duration,
@@ -71,13 +48,10 @@ struct Rebuilt {
 }
 
 /// Searches an archive of as many messages as there are rows.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let data = machine::data_folder()?;
     let beside = machine::data_folder()?;
-    progress(&format!("search: importing an export of {} messages", settings.rows));
-    let zip = beside.path().join("export.zip");
-    export::write(&zip, settings.rows)?;
-    annalist(&["import", &zip.display().to_string(), "--no-files"], data.path()).await?;
+    import::fill(data.path(), settings.rows, USUAL).await?;
     progress("search: making the index");
     let rebuilt = rebuild(data.path(), settings.rows).await?;
     progress("search: copying the texts");
@@ -90,7 +64,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     let index = SearchIndex::open(&data.path().join(INDEX_FILE)).await?;
     let mut rows = Vec::new();
     let mut add = |what: &str, times: Times| {
-        rows.push(times.row(what));
+        let count = times.len().to_string();
+        rows.push([what.to_owned(), count].into_iter().chain(times.summary().map(figure)).collect());
         times
     };
     progress("search: queries");
@@ -109,13 +84,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     progress("search: processes");
     let mut started = Vec::new();
     for query in &words[..STARTED] {
-        started.push(annalist(&["search", query], data.path()).await?);
+        started.push(annalist(data.path(), &["search", query]).await?.time);
     }
     let started = add("words alone, `annalist search` as a process", Times::of(started));
     progress("search: new messages");
     let fresh = add("a new message, from its 200", new_messages(data.path(), &archive, &index).await?);
     database.close().await;
-    Ok(vec![section(settings, rows, &rebuilt, [&newest, &ranked, &started, &fresh])])
+    Ok(section(settings, rows, &rebuilt, [&newest, &ranked, &started, &fresh]))
 }
 
 fn section(
@@ -143,29 +118,18 @@ fn section(
         columns: &["", "number", "p50 ms", "p95 ms", "greatest ms"],
         rows,
         goals: vec![
-            Goal::at_most("p95 of a search", newest.percentile(0.95), 50.0, " ms"),
-            Goal::at_most("p95 of a search with `--rank`", ranked.percentile(0.95), 100.0, " ms"),
-            Goal::at_most("`annalist search`, from start to end, p95", started.percentile(0.95), 80.0, " ms"),
-            Goal::at_most("a new message is found within", fresh.percentile(1.0), 1_000.0, " ms"),
+            Goal::at_most("p95 of a search", newest.percentile(95), 50.0, " ms"),
+            Goal::at_most("p95 of a search with `--rank`", ranked.percentile(95), 100.0, " ms"),
+            Goal::at_most("`annalist search`, from start to end, p95", started.percentile(95), 80.0, " ms"),
+            Goal::at_most("a new message is found within", fresh.percentile(100), 1_000.0, " ms"),
             Goal::at_most("the index takes", rebuilt.bytes_per_message, 300.0, " bytes a message"),
             Goal::at_most("the index is made within", rebuilt.time.as_secs_f64(), 60.0, " s"),
         ],
     }
 }
 
-/// Runs a command on this folder to its end.
-async fn annalist(args: &[&str], data: &Path) -> anyhow::Result<Duration> {
-    let started = Instant::now();
-    let mut command = Command::new(&binaries().annalist);
-    command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
-    let output = command.output().await.context("annalist cannot be started")?;
-    let elapsed = started.elapsed();
-    ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(elapsed)
-}
-
 async fn rebuild(data: &Path, messages: usize) -> anyhow::Result<Rebuilt> {
-    let time = annalist(&["index", "--rebuild"], data).await?;
+    let time = annalist(data, &["index", "--rebuild"]).await?.time;
     let bytes = std::fs::metadata(data.join(INDEX_FILE))?.len();
     Ok(Rebuilt { time, bytes_per_message: bytes as f64 / messages as f64 })
 }
