@@ -54,7 +54,7 @@ fn start(name: &str) -> anyhow::Result<()> {
         .find(|(spec, _)| spec.name == name)
         .with_context(|| format!("{name} is no worker"))?;
     let args = WorkerArgs::from_arg_matches(&command(spec).get_matches())?;
-    telemetry::init_log(&process::config::log_filter());
+    telemetry::init_log(process::config::log_filter()?);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
 }
 

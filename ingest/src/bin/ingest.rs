@@ -46,7 +46,7 @@ async fn main() -> ExitCode {
 
 async fn start(command: Command) -> anyhow::Result<()> {
     let secrets = config::signing_secrets().await?;
-    telemetry::init_log(&config::log_filter());
+    telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
         return as_function(command, secrets).await;

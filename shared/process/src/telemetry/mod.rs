@@ -13,8 +13,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging to standard error: for people on a terminal, one JSON object per line elsewhere.
-pub fn init_log(filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+pub fn init_log(filter: EnvFilter) {
     // A line that cannot be written, on a full disk or to a pipe without a reader, is lost: a complaint about it would
     // go the same way, and end what logged it.
     let log = tracing_subscriber::fmt()
