@@ -3,40 +3,15 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use process::config::ConfigError;
 use process::config::backend::BackendError;
+use process::failure::{self, USAGE};
 
-use crate::{USAGE, UsageError, plain};
+use crate::{UsageError, plain};
 
 /// What clap says about the arguments: help as it is, a mistake on one line.
 pub(crate) fn refused(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        // Ignore a write error: there is nowhere left to report it.
-        drop(error.print());
-        return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-    }
-    say(&usage_line(&error.render().to_string()));
-    ExitCode::from(USAGE)
-}
-
-/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
-pub(crate) fn usage_line(rendered: &str) -> String {
-    let mut parts: Vec<String> = rendered
-        .trim_start_matches("error: ")
-        .split("\n\n")
-        .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
-        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
-        .collect();
-    if let [_] = parts.as_slice() {
-        parts.push("--help says more".to_owned());
-    }
-    parts.join("; ")
+    failure::refused(error, say)
 }
 
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
@@ -47,23 +22,11 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if nobody_reads {
         return ExitCode::SUCCESS;
     }
-    say(&line(error));
+    say(&failure::line(error.as_ref()));
     let misconfigured = error.is::<ConfigError>()
         || error.is::<UsageError>()
         || error.downcast_ref().is_some_and(BackendError::is_usage);
     if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
-}
-
-/// An error and its causes, each said once: some errors name their cause themselves.
-fn line(error: &anyhow::Error) -> String {
-    let mut line = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !line.contains(&cause) {
-            line.push_str(": ");
-            line.push_str(&cause);
-        }
-    }
-    line
 }
 
 /// One line on standard error.
@@ -86,9 +49,9 @@ mod tests {
         let error = Err::<(), _>(failed).context("cannot import a.zip").unwrap_err();
         let expected = "cannot import a.zip: the archive is unavailable: no space left; what was imported stays: import it \
             again once this is solved";
-        assert_eq!(line(&error), expected);
+        assert_eq!(failure::line(error.as_ref()), expected);
         let unnamed =
             anyhow::Error::new(io::Error::other("no such folder")).context("cannot open the archive");
-        assert_eq!(line(&unnamed), "cannot open the archive: no such folder");
+        assert_eq!(failure::line(unnamed.as_ref()), "cannot open the archive: no such folder");
     }
 }
