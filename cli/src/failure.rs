@@ -3,44 +3,19 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use process::config::ConfigError;
 use process::config::backend::BackendError;
+use process::failure::{self, USAGE};
 use slack_api::ApiError;
 
-use crate::{USAGE, UsageError, plain};
+use crate::{UsageError, plain};
 
 /// What to do about a token that Slack does not take.
 pub(crate) const ASK_DOCTOR: &str = "`annalist doctor` says what to do about the token";
 
 /// What clap says about the arguments: help as it is, a mistake on one line.
 pub(crate) fn refused(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        // Ignore a write error: there is nowhere left to report it.
-        drop(error.print());
-        return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-    }
-    say(&usage_line(&error.render().to_string()));
-    ExitCode::from(USAGE)
-}
-
-/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
-pub(crate) fn usage_line(rendered: &str) -> String {
-    let mut parts: Vec<String> = rendered
-        .trim_start_matches("error: ")
-        .split("\n\n")
-        .filter(|part| !part.trim().is_empty() && !part.starts_with("For more information"))
-        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
-        .collect();
-    if let [_] = parts.as_slice() {
-        parts.push("--help says more".to_owned());
-    }
-    parts.join("; ")
+    failure::refused(error, say)
 }
 
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
@@ -58,15 +33,9 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// An error and its causes, each said once: some errors name their cause themselves.
+/// An error and its causes, and who knows what to do about a token.
 fn line(error: &anyhow::Error) -> String {
-    let mut line = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !line.contains(&cause) {
-            line.push_str(": ");
-            line.push_str(&cause);
-        }
-    }
+    let mut line = failure::line(error.as_ref());
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(ApiError::is_of_token) {
         line.push_str("; ");
         line.push_str(ASK_DOCTOR);

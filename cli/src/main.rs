@@ -54,9 +54,6 @@ use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
-/// The caller used the command wrongly.
-const USAGE: u8 = 2;
-
 /// The caller asked for something that cannot be meant.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -401,7 +398,7 @@ fn runtime(builder: &mut Builder) -> io::Result<Runtime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::usage_line;
+    use process::failure::{USAGE, usage_line};
 
     #[test]
     fn the_arguments_are_consistent() {

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let secrets = config::signing_secrets().await?;
         let work = WorkSettings::read(&args.work).await?.with_processor(&args.work).await?;
         work.check_existence()?;
-        telemetry::init_log(&config::log_filter());
+        telemetry::init_log(config::log_filter()?);
         serve(args, secrets, work, door, out).await
     })
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let runtime = crate::runtime(
         Builder::new_multi_thread().worker_threads(PAGE_THREADS).max_blocking_threads(DISK_THREADS),
     )?;
-    telemetry::init_log(&config::log_filter());
+    telemetry::init_log(config::log_filter()?);
     runtime.block_on(crate::with_archive(&args.backend, async |backend| {
         let stop = shutdown::on_signal()?;
         let listener = door.bind().await?;

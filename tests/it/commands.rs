@@ -133,7 +133,9 @@ async fn what_is_in_the_archive_is_printed_and_exit_0() {
         assert_eq!(json_lines(data.path(), &["channel", called]).await, history);
     }
     let index = json_lines(data.path(), &["channels"]).await;
-    assert_eq!(index, [json!({ "channel_id": CHANNEL, "name": "general", "team_id": TEAM })]);
+    let general =
+        json!({ "channel_id": CHANNEL, "name": "general", "team_id": TEAM, "visibility": "public" });
+    assert_eq!(index, [general]);
     assert!(json_lines(data.path(), &["revisions", CHANNEL, ROOT]).await.is_empty());
     assert!(json_lines(data.path(), &["quarantine", "list"]).await.is_empty());
     let text = annalist(&["messages", CHANNEL, "--data", path(data.path())]).await;

@@ -1,5 +1,6 @@
 //! Trouble that the machine makes: a disk that takes no more, a database that another process holds.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use testkit::corpus::{TEAM, channel_id, event, ts};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, Slack};
 use tests::harness::command::{json_lines, status, wait_until_idle};
-use tests::harness::process;
+use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_nothing_quarantined;
 use tokio::process::Command;
 
@@ -70,6 +71,22 @@ async fn a_disk_that_takes_no_more_is_answered_503_and_nothing_acked_is_lost() {
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..=acked));
     assert!(server.process.sigterm(DEADLINE).await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_takes_no_more_lines_stops_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"exec "$@" 2>/dev/full"#, "sh"]);
+    command.arg(&binaries().annalist).args(["up", "--listen", &address.to_string(), "--data"]);
+    let server = Process::start(command.arg(data.path()));
+
+    let mut slack = Slack::to(address, RetryDelays::slack(Duration::from_millis(50)));
+    slack.deliver(&said(0)).await.unwrap();
+    assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
+    assert_eq!(archived(data.path()).await, sent(0..1));
+    assert!(server.sigterm(DEADLINE).await.success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

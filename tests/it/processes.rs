@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::{json_lines, status, wait_until_idle};
 use tests::harness::load::Load;
-use tests::harness::process;
+use tests::harness::process::{self, SIGNING_SECRET};
 use tests::harness::verify::assert_archive_holds;
+use tokio::process::Command;
 
 const SENDERS: usize = 4;
 const EVENTS: usize = 600;
@@ -123,5 +125,31 @@ async fn wait_for_rows(data: &Path, channel: &str) {
         != Some(0)
     {
         assert!(tokio::time::Instant::now() < until, "{channel} never appeared");
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_is_started_wrongly_says_so_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    for program in [binaries().ingest.clone(), binaries().worker("message-writer")] {
+        for (arguments, log, code, expected) in [
+            (&["--bogus"][..], "info", 2, "unexpected argument '--bogus' found; usage: "),
+            (&["--backend", "paper"], "info", 2, "[possible values: embedded, aws]; --help says more"),
+            (&[], "loud", 2, "ANNALIST_LOG cannot be used: "),
+            (&["--data", file], "off", 1, "; name another folder with --data\n"),
+        ] {
+            let mut command = Command::new(&program);
+            command.args(arguments).env("ANNALIST_LOG", log).env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
+            let ended = command.args(["--metrics-listen", "127.0.0.1:0"]).output().await.unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(code), "{program:?} {arguments:?}: {said}");
+            assert!(
+                said.contains(expected) && said.lines().count() == 1,
+                "{program:?} {arguments:?}: {said}"
+            );
+        }
     }
 }

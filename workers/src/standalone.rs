@@ -12,6 +12,7 @@ use ports::workers::{Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
+use process::failure;
 use process::telemetry::{self, listener};
 
 use crate::Build;
@@ -52,8 +53,8 @@ pub fn main(name: &str) -> ExitCode {
 fn start(name: &str) -> anyhow::Result<()> {
     let (spec, build) =
         crate::all().find(|(spec, _)| spec.name == name).with_context(|| format!("{name} is no worker"))?;
-    let args = WorkerArgs::from_arg_matches(&command(spec).get_matches())?;
-    telemetry::init_log(&process::config::log_filter());
+    let args = WorkerArgs::from_arg_matches(&command(spec).try_get_matches()?)?;
+    telemetry::init_log(process::config::log_filter()?);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
 }
 
@@ -129,10 +130,14 @@ fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            let say = |line: &str| eprintln!("{line}");
+            if let Some(arguments) = error.downcast_ref() {
+                return failure::refused(arguments, say);
+            }
+            say(&failure::line(error.as_ref()));
             let misconfigured =
                 error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-            if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if misconfigured { ExitCode::from(failure::USAGE) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct McpArgs {
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
     let runtime = crate::runtime(&mut Builder::new_current_thread())?;
     // Standard output is the protocol's: the log goes to standard error, and says little unless it is asked to.
-    telemetry::init_log(&config::log_filter_or("warn"));
+    telemetry::init_log(config::log_filter_or("warn")?);
     let result =
         runtime.block_on(crate::with_archive(&args.backend, async |backend| serve(backend, args).await));
     // A thread may be reading standard input, and nothing interrupts it.

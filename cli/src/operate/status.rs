@@ -198,7 +198,11 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "idle         {}",
-        if status.idle { "yes: everything that came in is stored" } else { "no" }
+        match (status.idle, status.quarantined) {
+            (true, 0) => "yes: everything that came in is stored",
+            (true, _) => "yes: everything that came in is stored or quarantined",
+            (false, _) => "no",
+        }
     )?;
     if !status.busy.is_empty() {
         writeln!(out, "busy         {}: work in the background", status.busy.join(", "))?;
@@ -374,7 +378,7 @@ mod tests {
             existence_check: vec![held],
             directory: Vec::new(),
         };
-        let text = text(&status);
+        let shown = text(&status);
         for expected in [
             "2 times in which events may be missing: `annalist gaps`",
             "3 jobs could not be stored",
@@ -383,7 +387,9 @@ mod tests {
             "3 min",
             "HTTP 503",
         ] {
-            assert!(text.contains(expected), "{text}");
+            assert!(shown.contains(expected), "{shown}");
         }
+        let idle = Status { queues: Vec::new(), idle: true, ..status };
+        assert!(text(&idle).contains("yes: everything that came in is stored or quarantined\n"));
     }
 }

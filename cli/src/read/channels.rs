@@ -16,6 +16,9 @@ use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
 use crate::zone::Zone;
 
+/// What is listed of a channel's state, if it has it.
+const STATE: [&str; 6] = ["archived", "deleted", "ext_shared", "purpose", "topic", "visibility"];
+
 /// How much of a name and of a topic is shown.
 const NAME: usize = 80;
 const TOPIC: usize = 60;
@@ -51,6 +54,11 @@ pub(crate) async fn channels(
         let in_teams = list.teams_of(&row.place.channel);
         if read.json {
             let mut line = json!({ "channel_id": row.place.channel, "name": row.name, "team_id": team });
+            for attribute in STATE {
+                if let Some(value) = snapshot.get(attribute) {
+                    line[attribute] = value.clone();
+                }
+            }
             if in_teams.len() > 1 {
                 line["team_ids"] = json!(in_teams);
             }
@@ -194,14 +202,18 @@ mod tests {
         let mut args = args(true);
         let text = printed(&fixture, &args).await.unwrap();
         let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let row = |id, name: Option<&str>| json!({ "channel_id": id, "name": name, "team_id": "T1" });
-        let expected = [
-            row("C1", Some("release")),
-            row("C2", Some("general")),
-            row("C3", Some("archived-one")),
-            row("C4", Some("deleted_a-trial")),
-            row("C5", None),
+        let row =
+            |id, name| json!({ "channel_id": id, "name": name, "team_id": "T1", "visibility": "public" });
+        let mut expected = [
+            row("C1", "release"),
+            row("C2", "general"),
+            row("C3", "archived-one"),
+            row("C4", "deleted_a-trial"),
+            json!({ "channel_id": "C5", "name": null, "team_id": "T1" }),
         ];
+        expected[1]["topic"] = "a\u{1b}[2J\ntopic".into();
+        expected[2]["archived"] = true.into();
+        expected[3]["deleted"] = true.into();
         assert_eq!(rows, expected);
         args.read.limit = NonZeroUsize::new(2);
         assert_eq!(printed(&fixture, &args).await.unwrap().lines().count(), 2);
@@ -263,8 +275,9 @@ mod tests {
         assert_eq!(
             rows,
             [
-                json!({ "channel_id": "C2", "name": "partners", "team_id": "T1" }),
-                json!({ "channel_id": "C3", "name": "shared", "team_id": "T1", "team_ids": ["T1", "T2"] }),
+                json!({ "channel_id": "C2", "name": "partners", "team_id": "T1", "visibility": "public" }),
+                json!({ "channel_id": "C3", "name": "shared", "team_id": "T1", "team_ids": ["T1", "T2"],
+                    "visibility": "public" }),
             ]
         );
     }

@@ -26,8 +26,9 @@ pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Re
         Some(folder) => folder.clone(),
         None => default_folder(backend)?,
     };
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder of the search index, {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("cannot use {} as the folder of the search index (--index)", folder.display())
+    })?;
     Ok(folder.join(INDEX_FILE))
 }
 

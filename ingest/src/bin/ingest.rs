@@ -11,6 +11,7 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
 use process::config::backend::{Backend, BackendArgs, BackendError};
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use process::failure;
 use process::requests::OpenRequests;
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
@@ -32,21 +33,24 @@ struct Command {
 #[tokio::main]
 #[expect(clippy::print_stderr, reason = "the last word of a binary")]
 async fn main() -> ExitCode {
-    let command = Command::parse();
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => return failure::refused(&error, |line| eprintln!("{line}")),
+    };
     match start(command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", failure::line(error.as_ref()));
             let misconfigured =
                 error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-            if misconfigured { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if misconfigured { ExitCode::from(failure::USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
 
 async fn start(command: Command) -> anyhow::Result<()> {
     let secrets = config::signing_secrets().await?;
-    telemetry::init_log(&config::log_filter());
+    telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
         return as_function(command, secrets).await;

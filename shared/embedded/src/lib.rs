@@ -23,6 +23,7 @@ mod reader;
 mod turns;
 mod writer;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
 pub use queue::QueuedJob;
 use reader::Readers;
+use rusqlite::ErrorCode;
 use turns::Turns;
 use writer::Writer;
 
@@ -67,12 +69,12 @@ pub enum OpenError {
     #[error("{0} holds no archive: name the folder that `annalist up` uses with --data")]
     Missing(PathBuf),
     /// The folder cannot be made or read.
-    #[error("cannot use the data folder {path}: {source}")]
+    #[error("cannot use the data folder {path}: {why}; {}", next_step(why.kind()))]
     Folder {
         /// Which folder.
         path: PathBuf,
         /// The system's reason.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// A newer version wrote it.
     #[error("{0} was written by a newer version of annalist: upgrade this one")]
@@ -90,13 +92,36 @@ pub enum OpenError {
         ours: String,
     },
     /// SQLite's reason.
-    #[error("cannot open {path}: {source}")]
+    #[error("cannot open {path}: {why}; {}", next_step_of(why))]
     Database {
         /// Which file.
         path: PathBuf,
         /// SQLite's reason.
-        source: rusqlite::Error,
+        why: rusqlite::Error,
     },
+}
+
+/// What to do about a folder that cannot be used.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others have the same remedy")]
+fn next_step(why: ErrorKind) -> &'static str {
+    match why {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on its disk",
+        ErrorKind::ReadOnlyFilesystem => "even reading takes locks in it: use a copy that can be written to",
+        ErrorKind::PermissionDenied => "run annalist as the user who owns it",
+        _ => "name another folder with --data",
+    }
+}
+
+/// What to do about a database that cannot be opened.
+fn next_step_of(why: &rusqlite::Error) -> &'static str {
+    match why.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => next_step(ErrorKind::StorageFull),
+        Some(ErrorCode::ReadOnly) => next_step(ErrorKind::ReadOnlyFilesystem),
+        Some(ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => next_step(ErrorKind::PermissionDenied),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "try again: another process holds it",
+        Some(ErrorCode::SystemIoFailure) => "the log of the system says more about its disk",
+        _ => "name another folder with --data, or restore a backup into a new one",
+    }
 }
 
 /// The URI of the folder that the files of a data folder are in: each lies there under its key.
@@ -135,7 +160,7 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
-        let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
+        let folder_error = |why| OpenError::Folder { path: data.to_owned(), why };
         connection::keep_private();
         connection::create_private_folder(data).map_err(folder_error)?;
         if let Ok(folder) = condition::folder(data)
@@ -261,7 +286,7 @@ impl Database {
 /// Announces a process of this version to those that use a data folder.
 fn join(data: &Path, version: &str) -> Result<ProcessLock, OpenError> {
     ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
-        JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
+        JoinError::Io(why) => OpenError::Folder { path: data.to_owned(), why },
         JoinError::OtherVersion(theirs) => {
             OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }
         }

@@ -110,3 +110,21 @@ async fn files_are_the_owners_alone_in_a_folder_that_others_may_enter() {
     assert!(seen >= 5, "{seen}");
     database.close().await;
 }
+
+#[test]
+fn a_folder_that_cannot_be_used_says_what_to_do_next() {
+    let said = |data: &Path| Database::open(data, SystemClock::shared()).err().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no database").unwrap();
+    assert!(said(&file).ends_with("; name another folder with --data"), "{}", said(&file));
+
+    std::fs::rename(&file, folder.path().join(DATABASE_FILE)).unwrap();
+    let unreadable = said(folder.path());
+    let expected =
+        "file is not a database; name another folder with --data, or restore a backup into a new one";
+    assert!(unreadable.ends_with(expected), "{unreadable}");
+
+    let full = OpenError::Folder { path: file, why: ErrorKind::StorageFull.into() };
+    assert!(full.to_string().ends_with("; make room on its disk"), "{full}");
+}

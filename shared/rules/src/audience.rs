@@ -253,14 +253,18 @@ mod tests {
     fn what_happens_to_a_channel_is_stored_if_the_channel_is_known_or_says_that_it_is_public() {
         let event = |kind: &str| json!({ "type": kind, "channel": "C1" });
         let created = |private: bool| json!({ "type": "channel_created", "channel": { "id": "C1", "is_private": private } });
+        let renamed = |private: bool| json!({ "type": "channel_rename", "channel": { "id": "C1", "is_private": private } });
         let joined = |letter: &str| json!({ "type": "member_joined_channel", "channel": "C1", "channel_type": letter });
         let changed = json!({ "type": "channel_history_changed", "latest": "5.000000" });
         let (nothing, rows) = (ChannelFacts::default(), with_rows(ChannelRows::NotPublic));
         let store = Decision::Store { marks: false };
-        for public in [event("channel_archive"), created(false), joined("C"), changed, event("user_change")] {
+        let unnamed = json!({ "type": "channel_rename", "channel": { "id": "C1" } });
+        let public =
+            [event("channel_archive"), created(false), renamed(false), unnamed, joined("C"), changed];
+        for public in public.into_iter().chain([event("user_change")]) {
             assert_eq!(decided(&public, &nothing), store, "{public}");
         }
-        for unstated in [event("group_archive"), event("channel_shared"), created(true)] {
+        for unstated in [event("group_archive"), event("channel_shared"), created(true), renamed(true)] {
             assert_eq!(decided(&unstated, &nothing), DROP, "{unstated}");
             assert_eq!(decided(&unstated, &rows), store, "{unstated}");
         }

@@ -70,7 +70,7 @@ pub enum Malformed {
         ahead_s: i64,
     },
     /// A name that cannot be a key.
-    #[error("the {0} is empty or longer than {MAX_NAME_BYTES} bytes")]
+    #[error("the {0} is empty, longer than {MAX_NAME_BYTES} bytes, or has control characters")]
     Name(&'static str),
 }
 

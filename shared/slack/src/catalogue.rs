@@ -171,7 +171,7 @@ pub const EVENTS: [EventType; 44] = [
     asked("channel_history_changed", Subscription::Scope("channels:history"), Destination::Channels, Rule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
     asked("channel_id_changed", Subscription::Scope("channels:read"), Destination::EventsAndChannels, Rule::Channel(ChannelChange::IdChanged), Visibility::Archive),
     channel("channel_left", ChannelChange::Left, Visibility::PublicByType),
-    channel("channel_rename", ChannelChange::Renamed, Visibility::PublicByType),
+    channel("channel_rename", ChannelChange::Renamed, Visibility::ChannelObject),
     channel("channel_shared", ChannelChange::Shared, Visibility::Archive),
     channel("channel_unarchive", ChannelChange::Unarchived, Visibility::PublicByType),
     channel("channel_unshared", ChannelChange::Unshared, Visibility::Archive),

@@ -7,6 +7,7 @@ pub mod backfill;
 mod claims;
 pub mod existence;
 pub mod lambda;
+mod log;
 #[cfg(feature = "web")]
 pub mod responder;
 mod secrets;
@@ -25,6 +26,7 @@ use ::slack::signature::{InvalidSecrets, SigningSecrets};
 
 pub use ::slack::credentials::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 pub use claims::{ClaimArgs, instance};
+pub use log::{log_filter, log_filter_or};
 
 /// The user's folder for what can be made again, as the XDG Base Directory Specification names it; `None` for a user without
 /// a home.
@@ -256,6 +258,12 @@ pub enum ConfigError {
         "{0} has nothing to do while ANNALIST_RESPONDER is off: set it to on, here and for the message-writer"
     )]
     ResponderOff(&'static str),
+    /// What is to be logged cannot be used.
+    #[error(
+        "ANNALIST_LOG cannot be used: it is error, warn, info, debug, trace or off, or names the level of single \
+         modules, such as info,workers=debug"
+    )]
+    Log,
     /// Tokens are set in both ways.
     #[error(
         "SLACK_BOT_TOKEN and SLACK_BOT_TOKENS_FILE are both set: keep the first for one workspace, or the file for \
@@ -278,15 +286,4 @@ pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 fn text(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
-}
-
-/// What to log, where nothing else is said.
-pub fn log_filter() -> String {
-    log_filter_or("info")
-}
-
-/// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …), or else this.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
-pub fn log_filter_or(default: &str) -> String {
-    std::env::var("ANNALIST_LOG").unwrap_or_else(|_| default.to_owned())
 }

@@ -13,9 +13,13 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging to standard error: for people on a terminal, one JSON object per line elsewhere.
-pub fn init_log(filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+pub fn init_log(filter: EnvFilter) {
+    // A line that cannot be written, on a full disk or to a pipe without a reader, is lost: a complaint about it would
+    // go the same way, and end what logged it.
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     let started = if std::io::stderr().is_terminal() {
         log.with_target(false).try_init()
     } else {
