@@ -86,7 +86,7 @@ impl Eraser<'_> {
     }
 
     /// Erases a message. Its row goes last: a run that is killed before finds it again.
-    async fn message(
+    pub(super) async fn message(
         &self,
         team: &TeamId,
         channel: &ChannelId,

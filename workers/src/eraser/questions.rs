@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
+use ports::archive::erasure::{ErasureFact, ErasureScope};
+use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{Eraser, EraserCounts, EraserError};
@@ -27,10 +28,31 @@ impl Eraser<'_> {
         }
         for row in posted.iter().filter(|row| self.covered.covers_row(row) || self.covers_question(team, row))
         {
+            counts += self.said_by_app(team, row).await?;
             counts.erased(row);
             self.erase(&row.key).await?;
         }
         Ok(counts)
+    }
+
+    /// Erases the message of the channel that a post is: Slack tells of it as of any other. No fact about the question covers it,
+    /// so it gets one of its own, after which it cannot come again.
+    async fn said_by_app(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, EraserError> {
+        let post = row.key.timestamp.split_once('#');
+        let post =
+            post.and_then(|(channel, ts)| Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?)));
+        let Some((channel, ts)) = post else { return Ok(EraserCounts::default()) };
+        let key = ItemKey::message(team, &channel, &ts);
+        if self.acts() && !self.covered.covers_content(&key, None) {
+            let scope = ErasureScope::Message(channel.clone(), ts.clone());
+            let fact = ErasureFact { team: team.clone(), scope, until: ts.clone() };
+            self.archive.write(&fact.update()).await?;
+        }
+        let message = self.archive.get(&key).await?;
+        match &message {
+            Some(message) => self.message(team, &channel, message).await,
+            None => Ok(EraserCounts::default()),
+        }
     }
 
     async fn all(&self, counts: &mut EraserCounts, partition: String) -> Result<Vec<Item>, ArchiveError> {

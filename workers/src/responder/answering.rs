@@ -233,14 +233,16 @@ impl Responder {
         Ok(if is_there { Withdrawn::No } else { Withdrawn::Ended })
     }
 
-    /// The attempt at which an answer is to be posted. One that failed is opened again if the question was asked again since.
+    /// The attempt at which an answer is to be posted. One that failed is opened again if a person asked the question again; the
+    /// answer itself may have been begun anew more often than that.
     async fn reopened(&self, answer: &AnswerRow, generation: u32) -> Result<u32, Failure> {
-        if answer.state.stage != WorkStage::Failed || answer.state.generation >= generation {
-            return Ok(answer.state.generation);
+        let WorkState { generation: posted_at, stage } = answer.state;
+        if stage != WorkStage::Failed || generation == 0 {
+            return Ok(posted_at);
         }
-        let state = WorkState { generation, stage: WorkStage::Pending };
+        let state = WorkState { generation: generation.max(posted_at + 1), stage: WorkStage::Pending };
         self.ports.archive.write(&rows::answer_becomes(&answer.id, state, None, self.now_s())).await?;
-        Ok(generation)
+        Ok(state.generation)
     }
 
     async fn finish(&self, question: &QuestionRow, end: QuestionEnd) -> Result<(), Failure> {

@@ -16,11 +16,11 @@ pub fn neutral(text: &str) -> String {
     let mut fence: Option<&str> = None;
     while let Some(line) = lines.next() {
         let trimmed = line.trim();
-        let marker = ["```", "~~~"].into_iter().find(|marker| trimmed.starts_with(marker));
+        let marker = fence_of(trimmed);
         match (fence, marker) {
             (None, Some(marker)) => {
                 // Some models write a block in one line.
-                match trimmed[3..].strip_suffix(marker) {
+                match trimmed[marker.len()..].strip_suffix(marker) {
                     Some(inner) => push_line(&mut out, &block(inner)),
                     None => {
                         fence = Some(marker);
@@ -28,7 +28,7 @@ pub fn neutral(text: &str) -> String {
                     }
                 }
             }
-            (Some(open), Some(marker)) if open == marker && trimmed.trim_matches(['`', '~']).is_empty() => {
+            (Some(open), Some(marker)) if marker.starts_with(open) && marker == trimmed => {
                 fence = None;
                 push_line(&mut out, FENCE);
             }
@@ -52,6 +52,13 @@ pub fn neutral(text: &str) -> String {
         push_line(&mut out, FENCE);
     }
     out.trim_matches('\n').trim_end().to_owned()
+}
+
+/// What opens or closes a code block. It is closed by no fewer characters than it was opened by: Markdown in a block has blocks too.
+fn fence_of(line: &str) -> Option<&str> {
+    let kind = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let marker = &line[..line.len() - line.trim_start_matches(kind).len()];
+    (marker.len() >= FENCE.len()).then_some(marker)
 }
 
 fn push_line(out: &mut String, line: &str) {
@@ -260,6 +267,9 @@ mod tests {
             ("```one line```", "```\none line\n```"),
             ("```\nopen", "```\nopen\n```"),
             ("~~~\na ``` b\n~~~", "```\na ''' b\n```"),
+            ("````md\n```\nx\n```\n````\nend", "```\n'''\nx\n'''\n```\nend"),
+            ("````one line````", "```\none line\n```"),
+            ("~~~~\n~~~\n~~~~~", "```\n~~~\n```"),
             ("| a | b |\n|---|---|\n| 1 | 2 |\nend", "```\n| a | b |\n|---|---|\n| 1 | 2 |\n```\nend"),
             ("a\u{202e}b\u{7}c\r\nd\u{200b}", "abc\nd"),
             ("&amp; &lt;!here&gt;", "&amp;amp; &amp;lt;!here&amp;gt;"),

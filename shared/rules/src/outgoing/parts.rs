@@ -37,7 +37,8 @@ pub fn parts(text: &str) -> Vec<String> {
             // A block that opens needs room for a line of it.
             let opening = if is_fence && !part.is_code { 4 * FENCE_CHARS } else { 0 };
             let needed = piece.chars().count() + 1 + closing + opening;
-            if part.chars + needed > limit(done.len()) && !part.is_empty() {
+            // What is carried over may leave too little room for it as well.
+            while part.chars + needed > limit(done.len()) && !part.is_empty() {
                 let (full, next) = part.cut();
                 done.push(full);
                 part = next;
@@ -182,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_carried_over_a_cut_fits_with_what_follows() {
+        let words = |word: &str, chars: usize| word.repeat(chars / word.len());
+        // The second paragraph goes to the next message, where the line behind it has no room.
+        let text = format!("{}\n\n{}\n{}", words("one ", 2_000), words("two ", 1_800), words("six ", 3_800));
+        let lengths: Vec<usize> = parts(&text).iter().map(|part| part.chars().count()).collect();
+        assert_eq!(lengths, [2_000, 1_799, 3_799]);
+    }
+
+    #[test]
     fn a_cut_is_in_no_link_and_no_entity() {
         let link = format!("<https://a.example/{}|here>", "x".repeat(300));
         for width in 0..320 {
@@ -199,7 +209,7 @@ mod tests {
         #[test]
         fn every_message_fits_and_all_words_are_there_in_their_order(
             lines in prop::collection::vec(prop_oneof![
-                Just("```".to_owned()), Just(String::new()), "[a-z]{1,9}( [a-z]{1,9}){0,200}",
+                Just("```".to_owned()), Just(String::new()), "[a-z]{1,9}( [a-z]{1,9}){0,700}",
             ], 0..60)
         ) {
             let text = neutral(&lines.join("\n"));

@@ -12,7 +12,7 @@ use slack::ids::UserId;
 use testkit::corpus::{TEAM, event};
 use tokio::time::advance;
 
-use super::fixture::{APP, Fixture};
+use super::fixture::{APP, Fixture, TOKEN};
 
 #[tokio::test(start_paused = true)]
 async fn a_mention_is_answered_once_in_its_thread() {
@@ -245,4 +245,23 @@ async fn nothing_is_left_of_a_person_who_is_erased() {
         rows.filter(|row| row.key.item_id.starts_with(kind) && row.text("response_text").is_some()).count()
     };
     assert_eq!([left("answer#"), left("responded#"), left("botmessage#")], [0; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_app_said_is_erased_with_the_question_and_does_not_come_back() {
+    let fixture = Fixture::new().await;
+    fixture.processor.next(Ok(Answer::Text("you told me a secret".into())));
+    let id = fixture.ask("C01", 100, "a secret").await;
+    fixture.answer_all().await;
+    let mut own = fixture.slack.change(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
+    own["channel"] = "C01".into();
+    own["channel_type"] = "channel".into();
+    own["event_ts"] = own["ts"].clone();
+    fixture.told_again(&own).await;
+    fixture.erase(ErasureScope::Message(id.channel.clone(), id.ts.clone())).await;
+    // Slack delivers it again.
+    fixture.told_again(&own).await;
+    let left: Vec<_> =
+        fixture.archive.items().into_iter().filter(|row| format!("{row:?}").contains("secret")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

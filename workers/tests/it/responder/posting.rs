@@ -166,6 +166,26 @@ async fn a_channel_that_the_app_has_left_is_an_error_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_is_asked_again_however_often_its_answer_was_begun_anew() {
+    let fixture = Fixture::new().await;
+    fixture.slack.next(POST, (0..3).map(|_| refusal("is_archived")));
+    let id = fixture.ask("C01", 100, "why?").await;
+    fixture.answer_all().await;
+    for generation in 1..=2 {
+        let again = WorkState { generation, stage: WorkStage::Pending };
+        fixture.write(&rows::answer_becomes(&id, again, None, 0)).await;
+        fixture.look(&fixture.process("one")).await;
+        fixture.answer_all().await;
+        assert_eq!(fixture.states(&id).await, ("processed", "error"));
+    }
+    let again = WorkState { generation: 1, stage: WorkStage::Pending };
+    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
+    fixture.look(&fixture.process("one")).await;
+    fixture.answer_all().await;
+    assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
     let fixture = Fixture::new().await;
     fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
