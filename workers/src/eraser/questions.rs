@@ -35,7 +35,7 @@ impl Eraser<'_> {
         Ok(counts)
     }
 
-    /// Erases the message of the channel that a post is: Slack tells of it as of any other. No fact about the question covers it,
+    /// Erases the message of the channel that a post is: Slack reports it like any other. No fact about the question covers it,
     /// so it gets one of its own, after which it cannot come again.
     async fn said_by_app(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, EraserError> {
         let post = row.key.timestamp.split_once('#');
