@@ -165,6 +165,8 @@ mod tests {
         broadcast["thread_ts"] = ts.into();
         broadcast["root"] = said("C1", "U1", ts);
         assert_eq!(event(&broadcast), JobCover::Some, "another person's message comes with it");
+        let left = json!({ "type": "channel_left", "channel": "C9", "event_ts": ts });
+        assert_eq!(event(&left), JobCover::Some, "that the app left is no content of the channel");
     }
 
     #[test]

@@ -62,7 +62,9 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     let clock = Some(event.clock()).filter(|clock| *clock != version::zero());
     // Slack always says when. For any other event, the time at which it was sent here is the best guess.
     let clock = clock.or_else(|| sent_at(job))?;
-    let gap = gap::dropped(&team, channel.clone(), clock);
+    // An event that opens a gap itself misses more than its own moment.
+    let opened = gap::opened_by(&event).ok().flatten();
+    let gap = opened.unwrap_or_else(|| gap::dropped(&team, channel.clone(), clock));
     Some((Loss { team, channel, gap }, Audience::of(&event.header)))
 }
 
@@ -196,6 +198,8 @@ mod tests {
         assert_eq!(read(&job(&minute)).unwrap().0.gap.key.timestamp, "all#60.000000#rate_limited");
         let refused = json!({ "v": 1, "refused": { "team_id": "T1", "from": "5.000000", "to": "6.000000" } });
         assert_eq!(read(&job(&refused)).unwrap().0.gap.key.timestamp, "all#5.000000#refused#6.000000");
+        let left = json!({ "type": "channel_left", "channel": "C1", "event_ts": "5.000100" });
+        assert_eq!(lost(&left), Some(("C1#5.000100#left".into(), Audience::Untyped)));
         for nothing in [
             json!({ "v": 1, "file": { "team": "T1" } }),
             json!({ "v": 1, "event": { "team_id": "t#1", "event": {} } }),

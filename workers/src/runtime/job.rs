@@ -121,7 +121,8 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
                 Change::Content(content) => content.if_absent().clone(),
                 Change::Register(update) => update,
             });
-            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).collect())
+            let gap = gap::opened_by(&event).ok()?;
+            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).chain(gap).collect())
         }
         Payload::File(raw) => {
             let job = FileJob::decode(raw).ok()?;
