@@ -142,8 +142,8 @@ pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
 
 /// The connection that writes, migrated to this version's schema.
 pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
-    let database_error = |why| OpenError::Database { path: file.to_owned(), why };
-    create_private_file(file).map_err(|why| OpenError::Folder { path: file.to_owned(), why })?;
+    let database_error = |source| OpenError::Database { path: file.to_owned(), source };
+    create_private_file(file).map_err(|source| OpenError::Folder { path: file.to_owned(), source })?;
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
         harden(&connection)?;

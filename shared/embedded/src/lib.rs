@@ -69,12 +69,12 @@ pub enum OpenError {
     #[error("{0} holds no archive: name the folder that `annalist up` uses with --data")]
     Missing(PathBuf),
     /// The folder cannot be made or read.
-    #[error("cannot use the data folder {path}: {why}; {}", next_step(why.kind()))]
+    #[error("cannot use the data folder {path}: {source}; {}", next_step(source.kind()))]
     Folder {
         /// Which folder.
         path: PathBuf,
         /// The system's reason.
-        why: std::io::Error,
+        source: std::io::Error,
     },
     /// A newer version wrote it.
     #[error("{0} was written by a newer version of annalist: upgrade this one")]
@@ -92,12 +92,12 @@ pub enum OpenError {
         ours: String,
     },
     /// SQLite's reason.
-    #[error("cannot open {path}: {why}; {}", next_step_of(why))]
+    #[error("cannot open {path}: {source}; {}", next_step_of(source))]
     Database {
         /// Which file.
         path: PathBuf,
         /// SQLite's reason.
-        why: rusqlite::Error,
+        source: rusqlite::Error,
     },
 }
 
@@ -160,7 +160,7 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
-        let folder_error = |why| OpenError::Folder { path: data.to_owned(), why };
+        let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
         connection::keep_private();
         connection::create_private_folder(data).map_err(folder_error)?;
         if let Ok(folder) = condition::folder(data)
@@ -286,7 +286,7 @@ impl Database {
 /// Announces a process of this version to those that use a data folder.
 fn join(data: &Path, version: &str) -> Result<ProcessLock, OpenError> {
     ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
-        JoinError::Io(why) => OpenError::Folder { path: data.to_owned(), why },
+        JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
         JoinError::OtherVersion(theirs) => {
             OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }
         }

@@ -125,6 +125,6 @@ fn a_folder_that_cannot_be_used_says_what_to_do_next() {
         "file is not a database; name another folder with --data, or restore a backup into a new one";
     assert!(unreadable.ends_with(expected), "{unreadable}");
 
-    let full = OpenError::Folder { path: file, why: ErrorKind::StorageFull.into() };
+    let full = OpenError::Folder { path: file, source: ErrorKind::StorageFull.into() };
     assert!(full.to_string().ends_with("; make room on its disk"), "{full}");
 }

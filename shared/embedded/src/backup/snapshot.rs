@@ -28,7 +28,7 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
     }
     // For as long as the copy takes, so that no process migrates the database meanwhile.
     let _process_lock = join(data, VERSION)?;
-    let failed = |why| OpenError::Database { path: file.clone(), why };
+    let failed = |source| OpenError::Database { path: file.clone(), source };
     let connection = open_for_reading(&file).map_err(failed)?;
     let schema = schema_of(&connection).map_err(failed)?;
     if schema > super::manifest::SCHEMA {

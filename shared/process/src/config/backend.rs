@@ -69,7 +69,7 @@ impl BackendArgs {
             #[cfg(feature = "embedded")]
             BackendKind::Embedded => {
                 let data = &self.data.data;
-                let folder = |why| OpenError::Folder { path: data.clone(), why };
+                let folder = |source| OpenError::Folder { path: data.clone(), source };
                 Ok(embedded::files_uri(data).map_err(folder)?)
             }
             #[cfg(feature = "aws")]
