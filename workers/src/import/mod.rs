@@ -252,9 +252,9 @@ impl Import<'_> {
     }
 
     /// Decides what of the plan is done, before anything is written.
-    async fn checked(&mut self, mut draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
+    async fn checked(&mut self, draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
         // What cannot be read of the lists may be why the export is refused.
-        std::mem::take(&mut draft.problems).iter().for_each(|problem| self.problem(problem));
+        draft.problems.iter().for_each(|problem| self.problem(problem));
         let archive = &*self.target.archive;
         let mut plan = draft.decide(options, &plan::known_teams(archive).await?)?;
         plan.leave_out_forgotten(archive).await?;

@@ -29,7 +29,7 @@ pub(crate) struct Plan {
     pub(crate) sections: Vec<PlannedSection>,
     /// The bytes of files that the export brings.
     pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
-    /// What is wrong, as far as names and lists tell.
+    /// What is wrong with its workspaces; names and lists are judged in the draft.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -83,8 +83,8 @@ impl Draft {
         if !self.sections.iter().any(|(section, _)| section.channels.is_some()) {
             return Err(ImportError::NotAnExport);
         }
-        let Self { sections, uploads, problems } = self;
-        let mut plan = Plan { uploads, problems, ..Plan::default() };
+        let Self { sections, uploads, .. } = self;
+        let mut plan = Plan { uploads, ..Plan::default() };
         // What an organisation lists of its people holds for each of its workspaces.
         let of_organisation = sections.iter().find(|(section, _)| section.name.is_empty());
         let (users, people) = of_organisation
