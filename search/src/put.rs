@@ -158,25 +158,45 @@ pub(crate) fn end_id(connection: &Connection, micros: i64) -> rusqlite::Result<i
     Ok(first_id(last_second).saturating_add((ahead_s + 1) * IDS_PER_SECOND))
 }
 
-/// An id that no message has: the next one of its second, or of the first second after it that has one left.
+/// An id that no message has: the next one of its second, or of a second after it that has one left.
 fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
-    let mut first = first_id(ts);
-    let mut ahead_s = 0;
-    let id = loop {
-        let last = first + IDS_PER_SECOND - 1;
-        let greatest: Option<i64> = transaction
-            .prepare_cached("SELECT max(id) FROM messages WHERE id BETWEEN ?1 AND ?2")?
-            .query_row([first, last], |row| row.get(0))?;
-        match greatest {
-            None => break first,
-            Some(greatest) if greatest < last => break greatest + 1,
-            Some(_) => (first, ahead_s) = (last + 1, ahead_s + 1),
-        }
-    };
+    let id_after = |ahead_s: i64| next_id(transaction, first_id(ts) + ahead_s * IDS_PER_SECOND);
+    let ahead_s = seconds_ahead(|ahead_s| Ok::<_, rusqlite::Error>(id_after(ahead_s)?.is_none()))?;
     if ahead_s > 0 {
         transaction.prepare_cached("UPDATE state SET ahead_s = ?1 WHERE ahead_s < ?1")?.execute([ahead_s])?;
     }
-    Ok(id)
+    id_after(ahead_s)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// The next id of the second whose first id this is, if it has one left.
+fn next_id(transaction: &Transaction<'_>, first: i64) -> rusqlite::Result<Option<i64>> {
+    let last = first + IDS_PER_SECOND - 1;
+    let greatest: Option<i64> = transaction
+        .prepare_cached("SELECT max(id) FROM messages WHERE id BETWEEN ?1 AND ?2")?
+        .query_row([first, last], |row| row.get(0))?;
+    let next = greatest.map_or(first, |greatest| greatest + 1);
+    Ok(Some(next).filter(|next| *next <= last))
+}
+
+/// A number of seconds after which one has ids left whose predecessor has none. In steps that double and then halve: a burst
+/// that fills thousands of seconds costs each of its messages a few looks.
+fn seconds_ahead<E>(mut is_full: impl FnMut(i64) -> Result<bool, E>) -> Result<i64, E> {
+    if !is_full(0)? {
+        return Ok(0);
+    }
+    let (mut full, mut free) = (0, 1);
+    while is_full(free)? {
+        (full, free) = (free, 2 * free);
+    }
+    while free - full > 1 {
+        let middle = full + (free - full) / 2;
+        if is_full(middle)? {
+            full = middle;
+        } else {
+            free = middle;
+        }
+    }
+    Ok(free)
 }
 
 /// The facet of a place.
@@ -203,4 +223,37 @@ pub(crate) fn known_place(connection: &Connection, key: [&str; 2]) -> rusqlite::
         .prepare_cached("SELECT id FROM places WHERE team = ?1 AND channel = ?2")?
         .query_row(key, |row| row.get(0))
         .optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::seconds_ahead;
+
+    /// What `seconds_ahead` finds where these are full, and the number of its looks.
+    fn found(is_full: impl Fn(i64) -> bool) -> (i64, u32) {
+        let mut looks = 0;
+        let Ok(ahead_s) = seconds_ahead(|second| {
+            looks += 1;
+            Ok::<_, Infallible>(is_full(second))
+        });
+        (ahead_s, looks)
+    }
+
+    #[test]
+    fn the_first_second_with_room_is_found_however_long_the_burst() {
+        for full in [0, 1, 2, 3, 7, 8, 1_000, 86_400] {
+            let (ahead_s, looks) = found(|second| second < full);
+            assert_eq!(ahead_s, full);
+            assert!(looks <= 36, "{looks} looks for {full} full seconds");
+        }
+    }
+
+    #[test]
+    fn a_second_between_full_ones_has_room() {
+        let is_full = |second: i64| second % 5 != 3 && second < 100;
+        let (ahead_s, _) = found(is_full);
+        assert!(!is_full(ahead_s) && is_full(ahead_s - 1), "{ahead_s}");
+    }
 }
