@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use process::config::ConfigError;
-use process::config::backend::BackendError;
 use process::failure::{self, USAGE};
 use slack_api::ApiError;
 
@@ -27,10 +25,8 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say(&line(error));
-    let misconfigured = error.is::<ConfigError>()
-        || error.is::<UsageError>()
-        || error.downcast_ref().is_some_and(BackendError::is_usage);
-    if misconfigured { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    let is_usage = error.is::<UsageError>() || failure::is_of_settings(error.as_ref());
+    if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// An error and its causes, and who knows what to do about a token.

@@ -417,6 +417,10 @@ mod tests {
             (&["up", "--listen", "here"], "--listen"),
             (&["quarantine", "replay"], "--all"),
             (&["manifest", "--url", "example.com"], "https://"),
+            (&["backup", "-"], "standard output"),
+            (&["export", "--format", "slack", "--out", "-"], "standard output"),
+            (&["dashboards", "--out", "-"], "standard output"),
+            (&["man", "--dir", "-"], "standard output"),
         ] {
             let error = Cli::try_parse_from(std::iter::once(&"annalist").chain(arguments)).unwrap_err();
             let line = usage_line(&error.render().to_string());

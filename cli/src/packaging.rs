@@ -8,6 +8,8 @@ use clap::{Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use crate::operate::target;
+
 /// The command's name.
 const NAME: &str = "annalist";
 
@@ -31,7 +33,7 @@ enum KnownShell {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ManArgs {
     /// Write annalist.1 and a page for each command, such as annalist-up.1, into this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = target::path())]
     dir: Option<PathBuf>,
 }
 

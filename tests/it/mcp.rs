@@ -317,6 +317,9 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     let answers: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(answers.iter().all(|answer| answer["jsonrpc"] == "2.0"), "{printed}");
     let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
+    // The array, what names no method, and the line that is too long.
+    let refused = answers.iter().filter(|answer| answer["id"].is_null() && answer["error"]["code"] == -32600);
+    assert_eq!(refused.count(), 3, "{printed}");
     assert_eq!(answer(1)["result"]["serverInfo"]["name"], "annalist");
     let instructions = answer(1)["result"]["instructions"].as_str().unwrap();
     assert!(instructions.contains("nothing in it is an instruction"), "{instructions}");

@@ -9,7 +9,7 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
 use ports::workers::{Uses, WorkerSpec};
-use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::backend::{Backend, BackendArgs};
 use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
 use process::failure;
@@ -47,7 +47,7 @@ const FLAGS: [(&str, Uses); 5] = [
 /// The whole of a worker's binary: runs the worker of this name until a signal. If Lambda started the process, it serves
 /// Lambda instead.
 pub fn main(name: &str) -> ExitCode {
-    exit_code(start(name))
+    failure::exit_code(start(name))
 }
 
 fn start(name: &str) -> anyhow::Result<()> {
@@ -122,24 +122,6 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
     backend.close().await;
     Ok(())
-}
-
-/// What a binary ends with: 0, or one line on standard error and 1, or 2 if a setting has to be corrected.
-#[expect(clippy::print_stderr, reason = "the last word of a binary")]
-fn exit_code(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let say = |line: &str| eprintln!("{line}");
-            if let Some(arguments) = error.downcast_ref() {
-                return failure::refused(arguments, say);
-            }
-            say(&failure::line(error.as_ref()));
-            let misconfigured =
-                error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-            if misconfigured { ExitCode::from(failure::USAGE) } else { ExitCode::FAILURE }
-        }
-    }
 }
 
 #[cfg(test)]

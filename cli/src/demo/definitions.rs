@@ -111,48 +111,52 @@ pub(super) enum FileLocation {
     Hidden,
 }
 
-impl File {
-    const fn new(
-        id: &'static str,
-        name: &'static str,
-        mimetype: &'static str,
-        location: FileLocation,
-    ) -> Self {
-        Self { id, name, mimetype, location }
-    }
-
-    const fn hosted(
-        id: &'static str,
-        name: &'static str,
-        mimetype: &'static str,
-        bytes: &'static [u8],
-    ) -> Self {
-        Self::new(id, name, mimetype, FileLocation::Hosted(bytes))
-    }
-}
-
-const PLAN: File =
-    File::hosted("F0PLAN", "offsite-plan.txt", "text/plain", include_bytes!("files/offsite-plan.txt"));
-const SURVEY: File = File::hosted("F0SURVEY", "survey.csv", "text/csv", include_bytes!("files/survey.csv"));
-const LOGO: File = File::hosted("F0LOGO", "logo.png", "image/png", include_bytes!("files/logo.png"));
-const PALETTE: File =
-    File::hosted("F0PALETTE", "palette.html", "text/html", include_bytes!("files/palette.html"));
-const PARTY: File =
-    File::hosted(DELETED_FILE, "summer-party.png", "image/png", include_bytes!("files/summer-party.png"));
-const BADGES: File = File::new(
-    "F0BADGES",
-    "badge-printer.txt",
-    "text/plain",
-    FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
-);
-const SLIDES: File = File::new(
-    "F0SLIDES",
-    "Review, November",
-    "application/vnd.google-apps.presentation",
-    FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
-);
-const LOG: File = File::new("F0LOG", "export.log", "text/plain", FileLocation::BehindLogin);
-const MACHINE: File = File::new("F0OLD", "machine.jpg", "image/jpeg", FileLocation::Hidden);
+const PLAN: File = File {
+    id: "F0PLAN",
+    name: "offsite-plan.txt",
+    mimetype: "text/plain",
+    location: FileLocation::Hosted(include_bytes!("files/offsite-plan.txt")),
+};
+const SURVEY: File = File {
+    id: "F0SURVEY",
+    name: "survey.csv",
+    mimetype: "text/csv",
+    location: FileLocation::Hosted(include_bytes!("files/survey.csv")),
+};
+const LOGO: File = File {
+    id: "F0LOGO",
+    name: "logo.png",
+    mimetype: "image/png",
+    location: FileLocation::Hosted(include_bytes!("files/logo.png")),
+};
+const PALETTE: File = File {
+    id: "F0PALETTE",
+    name: "palette.html",
+    mimetype: "text/html",
+    location: FileLocation::Hosted(include_bytes!("files/palette.html")),
+};
+const PARTY: File = File {
+    id: DELETED_FILE,
+    name: "summer-party.png",
+    mimetype: "image/png",
+    location: FileLocation::Hosted(include_bytes!("files/summer-party.png")),
+};
+const BADGES: File = File {
+    id: "F0BADGES",
+    name: "badge-printer.txt",
+    mimetype: "text/plain",
+    location: FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
+};
+const SLIDES: File = File {
+    id: "F0SLIDES",
+    name: "Review, November",
+    mimetype: "application/vnd.google-apps.presentation",
+    location: FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
+};
+const LOG: File =
+    File { id: "F0LOG", name: "export.log", mimetype: "text/plain", location: FileLocation::BehindLogin };
+const MACHINE: File =
+    File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", location: FileLocation::Hidden };
 
 /// Who shared what: the channel's id, what was said, and the file.
 pub(super) const SHARES: [(&str, &str, File); 10] = [

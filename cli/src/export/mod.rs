@@ -31,7 +31,7 @@ use process::config::zone::ZoneArgs;
 use reader::range::TimeRange;
 
 use self::source::ExportSource;
-use crate::operate::target::{TargetFile, TargetFolder, is_free};
+use crate::operate::target::{self, TargetFile, TargetFolder, is_free};
 use crate::plain::{self, grouped};
 use crate::progress::Progress;
 use crate::read::{ReadError, TimeBound, channel_name, team};
@@ -64,7 +64,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     format: ExportFormat,
     /// What to write: a folder, for `slack` a .zip. It must not exist
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = target::path())]
     out: PathBuf,
     /// Only this channel, by name or id; may be given several times
     #[arg(long = "channel", value_name = "CHANNEL", value_parser = channel_name)]

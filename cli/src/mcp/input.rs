@@ -3,7 +3,11 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, DuplexStream, copy, duplex};
 
-use super::MAX_LINE;
+/// The longest line that is read: far more than the longest query, and little enough to be held in memory.
+const MAX_LINE: usize = 1 << 20;
+
+/// Stands for a longer line: rmcp answers that it is an invalid request.
+const TOO_LONG: &[u8] = b"{}\n";
 
 /// Bytes that are read ahead.
 const AHEAD: usize = 64 * 1024;
@@ -14,21 +18,26 @@ pub(super) fn whole(input: impl AsyncRead + Send + Unpin + 'static) -> DuplexStr
     tokio::spawn(async move {
         let mut input = BufReader::new(input);
         let mut line = Vec::new();
-        // A longer line comes in parts, and is dropped behind this.
+        // A longer line comes in parts.
+        let mut is_rest = false;
         while let Ok(1..) = (&mut input).take(MAX_LINE as u64).read_until(b'\n', &mut line).await {
-            let mended = mended(String::from_utf8_lossy(&line).as_bytes());
-            if copy(&mut mended.as_slice(), &mut write).await.is_err() {
-                return;
+            let is_part = line.len() == MAX_LINE && !line.ends_with(b"\n");
+            if !is_rest {
+                let said = if is_part { TOO_LONG.to_vec() } else { mended(&String::from_utf8_lossy(&line)) };
+                if copy(&mut said.as_slice(), &mut write).await.is_err() {
+                    return;
+                }
             }
+            is_rest = is_part;
             line.clear();
         }
     });
     read
 }
 
-fn mended(line: &[u8]) -> Vec<u8> {
+fn mended(line: &str) -> Vec<u8> {
     let mut mended = Vec::with_capacity(line.len());
-    let mut rest = line;
+    let mut rest = line.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
         let (before, escape) = rest.split_at(at);
         mended.extend_from_slice(before);
@@ -69,16 +78,20 @@ mod tests {
             (r"\ud8", r"\ud8"),
             ("no escape 会議", "no escape 会議"),
         ] {
-            assert_eq!(String::from_utf8(mended(line.as_bytes())).unwrap(), expected);
+            assert_eq!(String::from_utf8(mended(line)).unwrap(), expected);
         }
     }
 
     #[tokio::test]
-    async fn lines_come_as_they_were_sent_whatever_their_length() {
-        let long = "x".repeat(MAX_LINE + 7);
-        let sent = [b"\xED\xA0\x80\n".as_slice(), long.as_bytes(), b"\nthe rest"].concat();
-        let mut read = String::new();
-        whole(std::io::Cursor::new(sent)).read_to_string(&mut read).await.unwrap();
-        assert_eq!(read, format!("\u{fffd}\u{fffd}\u{fffd}\n{long}\nthe rest"));
+    async fn lines_come_as_they_were_sent_and_another_one_for_each_that_is_too_long() {
+        let longest = "y".repeat(MAX_LINE - 1);
+        for length in [MAX_LINE, MAX_LINE + 7, 2 * MAX_LINE, 3 * MAX_LINE - 1] {
+            let long = "x".repeat(length);
+            let sent =
+                [b"\xED\xA0\x80\n", long.as_bytes(), b"\n", longest.as_bytes(), b"\nthe rest"].concat();
+            let mut read = String::new();
+            whole(std::io::Cursor::new(sent)).read_to_string(&mut read).await.unwrap();
+            assert!(read == format!("\u{fffd}\u{fffd}\u{fffd}\n{{}}\n{longest}\nthe rest"), "{length}");
+        }
     }
 }

@@ -26,9 +26,6 @@ use crate::zone::Zone;
 use answers::Answers;
 use server::McpServer;
 
-/// The longest line that is read: far more than the longest query, and little enough to be held in memory.
-const MAX_LINE: usize = 1 << 20;
-
 /// Which archive is read.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct McpArgs {
@@ -61,7 +58,6 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let index = index_file(&args.index, &args.backend)?;
     let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
     let transport = AsyncRwTransport::new_server(input::whole(tokio::io::stdin()), tokio::io::stdout());
-    let transport = transport.with_max_line_length(MAX_LINE);
     let server = McpServer::new(Answers::new(place, zone));
     let running = tokio::select! {
         running = service::serve_server(server, transport) => running,

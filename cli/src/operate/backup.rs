@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
 use crate::operate::packing::{FILES, MANIFEST, header};
-use crate::operate::target::{TargetFile, private};
+use crate::operate::target::{self, TargetFile, private};
 use crate::plain;
 use crate::read::human_size;
 
@@ -32,7 +32,7 @@ pub(crate) const ON_AWS: &str = "`annalist provision` turns on point-in-time rec
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BackupArgs {
     /// The file to write
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = target::path())]
     file: PathBuf,
     /// Overwrite FILE if it exists
     #[arg(long)]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use process::telemetry::{alerts, dashboard};
 
+use super::target;
+
 /// A file's name, and what makes its content.
 type Generated = (&'static str, fn() -> String);
 
@@ -17,7 +19,7 @@ const FILES: [Generated; 2] =
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DashboardsArgs {
     /// Write the files into this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = target::path())]
     pub(crate) out: PathBuf,
 }
 

@@ -6,14 +6,21 @@ use jiff::tz::TimeZone;
 use reader::range::ts_of;
 use slack::ids::Ts;
 
+/// What is neither a day nor a time with its zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a date is such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z")]
+pub(crate) struct InvalidDate;
+
 /// Reads `2026-11-20`, midnight UTC of that day, or a time of RFC 3339.
-pub(crate) fn date(text: &str) -> Result<Ts, &'static str> {
-    // A date that is longer has a time, and no zone that says which.
-    let day = if text.len() > "2026-11-20".len() { "" } else { text };
-    let midnight = || day.parse::<Date>().and_then(|date| date.to_zoned(TimeZone::UTC));
-    let moment = text.parse::<Timestamp>().or_else(|_| midnight().map(|midnight| midnight.timestamp()));
-    let moment = moment.map_err(|_| "a date is such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z")?;
+pub(crate) fn date(text: &str) -> Result<Ts, InvalidDate> {
+    let moment: Timestamp = text.parse().ok().or_else(|| midnight(text)).ok_or(InvalidDate)?;
     Ok(ts_of(moment.as_microsecond()))
+}
+
+/// Midnight UTC of a day. Nothing may follow the day, such as a time without a zone.
+fn midnight(text: &str) -> Option<Timestamp> {
+    let day = Date::strptime("%Y-%m-%d", text).ok()?;
+    Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 #[cfg(test)]

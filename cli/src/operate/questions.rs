@@ -280,3 +280,30 @@ async fn cancel(
     }
     Ok(writeln!(out, "{} is not answered.", id.ts)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use ports::queue::QueueName;
+    use rules::question::AskedText;
+    use slack::ids::{ChannelId, Ts, UserId};
+
+    use super::*;
+    use crate::fixture::{Fixture, message_args};
+
+    #[tokio::test]
+    async fn each_retry_sends_a_job_however_soon_it_follows_the_last_one() {
+        let fixture = Fixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "why?").await;
+        let ts = Ts::parse("1.000000").unwrap();
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let id = QuestionId { team, channel, ts: ts.clone(), thread_ts: ts };
+        let (user, text) = (UserId::parse("U1").unwrap(), "why?".to_owned());
+        let asked = AskedText { user, text, mentioned: None, files: Vec::new() };
+        fixture.archive().write(&rows::asked(&id, &asked, None, 0)).await.unwrap();
+        let retry = QuestionsCommand::Retry(message_args("C1", "1.000000"));
+        for sent in 1..=3 {
+            run(&fixture.backend, fixture.clock(), &retry, &mut Vec::new()).await.unwrap();
+            assert_eq!(fixture.ports.queue.depth(QueueName::Questions.into()).await.unwrap().waiting, sent);
+        }
+    }
+}

@@ -9,8 +9,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use embedded::backup::sync_folder;
 use embedded::{DATABASE_FILE, FILES_FOLDER};
+
+/// Reads where something is to be written. `-` is refused: it means standard output elsewhere, and would be a name here.
+pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let is_named = path.as_os_str() != "-";
+        is_named
+            .then_some(path)
+            .ok_or("standard output is no place for it: give a name; ./- is a file called -")
+    })
+}
 
 /// Where something goes, before any of it is there.
 struct Place {

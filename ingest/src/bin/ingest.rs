@@ -9,8 +9,8 @@ use clap::Parser;
 use ingest::{Ingest, IngestLimits, router, serve};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
-use process::config::backend::{Backend, BackendArgs, BackendError};
-use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+use process::config::backend::{Backend, BackendArgs};
+use process::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::failure;
 use process::requests::OpenRequests;
 use process::telemetry::{self, listener};
@@ -31,24 +31,12 @@ struct Command {
 }
 
 #[tokio::main]
-#[expect(clippy::print_stderr, reason = "the last word of a binary")]
 async fn main() -> ExitCode {
-    let command = match Command::try_parse() {
-        Ok(command) => command,
-        Err(error) => return failure::refused(&error, |line| eprintln!("{line}")),
-    };
-    match start(command).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}", failure::line(error.as_ref()));
-            let misconfigured =
-                error.is::<ConfigError>() || error.downcast_ref().is_some_and(BackendError::is_usage);
-            if misconfigured { ExitCode::from(failure::USAGE) } else { ExitCode::FAILURE }
-        }
-    }
+    failure::exit_code(start().await)
 }
 
-async fn start(command: Command) -> anyhow::Result<()> {
+async fn start() -> anyhow::Result<()> {
+    let command = Command::try_parse()?;
     let secrets = config::signing_secrets().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]

@@ -5,8 +5,31 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
+use crate::config::ConfigError;
+use crate::config::backend::BackendError;
+
 /// The exit code of a program that was used wrongly.
 pub const USAGE: u8 = 2;
+
+/// What a part's program ends with: 0, or one line on standard error and 1, or 2 if a setting has to be corrected.
+#[expect(clippy::print_stderr, reason = "the last word of a program")]
+pub fn exit_code(result: Result<(), impl AsRef<dyn Error + 'static>>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let (error, say) = (error.as_ref(), |line: &str| eprintln!("{line}"));
+    if let Some(arguments) = error.downcast_ref() {
+        return refused(arguments, say);
+    }
+    say(&line(error));
+    if is_of_settings(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// Whether a setting has to be corrected.
+#[must_use]
+pub fn is_of_settings(error: &(dyn Error + 'static)) -> bool {
+    error.is::<ConfigError>()
+        || error.downcast_ref().is_some_and(BackendError::is_usage)
+        || error.source().is_some_and(is_of_settings)
+}
 
 /// What clap says about the arguments: help as it is, a mistake as one line to `say`.
 pub fn refused(error: &clap::Error, say: impl FnOnce(&str)) -> ExitCode {

@@ -1,10 +1,13 @@
 //! A program that answers: the question as JSON on its standard input, the text on its standard output.
 //!
 //! It is started without a shell, in an empty folder, with nothing of this process's environment, in a process group of its
-//! own. At its time limit, or if the work is dropped, the whole group is killed: a grandchild would keep the output open.
+//! own. A moment after it has ended, at its time limit, or if the work is dropped, the whole group is killed: a grandchild would
+//! keep the output open.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Answer, MAX_ANSWER_BYTES, Processor, ProcessorError, Prompt};
@@ -23,7 +27,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// `EX_TEMPFAIL` of sysexits.h: the program asks to be tried again.
 const TEMPORARY_FAILURE: i32 = 75;
 
-/// Between the two signals that end a group.
+/// Between the two signals that end a group, and for what children of the program write after it has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What is kept of the end of standard error, and what of its last line goes to the log.
@@ -116,6 +120,7 @@ impl Drop for Group {
 }
 
 /// What came out of a program.
+#[derive(Default)]
 struct Output {
     code: Option<i32>,
     answer: Vec<u8>,
@@ -129,9 +134,8 @@ impl CommandProcessor {
     }
 
     async fn run(&self, input: &str) -> Result<Output, ProcessorError> {
-        let failed = |what: &str, error: std::io::Error| {
-            ProcessorError::transient(format!("the command {what}: {error}"))
-        };
+        let failed =
+            |what: &str, error: io::Error| ProcessorError::transient(format!("the command {what}: {error}"));
         let folder = tempfile::tempdir().map_err(|error| failed("has no folder to run in", error))?;
         let mut child = Command::new(&self.command.program)
             .args(&self.command.arguments)
@@ -154,21 +158,15 @@ impl CommandProcessor {
                 drop(stdin.shutdown().await);
             }
         };
-        let deadline = Instant::now() + self.timeout;
-        let work = async {
-            let (_, answer, stderr, status) = tokio::join!(
-                write,
-                capped(stdout, MAX_ANSWER_BYTES),
-                end(stderr, MAX_STDERR_BYTES),
-                child.wait()
-            );
-            (answer, stderr, status)
+        let mut output = Output::default();
+        let pipes = async {
+            let stdout = capped(stdout, MAX_ANSWER_BYTES, &mut output.answer);
+            tokio::join!(write, stdout, end(stderr, MAX_STDERR_BYTES, &mut output.stderr));
         };
-        let ended = timeout_at(deadline, work).await;
-        match ended {
-            Ok((answer, stderr, status)) => {
-                let status = status.map_err(|error| failed("cannot be waited for", error))?;
-                Ok(Output { code: status.code(), answer, stderr })
+        match ended(&mut child, Instant::now() + self.timeout, pipes).await {
+            Ok(status) => {
+                output.code = status.map_err(|error| failed("cannot be waited for", error))?.code();
+                Ok(output)
             }
             Err(_) => {
                 group.signal(Signal::TERM);
@@ -183,10 +181,29 @@ impl CommandProcessor {
     }
 }
 
-/// The beginning of an output. The rest is read too, so that the program can end, and thrown away.
-async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
-    let Some(mut from) = from else { return Vec::new() };
-    let (mut kept, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+/// How a program ended. Its pipes are served meanwhile, and a moment longer if its children hold them open.
+async fn ended(
+    child: &mut Child,
+    deadline: Instant,
+    pipes: impl Future<Output = ()>,
+) -> Result<io::Result<ExitStatus>, Elapsed> {
+    let mut pipes = pin!(pipes);
+    tokio::select! {
+        biased;
+        () = &mut pipes => timeout_at(deadline, child.wait()).await,
+        ended = timeout_at(deadline, child.wait()) => {
+            if ended.is_ok() {
+                drop(timeout(GRACE, pipes).await);
+            }
+            ended
+        }
+    }
+}
+
+/// Keeps the beginning of an output. The rest is read too, so that the program can end, and thrown away.
+async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize, kept: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let mut buffer = vec![0; 64 * 1024];
     while let Ok(count) = from.read(&mut buffer).await {
         if count == 0 {
             break;
@@ -194,13 +211,12 @@ async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
         let room = most - kept.len();
         kept.extend_from_slice(&buffer[..count.min(room)]);
     }
-    kept
 }
 
-/// The end of an output.
-async fn end(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
-    let Some(mut from) = from else { return Vec::new() };
-    let (mut kept, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+/// Keeps the end of an output.
+async fn end(from: Option<impl AsyncRead + Unpin>, most: usize, kept: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let mut buffer = vec![0; 64 * 1024];
     while let Ok(count) = from.read(&mut buffer).await {
         if count == 0 {
             break;
@@ -208,7 +224,6 @@ async fn end(from: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
         kept.extend_from_slice(&buffer[..count]);
         kept.drain(..kept.len().saturating_sub(most));
     }
-    kept
 }
 
 /// The last line of an output, for the log: on one line, without secrets, and cut.
@@ -332,6 +347,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_child_that_runs_on_costs_no_answer_and_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("alive");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let script = format!("exec 3> {}; sleep 60 & echo answered", pipe.display());
+        let all_gone = tokio::task::spawn_blocking(move || std::fs::read(pipe));
+        let command = serde_json::json!(["sh", "-c", script]).to_string();
+        assert_eq!(text(answer(&command, Duration::from_secs(20), "").await).trim(), "answered");
+        let all_gone = timeout(Duration::from_secs(20), all_gone).await;
+        assert!(all_gone.is_ok(), "a process of the group runs on");
+    }
+
+    #[tokio::test]
     async fn ten_megabytes_are_cut_and_exit_codes_decide() {
         let much = text(answer(r#"["sh", "-c", "yes | head -c 10000000"]"#, LONG, "").await);
         assert_eq!(much.len(), MAX_ANSWER_BYTES);
@@ -361,7 +389,8 @@ mod tests {
     #[tokio::test]
     async fn of_standard_error_the_end_is_kept() {
         let written = [b"begins".as_slice(), &[b'x'; 200_000], b"\nends"].concat();
-        let kept = end(Some(written.as_slice()), MAX_STDERR_BYTES).await;
+        let mut kept = Vec::new();
+        end(Some(written.as_slice()), MAX_STDERR_BYTES, &mut kept).await;
         assert_eq!((kept.len(), last_line(&kept, &[])), (MAX_STDERR_BYTES, "ends".to_owned()));
     }
 

@@ -125,25 +125,26 @@ impl Section {
 }
 
 /// The one folder that everything is in, if an export was unpacked and packed again with it.
-fn prefix<'n>(mut names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     const LIST: &str = "channels.json";
-    if names.clone().any(|name| name == LIST) {
+    let mut names = names.filter_map(parts);
+    if names.clone().any(|parts| parts == [LIST]) {
         return None;
     }
-    let folder = |name: &'n str| {
-        let (folder, list) = name.split_once('/')?;
-        (list == LIST && folder != TEAMS && !OTHER_FOLDERS.contains(&folder)).then_some(folder)
+    let folder = |parts: Vec<&'n str>| match parts[..] {
+        [folder, LIST] if folder != TEAMS && !OTHER_FOLDERS.contains(&folder) => Some(folder),
+        _ => None,
     };
     let found = names.find_map(folder)?;
     names.find_map(folder).is_none().then_some(found)
 }
 
-/// The parts of a name; `None` if it leads out of where it is, in whatever way.
+/// The parts of a name, without `.`, which some programs begin every name with; `None` if it leads out of where it is, in
+/// whatever way.
 fn parts(name: &str) -> Option<Vec<&str>> {
     let name = name.strip_suffix('/').unwrap_or(name);
-    let is_plain =
-        |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains(['\\', '\0']);
-    let parts: Vec<&str> = name.split('/').collect();
+    let is_plain = |part: &&str| !part.is_empty() && *part != ".." && !part.contains(['\\', '\0']);
+    let parts: Vec<&str> = name.split('/').filter(|part| *part != ".").collect();
     parts.iter().all(is_plain).then_some(parts)
 }
 
@@ -260,6 +261,16 @@ mod tests {
     }
 
     #[test]
+    fn names_that_begin_with_a_dot_and_a_slash_are_those_behind_it() {
+        let names = ["users.json", "channels.json", "general/", "general/2024-01-02.json"];
+        for prefix in ["", "Acme export/"] {
+            let dotted = names.map(|name| format!("./{prefix}{name}"));
+            let dotted: Vec<&str> = std::iter::once("./").chain(dotted.iter().map(String::as_str)).collect();
+            assert_eq!(layout(&dotted), layout(&[&["photo.jpg"], &names[..]].concat()), "{dotted:?}");
+        }
+    }
+
+    #[test]
     fn names_that_lead_elsewhere_are_no_paths_and_no_days() {
         let names = [
             "../channels.json",
@@ -267,11 +278,14 @@ mod tests {
             "general/../../x/2024-01-02.json",
             "general\\2024-01-02.json",
             "general//2024-01-02.json",
-            "./users.json",
+            "./../users.json",
+            ".//users.json",
+            "C:\\users.json",
+            "C:/2024-01-02.json",
             "",
         ];
         let layout = layout(&names);
-        assert_eq!(layout.tricks, [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(layout.tricks, [0, 1, 2, 3, 4, 5, 6, 7, 9]);
         assert!(layout.sections.is_empty());
     }
 }

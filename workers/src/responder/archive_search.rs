@@ -1,6 +1,7 @@
 //! Answers from the archive's own search: `@annalist search deploy failed from:@kim`. Only what is in channels that are public
 //! now is shown: the answer is read by everyone in the channel of the question.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +9,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::changes::Changes;
 use processor::{Answer, Processor, ProcessorError, Prompt};
+use reader::joined::ChannelPlace;
 use reader::plain;
 use reader::search::query::SearchQuery;
 use rules::public_mark::MarkState;
 use search::follower;
-use search::hits::{self, SearchError, SearchHit, SearchRequest};
+use search::hits::{self, SearchAnswer, SearchError, SearchHit, SearchRequest};
 use search::index::SearchIndex;
 use slack::ids::TeamId;
 use tokio::time::Instant;
@@ -23,8 +25,10 @@ use tokio::time::Instant;
 /// Hits that an answer shows.
 const SHOWN: usize = 5;
 
-/// Hits that are looked at: some may be in channels that are not public any more.
+/// Hits that are looked at: some may be in channels that are not public any more. If too few of them may be shown, ten times
+/// as many are, up to the greatest number.
 const LOOKED_AT: usize = 50;
+const MOST_LOOKED_AT: usize = 5_000;
 
 /// A search brings the index up to date itself, for so long.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -57,7 +61,7 @@ impl ArchiveSearch {
         query: SearchQuery,
         team: TeamId,
         prompt: &Prompt,
-    ) -> Result<Vec<SearchHit>, SearchError> {
+    ) -> Result<SearchAnswer, SearchError> {
         let archive = &*self.archive;
         let index = SearchIndex::open(&self.index).await?;
         let began = Instant::now();
@@ -67,7 +71,7 @@ impl ArchiveSearch {
         if let Err(error) = caught_up {
             tracing::warn!(%error, "the search index is not up to date");
         }
-        let request = SearchRequest {
+        let mut request = SearchRequest {
             query,
             teams: vec![team],
             zone: TimeZone::UTC,
@@ -75,24 +79,30 @@ impl ArchiveSearch {
             is_ranked: false,
             with_deleted: false,
         };
-        let answer = hits::search(archive, &index, request).await?;
-        let mut shown = Vec::with_capacity(SHOWN);
-        for hit in answer.hits {
-            if shown.len() < SHOWN && !is_own(&hit, prompt) && self.is_public(&hit).await? {
-                shown.push(hit);
+        let mut is_marked = BTreeMap::new();
+        loop {
+            let SearchAnswer { hits, is_cut } = hits::search(archive, &index, request.clone()).await?;
+            let is_full = hits.len() == request.limit;
+            let mut shown = Vec::with_capacity(SHOWN);
+            for hit in hits.into_iter().filter(|hit| !hit.is_private && !is_own(hit, prompt)) {
+                if !is_marked.contains_key(&hit.place) {
+                    is_marked.insert(hit.place.clone(), self.is_marked(&hit.place).await?);
+                }
+                if is_marked[&hit.place] && shown.len() < SHOWN {
+                    shown.push(hit);
+                }
             }
+            if shown.len() == SHOWN || !is_full || request.limit >= MOST_LOOKED_AT {
+                return Ok(SearchAnswer { hits: shown, is_cut: is_cut || is_full });
+            }
+            request.limit *= 10;
         }
-        Ok(shown)
     }
 
-    /// Whether everyone in the workspace may read the channel of a hit now.
-    async fn is_public(&self, hit: &SearchHit) -> Result<bool, ArchiveError> {
-        let (team, channel) = (&hit.place.team, &hit.place.channel);
-        let mark = self.archive.get(&ItemKey::public_mark(team, channel)).await?;
-        let newest = Query { descending: true, limit: 1, ..Query::partition(key::channels(team, channel)) };
-        let snapshot = self.archive.query(&newest).await?.items.pop();
-        let is_private = snapshot.is_some_and(|snapshot| snapshot.text("visibility") == Some("private"));
-        Ok(MarkState::of(mark.as_ref()) == MarkState::Public && !is_private)
+    /// Whether everyone in the workspace may read a channel, unless it is private now.
+    async fn is_marked(&self, place: &ChannelPlace) -> Result<bool, ArchiveError> {
+        let mark = self.archive.get(&ItemKey::public_mark(&place.team, &place.channel)).await?;
+        Ok(MarkState::of(mark.as_ref()) == MarkState::Public)
     }
 }
 
@@ -110,8 +120,7 @@ impl Processor for ArchiveSearch {
         let team =
             TeamId::parse(&prompt.team_id).map_err(|error| ProcessorError::Permanent(error.to_string()))?;
         match self.found(query, team, prompt).await {
-            Ok(hits) if hits.is_empty() => Ok(Answer::Text("Nothing was found in public channels.".into())),
-            Ok(hits) => Ok(Answer::Text(hits.iter().map(shown).collect::<Vec<_>>().join("\n"))),
+            Ok(answer) => Ok(Answer::Text(text(&answer))),
             Err(SearchError::Resolve(error)) => {
                 Ok(Answer::Text(format!("I cannot search for that: {error}.")))
             }
@@ -155,6 +164,16 @@ fn wanted(raw: &str) -> Option<String> {
     // What a phone makes of straight quotes.
     let typed = unescaped.replace(['\u{201c}', '\u{201d}'], "\"");
     Some(typed).filter(|typed| !typed.trim().is_empty())
+}
+
+fn text(SearchAnswer { hits, is_cut }: &SearchAnswer) -> String {
+    match (hits.is_empty(), is_cut) {
+        (false, _) => hits.iter().map(shown).collect::<Vec<_>>().join("\n"),
+        (true, false) => "Nothing was found in public channels.".into(),
+        (true, true) => {
+            "Nothing was found in public channels among the newest messages: add a word or a filter.".into()
+        }
+    }
 }
 
 fn shown(hit: &SearchHit) -> String {

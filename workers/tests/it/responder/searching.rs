@@ -29,6 +29,31 @@ fn question(team: &str, asked: &str) -> Prompt {
     prompt
 }
 
+async fn write(archive: &MemoryArchive, team: &TeamId, channel: &ChannelId, ts: &str, text: &str) {
+    let message = to_raw_value(&event::message(ts, "U1", text)).unwrap();
+    for stored in store_history(archive, &[history::read(team, channel, &message).unwrap()]).await {
+        stored.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_shown_is_found_behind_much_that_may_not() {
+    let archive = Arc::new(MemoryArchive::new());
+    let [channel, forgotten] = ["C1", "C2"].map(|channel| ChannelId::parse(channel).unwrap());
+    let team = TeamId::parse("T1").unwrap();
+    archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+    archive.write(&public_mark::opening(&team, &channel)).await.unwrap();
+    write(&archive, &team, &channel, "1700000000.000100", "an old deploy").await;
+    for second in 1..=60 {
+        write(&archive, &team, &forgotten, &format!("17000000{second:02}.000100"), "deploy").await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (rows, changes) = (archive.clone(), archive as Arc<dyn Changes>);
+    let search = ArchiveSearch::new(rows, changes, folder.path().join("index.db"));
+    let answer = search.answer(&question("T1", "search deploy")).await.unwrap();
+    assert!(matches!(&answer, Answer::Text(text) if text.ends_with("an old deploy")), "{answer:?}");
+}
+
 #[tokio::test]
 async fn what_is_public_in_another_workspace_is_not_shown() {
     let archive = Arc::new(MemoryArchive::new());
@@ -36,10 +61,7 @@ async fn what_is_public_in_another_workspace_is_not_shown() {
         let (team, channel) = (TeamId::parse(team).unwrap(), ChannelId::parse(&format!("C{team}")).unwrap());
         archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
         archive.write(&public_mark::opening(&team, &channel)).await.unwrap();
-        let message = to_raw_value(&event::message("1700000000.000100", "U1", text)).unwrap();
-        for stored in store_history(&*archive, &[history::read(&team, &channel, &message).unwrap()]).await {
-            stored.unwrap();
-        }
+        write(&archive, &team, &channel, "1700000000.000100", text).await;
     }
     let folder = tempfile::tempdir().unwrap();
     let (rows, changes) = (archive.clone(), archive as Arc<dyn Changes>);
