@@ -10,8 +10,6 @@ use super::{TEAM, channel_id, event, text, ts, user_id};
 const RECENT: usize = 128;
 /// The first event's clock: a fixed moment, so that a run can be repeated.
 const START_MICROS: i64 = 1_700_000_000_000_000;
-/// How far the clock moves from event to event.
-const STEP_MICROS: i64 = 1_300;
 
 /// What a workload looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +28,8 @@ pub struct Shape {
     pub deletes_percent: u32,
     /// How many new messages of a hundred are replies within a thread.
     pub replies_percent: u32,
+    /// How far the clock moves from event to event.
+    pub step_micros: i64,
 }
 
 impl Default for Shape {
@@ -42,6 +42,7 @@ impl Default for Shape {
             edits_percent: 10,
             deletes_percent: 3,
             replies_percent: 20,
+            step_micros: 1_300,
         }
     }
 }
@@ -178,9 +179,9 @@ impl Iterator for Workload {
 
     fn next(&mut self) -> Option<Generated> {
         let n = self.pick_channel();
-        let clock = ts(START_MICROS + i64::try_from(self.sent).unwrap_or(i64::MAX / 2) * STEP_MICROS);
+        let Shape { edits_percent, deletes_percent, step_micros, .. } = self.shape;
+        let clock = ts(START_MICROS + i64::try_from(self.sent).unwrap_or(i64::MAX) * step_micros);
         let dice = self.random.u32(..100);
-        let Shape { edits_percent, deletes_percent, .. } = self.shape;
         let at = self.pick_recent(n);
         let made = match at {
             Some(at) if dice < edits_percent => Some(self.edit(n, at, &clock)),

@@ -25,6 +25,9 @@ const PIECE: usize = 50_000;
 /// Fewer events might all be edits and add no row.
 const SMALLEST_PIECE: usize = 1_000;
 const LIMIT: f64 = 1.3;
+/// A channel has an event a minute, so that the million messages are of two years: the statistician counts whole days.
+const STEP: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Clone, Copy)]
 struct Cost {
@@ -36,6 +39,8 @@ struct Archive {
     server: Server,
     observer: Observer,
     workload: Workload,
+    /// Events sent so far.
+    sent: usize,
     connections: usize,
     // Removed last.
     _data: tempfile::TempDir,
@@ -46,6 +51,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress(&format!("flat: filling one channel with {} rows", settings.rows));
     let mut filled = Archive::open(1, settings).await?;
     filled.fill(settings.rows).await?;
+    progress("flat: waiting until its days are counted");
+    filled.wait_until_counted().await?;
     let (mut small, mut large, mut one, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("flat: round {round}"));
@@ -61,8 +68,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         title: "Cost per event",
         method: format!(
             "`annalist up`, {} connections in a closed loop; windows of {WINDOW} events from the first request until \
-             the last is drained, medians of {} interleaved rounds. The large channel was filled within minutes, so \
-             that the deduplication ids of all its events are remembered too.",
+             the last is drained, medians of {} interleaved rounds. A channel has an event each minute. The large one was \
+             filled within minutes, so that the deduplication ids of all its events are remembered too, and its days were \
+             counted.",
             settings.connections, settings.rounds
         ),
         columns: &["archive", "wall µs/ev", "CPU µs/ev"],
@@ -100,8 +108,9 @@ impl Archive {
         let data = machine::data_folder()?;
         let server = process::up(data.path()).await;
         let observer = Observer::open(data.path())?;
-        let workload = Workload::new(Shape { channels, ..Shape::default() });
-        Ok(Self { server, observer, workload, connections: settings.connections(), _data: data })
+        let step_micros = i64::try_from(STEP.as_micros())?;
+        let workload = Workload::new(Shape { channels, step_micros, ..Shape::default() });
+        Ok(Self { server, observer, workload, sent: 0, connections: settings.connections(), _data: data })
     }
 
     /// Sends events until the archive holds at least `rows` messages.
@@ -114,6 +123,12 @@ impl Archive {
             have = now;
         }
         Ok(())
+    }
+
+    /// Waits until the statistician has counted what was sent: it follows some minutes behind.
+    async fn wait_until_counted(&self) -> anyhow::Result<()> {
+        let days = self.sent / usize::try_from(DAY.as_secs() / STEP.as_secs())?;
+        self.observer.wait_until_counted(days, DEADLINE).await
     }
 
     /// Sends `events` events and waits until all are drained.
@@ -131,6 +146,7 @@ impl Archive {
         drive(self.server.address, &pool, load, None).await?;
         self.observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
         let elapsed = started.elapsed();
+        self.sent += events;
         let cpu = self.server.process.usage().cpu - before.cpu;
         let per_event_us = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
         Ok(Cost { wall_us: per_event_us(elapsed), cpu_us: per_event_us(cpu) })

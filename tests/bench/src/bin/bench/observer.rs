@@ -18,6 +18,8 @@ use crate::report::Times;
 
 /// How often the database is looked at.
 const INTERVAL: Duration = Duration::from_millis(3);
+/// How often days that are counted are: they take minutes.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of the oldest samples that are looked for at a time: looking must not become the load.
 const LOOK_FOR: usize = 16;
 
@@ -79,6 +81,18 @@ impl Observer {
                 bail!("{} jobs are still queued after {deadline:?}", self.backlog(queue)?);
             }
             sleep(INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until this number of days of channels is counted, and none is to be counted.
+    pub(crate) async fn wait_until_counted(&self, days: usize, deadline: Duration) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while self.rows_of("rollup")? < days || self.rows_of("rollupdue")? > 0 {
+            if started.elapsed() > deadline {
+                bail!("only {} days are counted after {deadline:?}", self.rows_of("rollup")?);
+            }
+            sleep(COUNT_INTERVAL).await;
         }
         Ok(())
     }
