@@ -25,9 +25,9 @@ const PIECE: usize = 50_000;
 /// Fewer events might all be edits and add no row.
 const SMALLEST_PIECE: usize = 1_000;
 const LIMIT: f64 = 1.3;
-/// A channel has an event a minute, so that the million messages are of two years: the statistician counts whole days.
-const STEP: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The large channel has an event a minute, so that a million messages are of two years: the statistician counts whole days.
+const MINUTE_MICROS: i64 = 60_000_000;
+const MINUTES_OF_DAY: usize = 24 * 60;
 
 #[derive(Debug, Clone, Copy)]
 struct Cost {
@@ -49,17 +49,17 @@ struct Archive {
 /// Compares small with large, and one channel with many.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     progress(&format!("flat: filling one channel with {} rows", settings.rows));
-    let mut filled = Archive::open(1, settings).await?;
+    let mut filled = Archive::open(a_minute_apart(), settings).await?;
     filled.fill(settings.rows).await?;
     progress("flat: waiting until its days are counted");
     filled.wait_until_counted().await?;
     let (mut small, mut large, mut one, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("flat: round {round}"));
-        small.push(cost_after(1, SMALL, settings).await?);
+        small.push(cost_after(a_minute_apart(), SMALL, settings).await?);
         large.push(filled.window(WINDOW).await?);
-        one.push(cost_after(1, WINDOW, settings).await?);
-        many.push(cost_after(10_000, WINDOW, settings).await?);
+        one.push(cost_after(of_channels(1), WINDOW, settings).await?);
+        many.push(cost_after(of_channels(10_000), WINDOW, settings).await?);
     }
     filled.server.process.sigkill().await;
     let [small, large, one, many] = [small, large, one, many].map(|costs| middle(&costs));
@@ -68,9 +68,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         title: "Cost per event",
         method: format!(
             "`annalist up`, {} connections in a closed loop; windows of {WINDOW} events from the first request until \
-             the last is drained, medians of {} interleaved rounds. A channel has an event each minute. The large one was \
-             filled within minutes, so that the deduplication ids of all its events are remembered too, and its days were \
-             counted.",
+             the last is drained, medians of {} interleaved rounds. The channels of the first two rows have an event \
+             each minute. The large one was filled within minutes, so that the deduplication ids of all its events are \
+             remembered too, and its days were counted.",
             settings.connections, settings.rounds
         ),
         columns: &["archive", "wall µs/ev", "CPU µs/ev"],
@@ -94,9 +94,17 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-/// The cost of a window in a new archive of `channels` channels that holds `rows` rows.
-async fn cost_after(channels: usize, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
-    let mut archive = Archive::open(channels, settings).await?;
+fn of_channels(channels: usize) -> Shape {
+    Shape { channels, ..Shape::default() }
+}
+
+fn a_minute_apart() -> Shape {
+    Shape { step_micros: MINUTE_MICROS, ..of_channels(1) }
+}
+
+/// The cost of a window in a new archive of this shape that holds `rows` rows.
+async fn cost_after(shape: Shape, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
+    let mut archive = Archive::open(shape, settings).await?;
     archive.fill(rows).await?;
     let cost = archive.window(WINDOW).await?;
     archive.server.process.sigkill().await;
@@ -104,12 +112,11 @@ async fn cost_after(channels: usize, rows: usize, settings: &Settings) -> anyhow
 }
 
 impl Archive {
-    async fn open(channels: usize, settings: &Settings) -> anyhow::Result<Self> {
+    async fn open(shape: Shape, settings: &Settings) -> anyhow::Result<Self> {
         let data = machine::data_folder()?;
         let server = process::up(data.path()).await;
         let observer = Observer::open(data.path())?;
-        let step_micros = i64::try_from(STEP.as_micros())?;
-        let workload = Workload::new(Shape { channels, step_micros, ..Shape::default() });
+        let workload = Workload::new(shape);
         Ok(Self { server, observer, workload, sent: 0, connections: settings.connections(), _data: data })
     }
 
@@ -127,8 +134,7 @@ impl Archive {
 
     /// Waits until the statistician has counted what was sent: it follows some minutes behind.
     async fn wait_until_counted(&self) -> anyhow::Result<()> {
-        let days = self.sent / usize::try_from(DAY.as_secs() / STEP.as_secs())?;
-        self.observer.wait_until_counted(days, DEADLINE).await
+        self.observer.wait_until_counted(self.sent / MINUTES_OF_DAY, DEADLINE).await
     }
 
     /// Sends `events` events and waits until all are drained.
