@@ -160,12 +160,12 @@ pub(crate) fn end_id(connection: &Connection, micros: i64) -> rusqlite::Result<i
 
 /// An id that no message has: the next one of its second, or of a second after it that has one left.
 fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
-    let id_after = |ahead_s: i64| next_id(transaction, first_id(ts) + ahead_s * IDS_PER_SECOND);
-    let ahead_s = seconds_ahead(|ahead_s| Ok::<_, rusqlite::Error>(id_after(ahead_s)?.is_none()))?;
+    let first = first_id(ts);
+    let (ahead_s, id) = first_with_room(|ahead_s| next_id(transaction, first + ahead_s * IDS_PER_SECOND))?;
     if ahead_s > 0 {
         transaction.prepare_cached("UPDATE state SET ahead_s = ?1 WHERE ahead_s < ?1")?.execute([ahead_s])?;
     }
-    id_after(ahead_s)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+    Ok(id)
 }
 
 /// The next id of the second whose first id this is, if it has one left.
@@ -178,25 +178,27 @@ fn next_id(transaction: &Transaction<'_>, first: i64) -> rusqlite::Result<Option
     Ok(Some(next).filter(|next| *next <= last))
 }
 
-/// A number of seconds after which one has ids left whose predecessor has none. In steps that double and then halve: a burst
-/// that fills thousands of seconds costs each of its messages a few looks.
-fn seconds_ahead<E>(mut is_full: impl FnMut(i64) -> Result<bool, E>) -> Result<i64, E> {
-    if !is_full(0)? {
-        return Ok(0);
+/// The seconds until one that has room, right after a full one, and what is free in it. In steps that double and then halve:
+/// a burst that fills thousands of seconds costs each of its messages a few looks.
+fn first_with_room<T, E>(mut look: impl FnMut(i64) -> Result<Option<T>, E>) -> Result<(i64, T), E> {
+    if let Some(free) = look(0)? {
+        return Ok((0, free));
     }
-    let (mut full, mut free) = (0, 1);
-    while is_full(free)? {
-        (full, free) = (free, 2 * free);
-    }
-    while free - full > 1 {
-        let middle = full + (free - full) / 2;
-        if is_full(middle)? {
-            full = middle;
-        } else {
-            free = middle;
+    let (mut full, mut ahead_s) = (0, 1);
+    let mut free = loop {
+        match look(ahead_s)? {
+            Some(free) => break free,
+            None => (full, ahead_s) = (ahead_s, 2 * ahead_s),
+        }
+    };
+    while ahead_s - full > 1 {
+        let middle = full + (ahead_s - full) / 2;
+        match look(middle)? {
+            Some(earlier) => (ahead_s, free) = (middle, earlier),
+            None => full = middle,
         }
     }
-    Ok(free)
+    Ok((ahead_s, free))
 }
 
 /// The facet of a place.
@@ -229,24 +231,25 @@ pub(crate) fn known_place(connection: &Connection, key: [&str; 2]) -> rusqlite::
 mod tests {
     use std::convert::Infallible;
 
-    use super::seconds_ahead;
+    use super::first_with_room;
 
-    /// What `seconds_ahead` finds where these are full, and the number of its looks.
+    /// What is found where these are full, and in how many looks.
     fn found(is_full: impl Fn(i64) -> bool) -> (i64, u32) {
         let mut looks = 0;
-        let Ok(ahead_s) = seconds_ahead(|second| {
+        let Ok((ahead_s, free)) = first_with_room(|second| {
             looks += 1;
-            Ok::<_, Infallible>(is_full(second))
+            Ok::<_, Infallible>((!is_full(second)).then_some(second))
         });
+        assert_eq!(ahead_s, free);
         (ahead_s, looks)
     }
 
     #[test]
     fn the_first_second_with_room_is_found_however_long_the_burst() {
-        for full in [0, 1, 2, 3, 7, 8, 1_000, 86_400] {
+        for (full, most) in [(0, 1), (1, 2), (2, 3), (3, 5), (7, 7), (8, 8), (1_000, 22), (86_400, 36)] {
             let (ahead_s, looks) = found(|second| second < full);
             assert_eq!(ahead_s, full);
-            assert!(looks <= 36, "{looks} looks for {full} full seconds");
+            assert!(looks <= most, "{looks} looks for {full} full seconds");
         }
     }
 
