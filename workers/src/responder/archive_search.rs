@@ -88,8 +88,11 @@ impl ArchiveSearch {
                 if !is_marked.contains_key(&hit.place) {
                     is_marked.insert(hit.place.clone(), self.is_marked(&hit.place).await?);
                 }
-                if is_marked[&hit.place] && shown.len() < SHOWN {
+                if is_marked[&hit.place] {
                     shown.push(hit);
+                }
+                if shown.len() == SHOWN {
+                    break;
                 }
             }
             if shown.len() == SHOWN || !is_full || request.limit >= MOST_LOOKED_AT {
@@ -207,5 +210,12 @@ mod tests {
         ] {
             assert_eq!(wanted(raw).as_deref(), expected, "{raw}");
         }
+    }
+
+    #[test]
+    fn that_nothing_was_found_says_whether_only_the_newest_were_looked_at() {
+        let all = text(&SearchAnswer { hits: Vec::new(), is_cut: false });
+        let newest = text(&SearchAnswer { hits: Vec::new(), is_cut: true });
+        assert!(!all.contains("newest") && newest.contains("newest messages: add a word"), "{all} {newest}");
     }
 }
